@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dbg_agent.evidence.jax import LIBRARY as JAX
-from dbg_agent.evidence.jax import jax_seen
-from dbg_agent.evidence.mpi import LIBRARY as MPI
-from dbg_agent.evidence.mpi import mpi_seen
 from dbg_agent.evidence.threads import processes_seen, threads_seen
+from dbg_agent.evidence.unrecorded import JAX, jax_seen, mpi_seen
+from dbg_agent.evidence.unrecorded import LIBRARY as MPI
 from dbg_agent.host.process import process_seen
 from dbg_agent.torch.collectives import torch_seen
 from dbg_wire.messages import Look

@@ -156,7 +156,7 @@ def does(pid: int) -> Waited:
 
 def waits_in(call: SystemCall) -> Waited | None:
     """Return what a thread in this call waits for; None if the call does not tell."""
-    name, first = call.name, call.arguments[0]
+    name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
         return Doing(what=_PLAIN[name]), None
     if name in _ON_DESCRIPTORS:
@@ -187,7 +187,7 @@ def _child(call: SystemCall) -> Waited:
 
 
 def _locked(call: SystemCall) -> Waited:
-    found, _ = _on(call, call.arguments[0], What.DESCRIPTOR_LOCK)
+    found, _ = _on(call, call.arguments[0] & 0x7FFFFFFF, What.DESCRIPTOR_LOCK)
     return held_by(found, lock_holders(found.name)) if found.target is Target.FILE else (found, None)
 
 
@@ -198,7 +198,7 @@ def _target(process: str, number: int) -> str:
 
 def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
     """Return what is done to a descriptor."""
-    process, number = call.process, first & 0x7FFFFFFF
+    process, number = call.process, first
     try:
         target = _target(process, number)
     except OSError:

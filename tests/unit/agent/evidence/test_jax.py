@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence import jax
+from dbg_agent.evidence import unrecorded as jax
 from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence import mpi
+from dbg_agent.evidence import unrecorded as mpi
 from dbg_agent.frames.expressions import UNRESOLVED, Expression
 from dbg_agent.frames.variables import UNKNOWN
 from dbg_wire.records.evidence import CollectiveSeen, Doing, GroupSeen, What
