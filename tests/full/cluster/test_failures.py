@@ -19,13 +19,8 @@ from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
 from tests.support.ranks import (
     ask,
-    attach,
     attach_command,
-    attach_list,
-    start_ranks,
-    states,
     texts,
-    wait_until,
     wait_until_states,
 )
 from tests.support.serving import run
@@ -47,23 +42,6 @@ def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: N
     brokers[1].kill()
     stopped_everywhere(brokers, 2)
     let_all_go(brokers[2], ranks)
-
-
-def test_nothing_is_felt_when_one_server_of_nats_dies(
-    brokers: Brokers, nats: NatsServers, processes: Processes
-) -> None:
-    ranks = start_ranks(processes, brokers.homes[0], STOPPED, 3)
-    stopped_everywhere(brokers, 3)
-    for number in range(nats.count):
-        nats.kill(number)
-        for broker in brokers:
-            assert texts(ask(broker.home, "eval", "all", "n")) == {"0-2": "42"}
-            assert set(states(attach_list(broker.home)).values()) == {"stopped"}
-        nats.start()
-    for broker in brokers:
-        log = broker.process.text("stderr")
-        assert " has gone" not in log
-    let_all_go(brokers[1], ranks)
 
 
 def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open_terminal: OpenTerminal) -> None:
@@ -111,57 +89,6 @@ def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_a
         stopped_everywhere(brokers, 1)
         assert texts(ask(two.home, "eval", "all", "n")) == {"0": "42"}
         let_all_go(two, ranks)
-
-
-HELD = """\
-from dbg_agent import set_trace
-set_trace(ranks=0)
-print("went on", flush=True)
-"""
-
-BUSY = """\
-import os
-import time
-import dbg_agent
-dbg_agent.install()
-def work():
-    while not os.path.exists("end"):
-        time.sleep(0.05)
-work()
-"""
-
-
-def test_a_broker_that_ends_hands_over_what_has_ended(brokers: Brokers) -> None:
-    rank = brokers.start_rank(0, "from dbg_agent import set_trace\nset_trace()\nraise SystemExit(3)\n")
-    wait_until_states(brokers.homes[1], {0: "stopped"})
-    assert attach(brokers.homes[1], "continue", "0").returncode == 0
-    assert rank.wait() == 3
-    wait_until(brokers.homes[1], lambda ranks: [one["state"] for one in ranks] == ["exited"], "it", listing=["--all"])
-    brokers[0].process.signal(signal.SIGTERM)
-    assert brokers[0].process.wait() == 0
-    (ended,) = attach_list(brokers.homes[1], "--all")
-    assert (ended["rank"], ended["state"]) == (0, "exited")
-
-
-def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers) -> None:
-    ranks = brokers.start_one_at_each(HELD)
-    wait_until_states(brokers[2].home, {0: "stopped", 1: "held", 2: "held"})
-    assert attach(brokers[1].home, "release", "2").returncode == 0
-    ranks[2].wait_for_output("went on")
-    assert ranks[2].wait() == 0
-    assert attach(brokers[2].home, "continue", "0").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-
-
-def test_a_running_rank_of_another_broker_is_broken_into(brokers: Brokers, open_terminal: OpenTerminal) -> None:
-    rank = brokers.start_rank(0, BUSY)
-    wait_until_states(brokers[1].home, {0: "running"})
-    assert attach(brokers[1].home, "interrupt", "0").returncode == 0
-    wait_until_states(brokers[2].home, {0: "stopped"})
-    assert attach(brokers[2].home, "continue", "0").returncode == 0
-    wait_until_states(brokers[1].home, {0: "running"})
-    (brokers[0].home / "homes/rank0/end").touch()
-    assert rank.wait() == 0
 
 
 @pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])

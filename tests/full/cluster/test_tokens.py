@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
 from tests.full.broker.test_tokens import REVOKED, terminal
-from tests.support.cluster import Brokers, admits, issue, make_home, owners
+from tests.support.cluster import Brokers, admits, issue, owners
 from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command, wait_until
@@ -171,12 +171,6 @@ def server(directory: Path, more: str) -> Iterator[NatsServers]:
     yield from started_servers(directory, 1, more=more)
 
 
-def test_an_address_that_is_none(home: Path) -> None:
-    line = refusal(home, "--cluster", "http://h1", status=2)
-    assert "--cluster 'http'://" in line
-    assert "nats://HOST" in line
-
-
 def test_credentials_that_do_not_allow_it(home: Path, tmp_path: Path) -> None:
     user = "user: u, password: p, permissions: { subscribe: other, publish: other }"
     login = tmp_path / "login"
@@ -185,14 +179,6 @@ def test_credentials_that_do_not_allow_it(home: Path, tmp_path: Path) -> None:
     with server(tmp_path, f"authorization {{ users: [{{ {user} }}] }}") as nats:
         line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(login), status=1)
     assert "dbg_broker.>" in line
-
-
-def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:
-    nats.start()
-    ours = Brokers(processes, nats, tmp_path / "ours", tmp_path / "tokens")
-    first = ours.add()
-    line = refusal(make_home(tmp_path / "theirs", tmp_path / "none"), "--cluster", nats.url, status=1)
-    assert all(fact in line for fact in (first.url, str(first.process.pid), "tokens/"))
 
 
 def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:

@@ -12,22 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.launch.launchers import ROWS
-from dbg_client.adopt.adopt import line_for, rank_variables, table
+from dbg_client.adopt.adopt import line_for, rank_variables
 from dbg_client.adopt.gdb import major_version
-from dbg_client.adopt.inject import Pipe, can_remote_exec, run_remotely
+from dbg_client.adopt.inject import Pipe, run_remotely
 from dbg_client.adopt.payload import Answer, Outcome, as_expression, code_to_adopt, read_answer
 from dbg_client.adopt.process import (
-    Candidate,
     ProcessInfo,
-    all_pids,
     is_guard,
     is_ours,
-    mappings,
-    may_trace,
     program_words,
-    read_process,
-    same_files,
-    sleeps_for_good,
     starts_ranks,
     topmost,
     waits_safely,
@@ -72,20 +65,6 @@ def test_a_line_says_what_to_type(approved: Approved) -> None:
     approved(line_for(812, spinning, rank, [rank]))
     already = Answer(outcome=Outcome.ALREADY, key="k")
     approved(line_for(812, already, rank, [rank]), "2")
-
-
-def test_the_table_is_aligned_and_harmless() -> None:
-    rows = table([Candidate(812, 3, "train.py", 65.0), Candidate(81234, 11, "evil\x1b[2J.py", 1.0)]).splitlines()
-    assert rows[0].split() == ["RANK", "PID", "AGE", "SCRIPT"]
-    assert "\x1b" not in rows[2]
-    assert rows[1].index("train.py") == rows[2].index("evil")
-
-
-def test_only_the_same_version_runs_a_file_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "remote_exec", lambda pid, script: None, raising=False)
-    assert can_remote_exec(sys.version_info[:2])
-    assert not can_remote_exec((2, 7))
-    assert not can_remote_exec(None)
 
 
 @pytest.mark.parametrize("error", [None, PermissionError, RuntimeError])
@@ -191,19 +170,6 @@ def test_ours_and_launchers_are_known(command: str, kind: str) -> None:
     assert kind or not is_guard(words)
 
 
-def test_this_process_is_seen_as_it_is() -> None:
-    seen = read_process(os.getpid())
-    assert seen is not None
-    assert (seen.pid, seen.parent, seen.uid) == (os.getpid(), os.getppid(), os.getuid())
-    assert seen.age > 0
-    assert (seen.tracer, seen.state in "RS") == (0, True)
-    assert seen.pid in all_pids()
-    assert any("python" in path for path in mappings(seen.pid))
-    assert same_files(seen.pid)
-    assert may_trace(seen.pid)
-    assert not sleeps_for_good(seen.pid)
-
-
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -272,13 +238,6 @@ def test_all_launchers_that_the_agent_knows_are_known() -> None:
 
 
 PYTHON = Path(sys.executable).resolve()
-
-
-def test_functions_are_found_where_the_c_library_says_that_they_are() -> None:
-    path = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so.6" in line)
-    found = Elf(Path(path).read_bytes()).addresses(["mmap", "munmap", "no_such_function"])
-    assert set(found) == {"mmap", "munmap"}
-    assert all(address > 0 and size > 0 for address, size in found.values())
 
 
 @given(st.binary(max_size=200))
