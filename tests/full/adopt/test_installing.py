@@ -6,11 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Outcome
-from dbg_client.adopt.process import CantAdopt
 from tests.support.processes import Child, Processes
 from tests.support.requirements import needs_gdb
 
@@ -66,17 +63,6 @@ def start(processes: Processes, home: Path, script: str, *, python: str = sys.ex
     child = processes.start("rank", [python, str(path)], env={**variables, "RANK": "3", "WORLD_SIZE": "8"})
     child.wait_for_output("up")
     return child
-
-
-def test_a_process_that_sleeps_becomes_a_rank_once(processes: Processes, home: Path) -> None:
-    child = start(processes, home, SLEEPS)
-    answer = adopt_one(child.pid, {"DBG_HOME": str(home)})
-    assert answer.outcome is Outcome.ADOPTED
-    assert answer.main
-    assert f".{child.pid}" in answer.key or str(child.pid) in answer.key
-    with pytest.raises(CantAdopt):
-        adopt_one(child.pid, {"DBG_HOME": str(home)})
-    assert child.exit_status is None
 
 
 def test_a_process_that_computes_becomes_a_rank_and_keeps_its_names_and_handlers(

@@ -140,20 +140,6 @@ def test_a_host_that_is_not_allowed_is_turned_away_before_tls(
     assert "dbg_broker_handshake_failures_total 0\n" in metrics
 
 
-def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
-    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    h1, h2 = two_hosts
-    running_broker(processes, home, wrap=h1.command)
-    for arguments in (("list",), ("screen", "0"), ("continue", "all")):
-        refused = attach(home, *arguments, "--timeout", NEVER, wrap=h2.command)
-        assert (refused.returncode, refused.stdout) == (4, "")
-        assert all(fact in refused.stderr for fact in ("h1", "h2", "`dbg-broker serve --listen 0.0.0.0`"))
-    terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)
-    assert terminal.exit_status() == 4
-    assert "h1" in terminal.row(0)
-
-
 HELD = """\
 import os
 from dbg_agent import set_trace
