@@ -32,7 +32,7 @@ OF_BROKER_INFO = [r"INFO .* is (running|exited)", r"INFO .* /client .* 401"]
 OF_BROKER_DEBUG = [
     r"DEBUG connection \d+ says register .*",
     r"DEBUG rank \S+ is stopped",
-    r"DEBUG connection \d+ says question .* action=eval .* text=<8 characters>.*",
+    r"DEBUG connection \d+ says question .* action=eval .*text=<8 characters>.*",
 ]
 
 

@@ -188,6 +188,8 @@ class Link:
         self._running: _Running | None = None
         self._connection: BrokerWebSocket | None = None
         self._dialler: Dialler | None = None
+        self._url = ""
+        """The address of the broker as last known."""
 
     # --------------------------------------------------------------------------------------------- from any thread
 
@@ -242,18 +244,18 @@ class Link:
 
     def _first_problem(self, timeout: float) -> DbgError:
         """Return what is wrong as far as it is known before the link's thread has failed."""
-        url = self._dialler.dialled if self._dialler is not None else ""
-        if not url:
+        if self._dialler is not None:
+            self._url = self._dialler.dialled or self._url
+        if not self._url:
             found = self._finder.now()
             if isinstance(found, Exception):
                 problem = found if isinstance(found, DbgError) else _fault(found)
-                if isinstance(found, SilentFile):
-                    with self._status:
-                        # Without this each further call would wait MOMENT_SECONDS again.
-                        self._registration.problem = self._registration.problem or problem
+                with self._status:
+                    # Without this each further call would look for the broker again.
+                    self._registration.problem = self._registration.problem or problem
                 return problem
-            url = found.endpoint.url
-        return BrokerUnreachable(url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
+            self._url = found.endpoint.url
+        return BrokerUnreachable(self._url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""
