@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -88,12 +88,6 @@ class Debuggers:
     def has_commands(self, number: int) -> bool:
         """Tell whether the user has given commands to the breakpoint of this number."""
         return any(getattr(one, "commands", {}).get(number) for one in self._loaded.values())
-
-    @property
-    def aliases(self) -> Mapping[str, str]:
-        """Return the aliases of pdb, if that was opened last."""
-        aliases: Mapping[str, str] = getattr(self.last, "aliases", {}) if self.last is not None else {}
-        return aliases
 
     def wanted(self) -> str:
         """Return the debugger to open: that of the terminal, else of the stop, else of this process's settings."""

@@ -1,29 +1,35 @@
-"""PuDB as a view of a stop. Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, which loads PuDB."""
+"""PuDB as a view of a stop, behind one fence: if it raises, the stop is shown in pdb.
+
+Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, which loads PuDB.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import urwid
 from pudb import debugger as pudb_debugger
-from pudb.debugger import Debugger, NullSourceCodeProvider
+from pudb import settings as pudb_settings
+from pudb.debugger import Debugger
+from pudb.shell import SetPropagatingDict
 
 from dbg_agent.debuggers.busy import Busy
-from dbg_agent.debuggers.engine import Engine
-from dbg_agent.debuggers.faults import is_fault, words_of
-from dbg_agent.debuggers.pudb_command_line import PudbCommandLine
-from dbg_agent.debuggers.pudb_ui import RankUI, logging_nothing, making_window
+from dbg_agent.debuggers.engine import Engine, Workplace
+from dbg_agent.debuggers.faults import is_fault, is_fault_of_value, is_interrupt, words_of
 from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
+from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.process.imports import unwarned
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB
-
-if TYPE_CHECKING:
-    from dbg_agent.debuggers.engine import Workplace
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -34,13 +40,24 @@ NO_PREFERENCES = (
 )
 """Why ``Ctrl-P`` is refused. Its OK button would also fail in PuDB 2026.1."""
 
+NO_COMPLETION = "PuDB's completion is not available here: it writes to the rank's home. pdb completes."
+
+MAX_VALUE = 10_000
+"""Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
+
+MAX_ENTRY = 64 * 1024
+"""Characters of one text at the command line: many screens. The layout of a longer text takes long."""
+
+MAX_ENTRIES = 4000
+"""Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
+
 
 def make(workplace: Workplace) -> Engine:
     """Make the rank's PuDB and its screen."""
     use_utf8()
     screen = AgentScreen(workplace)
     screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
-    with making_window():
+    with _making_window():
         debugger = RankDebugger(workplace, screen, stdin=NoFile(), stdout=NoFile())
     # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
     pudb_debugger.CONFIG["shell"] = "internal"
@@ -78,8 +95,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.find_bottom(frame)
         # PuDB then draws the line as a breakpoint, which ``b`` switches off.
         self.set_traces.setdefault(self.place(frame), True)
-        self._draw_breakpoints()
-        return self.leave_by(partial(self._show_somehow, frame))
+        return self.leave_by(partial(self._show_fenced, frame))
 
     def show_crash(self, error: BaseException) -> WayOut:
         """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
@@ -88,44 +104,39 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.post_mortem = True
         try:
             exc_tuple = (type(error), error, error.__traceback__)
-            return self.leave_by(partial(self._show_somehow, None, exc_tuple))
+            return self.leave_by(partial(self._show_fenced, None, exc_tuple))
         finally:
             self.post_mortem = False
 
     def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
         """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
         if frame is not None:
-            interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
-            self._workplace.thread.traced_thread_halts(PUDB, frame, interact)
+            self._workplace.thread.traced_thread_halts(
+                PUDB, frame, partial(self.leave_by, partial(self._show_fenced, frame, exc_tuple))
+            )
 
     def open_afresh(self) -> None:
         """Make a new window."""
         self._screen.clear()
-        self.ui = RankUI(self, self._workplace, self._screen)
+        self.ui = RankUI(self, self._screen)
         _bind_keys(self.ui, self, self._workplace)
 
-    def _show_somehow(self, *arguments: Any) -> None:
-        """Run PuDB's interaction until it is left. The stop stays if PuDB fails: in a new window, or else in pdb."""
-        problem = self._show(arguments)
-        if problem is None:
-            return
-        self.open_afresh()
-        self.ui.notify(f"PuDB failed and was opened afresh ({problem})")
-        problem = self._show(arguments)
-        if problem is not None:
-            self._workplace.tracing.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
-            raise SwitchDebugger
-
-    def _show(self, arguments: Any) -> str | None:
-        """Run PuDB's interaction; return what it failed with, or None if it was left."""
+    def _show_fenced(self, *arguments: Any) -> None:
+        """Run PuDB's interaction until it is left. If it fails, the stop is shown in pdb, in the same stop."""
         try:
-            with self.busy.interruptible(), logging_nothing():
+            with self.busy.interruptible(), _leaving_no_trace():
+                self._draw_breakpoints()
                 super().interaction(*arguments)
         except BaseException as error:
             if not is_fault(error):
                 raise
-            return words_of(error)
-        return None
+            problem = words_of(error)
+        else:
+            return
+        # The next stop is shown in PuDB again.
+        self.open_afresh()
+        self._workplace.tracing.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+        raise SwitchDebugger
 
     def select(self, frame: FrameType) -> None:
         """Show this frame of the stack at once."""
@@ -167,17 +178,9 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         return stack, index
 
     def set_frame_index(self, index: int) -> None:
-        """Show this frame, without its source if that can't be read."""
+        """Show this frame; of a crash PuDB itself would show the innermost one first."""
         first, self._first_shown = self._first_shown, None
-        # PuDB itself begins at the innermost frame of a crash.
-        index = index if first is None else first
-        try:
-            super().set_frame_index(index)
-        except Exception as error:
-            self.ui.notify(f"the source can't be shown ({words_of(error)})")
-            self.ui.set_current_line(self.stack[index][1], NullSourceCodeProvider())
-            self.ui.update_var_view()
-            self.ui.update_stack()
+        super().set_frame_index(index if first is None else first)
 
     def place(self, frame: FrameType) -> tuple[str, int]:
         """Return PuDB's key for a ``set_trace()`` line."""
@@ -201,7 +204,168 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
             self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
 
 
-def _bind_keys(ui: Any, debugger: Any, workplace: Workplace) -> None:
+class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
+    """PuDB's window; its command line can be interrupted, prints within bounds, and never ends the process."""
+
+    def __init__(self, debugger: RankDebugger, screen: Any) -> None:
+        with _making_window():
+            super().__init__(debugger, NoFile(), NoFile(), None)
+        self._busy = debugger.busy
+        self.screen = screen
+        self.cmdline_history_path = os.devnull
+        self.setup_palette(screen)
+
+    def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run PuDB's interaction.
+
+        PuDB's own method replaces the process's warnings filters meanwhile, which is not safe beside other threads
+        that do the same. It also stops and starts the screen, which makes the screen flicker.
+        """
+        with unwarned():
+            return call(*args, **kwargs)
+
+    def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
+        """Have PuDB's failure lead to pdb, without a dialog, since the dialog may be what fails."""
+        raise exc_tuple[1]
+
+    def add_cmdline_content(self, s: str, attr: str) -> None:
+        """Show a text at the command line, cut at its beginning to what can be drawn at every key."""
+        # urwid lays out all of a long text at every key, and shows its beginning instead of its end.
+        for line in s[-MAX_ENTRY:].rstrip("\n").split("\n"):
+            super().add_cmdline_content(line, attr)
+        del self.cmdline_contents[: max(0, len(self.cmdline_contents) - MAX_ENTRIES)]
+
+    def update_stack(self) -> None:
+        """Show the stack, for which PuDB asks the program's objects for their class."""
+        self._work(super().update_stack)
+
+    def update_var_view(self, *arguments: Any, **named: Any) -> None:
+        """Show the variables, which runs code of the program."""
+        self._work(partial(super().update_var_view, *arguments, **named))
+        for row in self.locals:
+            text = getattr(row, "value_str", None)
+            if text is not None and len(text) > MAX_VALUE:
+                row.value_str = f"{text[:MAX_VALUE]}… [{len(text)} characters]"
+            if text is not None and not f"{row.var_label}{text}".isascii():
+                _draw_plainly(row)
+
+    def _work(self, draw: Callable[[], None]) -> None:
+        try:
+            with self._busy.working():
+                draw()
+        except KeyboardInterrupt as error:
+            # It may be the value's own, which must not end the program.
+            raise RuntimeError(words_of(error)) from error
+
+    # ------------------------------------------------------------------------------------------------ the command line
+
+    def run_command(self, leave: Callable[..., None], widget: Any, size: Any, key: str) -> None:
+        """Run what was typed, in the frame that is shown."""
+        command = self.cmdline_edit.get_edit_text()
+        if not command:
+            return
+        self.add_cmdline_content(f">>> {command}", "command line input")
+        if not self.cmdline_history or command != self.cmdline_history[-1]:
+            self.cmdline_history.append(command)
+        self.cmdline_history_position, self.cmdline_saved_edit_text = -1, ""
+        error = self._run(command)
+        if error is not None:
+            self.add_cmdline_content(_traceback_of(error), "command line error")
+        if error is None or isinstance(error, SystemExit):
+            self.cmdline_edit.set_edit_text("")
+        if isinstance(error, SystemExit):
+            # `exit()` means the debugger, not the rank, so it asks how to leave, as `q` does.
+            leave(widget, size, key)
+
+    def _run(self, command: str) -> BaseException | None:
+        """Run a command and show what it printed; return what it raised."""
+        printed, frame = Capture(), self.debugger.curframe
+        try:
+            with talking_to(printed, "stdin", "stdout", "stderr"), self._busy.working():
+                namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
+                # Commands see the same names as in PuDB itself. Python needs a newline at the end of a loop.
+                eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            return error
+        finally:
+            if text := printed.text:
+                lost = f"\n[{printed.lost} characters more are lost]" if printed.lost else ""
+                self.add_cmdline_content(text + lost, "command line output")
+        return None
+
+
+def _draw_plainly(row: Any) -> None:
+    """Have urwid lay out a row of the variables: PuDB counts a wide character as one column."""
+
+    def render(size: Any, focus: bool = False) -> Any:
+        kind = f"focused {row.attr_prefix}" if focus else row.attr_prefix
+        markup = [(f"{kind} label", f"{row.prefix}{row.var_label or ''}: "), (f"{kind} value", row.value_str)]
+        text = urwid.Text(markup, wrap="any" if row.wrap else "ellipsis")
+        return urwid.CompositeCanvas(urwid.AttrMap(text, f"{kind} value").render(size, focus))
+
+    row.render = render
+    row.rows = lambda size, focus=False: int(render(size, focus).rows())
+
+
+def _traceback_of(error: BaseException) -> str:
+    if is_interrupt(error):
+        return "KeyboardInterrupt"
+    if isinstance(error, SystemExit):
+        return words_of(error)
+    try:
+        # Without our own frame.
+        first = error.__traceback__.tb_next if error.__traceback__ is not None else None
+        return "".join(traceback.format_exception(type(error), error, first))
+    except BaseException as worse:
+        if not is_fault_of_value(worse):
+            raise
+        return f"{words_of(error)}; its traceback can't be shown"
+
+
+@contextmanager
+def _leaving_no_trace() -> Iterator[None]:
+    """Keep PuDB's records of this thread out of the job's log, and what a key changes out of the user's home.
+
+    PuDB logs each value that fails, at every key. It knows the path of its configuration if the program has loaded PuDB
+    itself.
+    """
+    log, thread, save = logging.getLogger("ui"), threading.get_ident(), pudb_settings.save_config
+
+    def refuse(_record: logging.LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    def save_elsewhere(configuration: Any) -> None:
+        if threading.get_ident() != thread:
+            save(configuration)
+
+    log.addFilter(refuse)
+    pudb_settings.save_config = save_elsewhere
+    try:
+        yield
+    finally:
+        pudb_settings.save_config = save
+        log.removeFilter(refuse)
+
+
+@contextmanager
+def _making_window() -> Iterator[None]:
+    """Have PuDB make its window without looking at the rank's terminal or home.
+
+    PuDB asks curses about the rank's TERM, and curses prints to the job's stderr if TERM is not set. PuDB also reads
+    old command lines from a folder that must exist. Its own package folder exists and has no such file.
+    """
+    before = pudb_debugger.curses, pudb_debugger.get_save_config_path
+    pudb_debugger.curses = None
+    pudb_debugger.get_save_config_path = lambda: os.path.dirname(pudb_debugger.__file__)  # noqa: PTH120 - see stacks
+    try:
+        yield
+    finally:
+        pudb_debugger.curses, pudb_debugger.get_save_config_path = before
+
+
+def _bind_keys(ui: RankUI, debugger: RankDebugger, workplace: Workplace) -> None:
     """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
@@ -225,11 +389,12 @@ def _bind_keys(ui: Any, debugger: Any, workplace: Workplace) -> None:
         (ui.top, "ctrl p", refuse(NO_PREFERENCES)),
         (ui.top, "ctrl e", no_editor),
         (ui.stack_list, "ctrl e", no_editor),
+        (ui.cmdline_edit_sigwrap, "enter", partial(ui.run_command, ask)),
+        (ui.cmdline_edit_sigwrap, "tab", refuse(NO_COMPLETION)),
     )
     for widget, key, listener in listeners:
         # The first listener of a key wins, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
-    PudbCommandLine(ui, debugger.busy, ask)
 
 
 def _output() -> str:
@@ -243,7 +408,7 @@ def _output() -> str:
     return "What the program prints goes to its launcher; `dbg-attach run` keeps it in a file and says in which."
 
 
-def _ask_how_to_leave(ui: Any, workplace: Workplace) -> object:
+def _ask_how_to_leave(ui: RankUI, workplace: Workplace) -> object:
     crash = workplace.halt.crash
     whole_job = " Its launcher then ends the whole job." if workplace.is_launched() else ""
     button = "Let go" if crash is not None else "Continue"

@@ -8,56 +8,14 @@ from __future__ import annotations
 
 import builtins
 import os
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dbg_agent.process.imports import unwarned
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine, Workplace
-
-OPTIONAL_MODULES = (
-    *("numpy", "bpython", "IPython", "ptpython", "ptipython"),
-    *("tornado", "zmq", "trio", "twisted", "gi"),
-)
-"""Modules that PuDB and urwid import if they are installed. They are heavy, and numpy leaves warnings filters behind.
-
-PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row is of
-urwid: event loops that PuDB does not use; tornado and zmq, which come with Jupyter, take a quarter of the whole import.
-"""
-
-
-class _NotForThisThread(MetaPathFinder):
-    """A finder that hides some names in one thread, so that PuDB does without modules the program has not imported."""
-
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-        self._thread = threading.get_ident()
-
-    def find_spec(
-        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Refuse the names in this thread; leave everything else to the finders that follow."""
-        if fullname in self._names and threading.get_ident() == self._thread:
-            raise ModuleNotFoundError(f"{fullname} is not imported for a debugger's sake", name=fullname)
-        return None
-
-
-@contextmanager
-def doing_without(names: Iterable[str]) -> Iterator[None]:
-    """Let imports of ``names`` fail in this thread, unless they are loaded already."""
-    finder = _NotForThisThread(frozenset(name for name in names if name not in sys.modules))
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
 
 
 class _Seen(str):
@@ -107,7 +65,7 @@ def untraceable() -> Iterator[None]:
 
 def build(workplace: Workplace, *, readrc: bool) -> Engine:
     """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
-    with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
+    with unwarned(), untraceable():
         from dbg_agent.debuggers.pudb import make
 
         return make(workplace)

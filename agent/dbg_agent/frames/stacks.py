@@ -43,13 +43,7 @@ RUNNERS = (
 LOCKLESS = (
     *RUNNERS,
     "dbg_agent.breakpoints.wish",
-    *(
-        f"dbg_agent.debuggers.{name}"
-        for name in (
-            *("engine", "faults", "pdb", "pdb_completion"),
-            *("pudb", "pudb_command_line", "pudb_import", "pudb_ui", "screen"),
-        )
-    ),
+    *(f"dbg_agent.debuggers.{name}" for name in ("engine", "faults", "pdb", "pudb", "pudb_import", "screen")),
     "dbg_agent.questions.evaluate",
     "dbg_agent.questions.passing_pdb",
     "dbg_agent.frames.capture",

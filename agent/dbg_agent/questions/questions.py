@@ -104,7 +104,6 @@ class Questions:
             position=position,
             call_later=broker.call_later,
             answer=self.answer,
-            ask_again=self.on_ask,
         )
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
@@ -365,7 +364,8 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
-        self._work.put(ask, stop, Move(wanted, lambda: self._work.awaited.move_begins(ask, printed)))
+        begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.goes_on, ask)
+        self._work.put(ask, stop, Move(wanted, begins, dropped))
 
     def _run_command(self, ask: Ask) -> None:
         at = self._found(ask, self._view.find)
@@ -383,13 +383,13 @@ class Questions:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
-        """Answer the questions whose moves end here, and those that wait for a halt; in the thread that moved."""
+        """Answer the questions whose moves end here; in the thread that moved."""
         self.forget()
-        self._work.awaited.halts(text)
+        self._work.move_ends(Kind.VALUE, text)
 
     def cant_move(self) -> None:
         """Answer that there is no debugger to move the thread."""
-        self._work.awaited.cant_move()
+        self._work.move_ends(Kind.ERROR, "no debugger can be opened in this rank")
 
     # ---------------------------------------------------------------------------------------------------------- inner
 

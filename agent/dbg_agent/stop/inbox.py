@@ -128,11 +128,16 @@ class Redraw:
     """Draw the whole screen again, at its current size."""
 
 
+def _nothing() -> None:
+    """Do nothing about work that is dropped."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """Run something in the stopped thread."""
+    """Run something in the stopped thread; ``dropped`` is called if the stop ends before."""
 
     job: Callable[[], None]
+    dropped: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +178,11 @@ MOVES = {
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Make the wanted move; ``begun`` is called in the thread right before."""
+    """Make the wanted move; ``begun`` is called in the thread right before, ``dropped`` if the stop ends before."""
 
     wanted: WantedMove
     begun: Callable[[], None]
+    dropped: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +275,27 @@ class Inbox:
         self._changed = threading.Condition()
         self._work: deque[tuple[int, Work]] = deque()
         self._keys = TypedKeys()
+        self._ended = 0
+        """The number of the last stop that has ended."""
 
     def put(self, stop: int, work: Work) -> bool:
-        """Add work for a stop; return False if too much waits already: MAX_GO_ON for GoOn, MAX_WORK for other work."""
+        """Add work for a stop; return False if too much waits already: MAX_GO_ON for GoOn, MAX_WORK for other work.
+
+        Work for a stop that has ended is dropped.
+        """
         with self._changed:
-            if (stop, work) in self._work:
+            if stop <= self._ended:
+                dropped = [work]
+            elif (stop, work) in self._work:
                 return True
-            if len(self._work) >= (MAX_GO_ON if isinstance(work, GoOn) else MAX_WORK):
+            elif len(self._work) >= (MAX_GO_ON if isinstance(work, GoOn) else MAX_WORK):
                 return False
-            self._work.append((stop, work))
-            self._changed.notify_all()
-            return True
+            else:
+                self._work.append((stop, work))
+                self._changed.notify_all()
+                return True
+        _drop(dropped)
+        return True
 
     def type(self, frame: Input, current: Callable[[], tuple[int | None, int | None]]) -> Loss | None:
         """Add keys if they are for the ``current`` stop and session; return the lost keys, if any."""
@@ -297,19 +313,6 @@ class Inbox:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""
 
-    def has(self, stop: int, work: Work) -> bool:
-        """Tell whether work waits that has not begun."""
-        with self._changed:
-            return (stop, work) in self._work
-
-    def withdraw(self, stop: int, work: Work) -> bool:
-        """Take back work that has not begun; return False if it has."""
-        with self._changed:
-            if (stop, work) not in self._work:
-                return False
-            self._work.remove((stop, work))
-            return True
-
     def change_driver(self, generation: int) -> Loss | None:
         """Accept keys of this generation only."""
         with self._changed:
@@ -322,8 +325,12 @@ class Inbox:
         """
         with self._changed:
             end()
+            self._ended = max(self._ended, stop)
+            dropped = [work for number, work in self._work if number == stop]
             self._work = deque(waiting for waiting in self._work if waiting[0] != stop)
-            return self._keys.discard(reason)
+            loss = self._keys.discard(reason)
+        _drop(dropped)
+        return loss
 
     def close(self, close: Callable[[], None], reason: str) -> Loss | None:
         """End a session by calling ``close``, and drop its keys; return the lost keys, if any."""
@@ -370,3 +377,9 @@ class Inbox:
         while self._work and self._work[0][0] != stop:
             self._work.popleft()
         return bool(self._work)
+
+
+def _drop(works: list[Work]) -> None:
+    for work in works:
+        if isinstance(work, RunJob | Move):
+            work.dropped()

@@ -17,7 +17,6 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import MOVES
 from dbg_wire.messages import Action, Ask, Interrupt, PromptState, Reply
 from dbg_wire.records.ranks import RankState
-from tests.conftest import Approved
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play
 
 ALL = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_"))
@@ -344,13 +343,7 @@ def asking(driver: Driver) -> Asking:
     return Asking(driver)
 
 
-def test_every_command_of_this_pdb_has_its_place() -> None:
-    places = [passing_pdb.RUN, MOVES, passing_pdb.SELECTIONS, passing_pdb.TERMINAL]
-    for command in ALL:
-        assert sum(command in place for place in places) == 1, command
-
-
-REFUSED = passing_pdb.TERMINAL | passing_pdb.SELECTIONS | passing_pdb.ASK_WITHOUT_NUMBERS
+REFUSED = set(ALL) - passing_pdb.RUN - set(MOVES) | passing_pdb.ASK_WITHOUT_NUMBERS
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -377,56 +370,62 @@ FAILS, WORKS = "error", "value"
 
 LINES: list[tuple[str, str, int, str]] = [
     # A command, whether it is refused, the lines that it moves on, and a part of the answer.
-    *((f"p total;;{move}", WORKS, 1, "1\n") for move in ("n", "next", "s", "step", "unt", "until")),
-    ("p 1 ;; p 2 ;; n", WORKS, 1, "1\n2\n"),
     ("until {next}", WORKS, 1, ":{next} train"),
     ("unt {after}", WORKS, 2, ":{after} train"),
     ("unt x", FAILS, 0, ""),
     ("n 1", WORKS if TAKES_WORDS else FAILS, int(TAKES_WORDS), ""),
     ("s 1", WORKS if TAKES_WORDS else FAILS, int(TAKES_WORDS), ""),
-    ("n;;p total", FAILS, 0, "`n`"),
-    ("p total;;q", FAILS, 0, "`q`"),
-    ("p total = 3;;interact", FAILS, 0, "`interact`"),
-    ("total = 8;;c;;p 1", FAILS, 0, "`c`"),
-    ("total = 8;;j 5", FAILS, 0, "`j`"),
-    ("total = 9;;u", FAILS, 0, "`u`"),
+    ("total = 8;;c", FAILS, 0, ""),
     ("", FAILS, 0, ""),
-    ("u;;p sorted(locals())", WORKS, 0, "'finish'"),
-    ("twice 21", WORKS, 1, "42\n"),
 ]
 
 
 @pytest.mark.parametrize(("command", "kind", "lines", "shown"), LINES)
-def test_a_line_of_commands_is_done_whole_or_refused_with_nothing_done(
-    driver: Driver, asking: Asking, command: str, kind: str, lines: int, shown: str
+def test_a_command_is_done_whole_or_refused_with_nothing_done(
+    asking: Asking, command: str, kind: str, lines: int, shown: str
 ) -> None:
     def script() -> None:
-        # Aliases of the open debugger are known.
-        driver.say("alias twice p %1 * 2;;n")
-        driver.prompt()
         before, total = asking.line, asking.command("p total")
         places = {"next": before + 1, "after": before + 2}
         answer = asking.command(command.format(**places))
         assert answer[0] == kind
         assert shown.format(**places) in answer[1]
         assert asking.line == before + lines
-        assert asking.command("p total")[0] == WORKS
         if not lines:
             assert asking.command("p total") == total
-        # A frame is chosen for one line.
-        assert "'finish'" not in asking.command("p sorted(locals())")[1]
 
     assert asking.run(script) == 16
 
 
-@pytest.mark.parametrize("command", ["", "n;;p total", "total = 9;;u", "interact"])
-def test_why_a_line_is_refused(approved: Approved, asking: Asking, command: str) -> None:
-    said: list[str] = []
-    asking.run(lambda: said.append(asking.command(command)[1]))
-    approved(said)
+def add(stop: Callable[[], None]) -> int:
+    total = 1
+    stop()
+    total += 1
+    total += 2
+    total += 3
+    return total
 
 
-@pytest.mark.parametrize("command", ["p 1;;c", "continue"])
+def test_a_condition_of_a_set_knows_the_number_of_each_rank(driver: Driver, asking: Asking) -> None:
+    first, number = add.__code__.co_firstlineno, driver.rank.number
+
+    def script() -> None:
+        driver.prompt()
+        for line, condition in ((first + 4, f"rank == {number + 1}"), (first + 5, f"rank == {number}")):
+            assert asking.command(f"b {line}, {condition}")[0] == "value"
+        assert asking.command("c")[0] == "value"
+        driver.wait_for(lambda: asking.line == first + 5, "the breakpoint")
+        driver.prompt()
+        for breakpoint_number in ("1", "2"):
+            assert asking.command(f"cl {breakpoint_number}")[0] == "value"
+        driver.let_go()
+
+    finish = drive(driver, script)
+    assert add(lambda: driver.rank.stopping.stop(sys._getframe(1), "breakpoint")) == 7
+    finish()
+
+
+@pytest.mark.parametrize("command", ["c", "continue"])
 def test_going_on_goes_on_to_a_breakpoint(driver: Driver, asking: Asking, command: str) -> None:
     def script() -> None:
         assert asking.command(f"b {FIRST + 6}")[0] == "value"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib
 import os
 import signal
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.debuggers.pudb_import import doing_without
 from dbg_agent.process.imports import unwarned
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
@@ -193,24 +191,6 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- the import of PuDB
-
-
-@pytest.fixture
-def heavy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "heavy_module.py").write_text("loaded = True\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "heavy_module", raising=False)
-    return "heavy_module"
-
-
-def test_what_the_program_has_not_imported_is_done_without(heavy: str) -> None:
-    finders = list(sys.meta_path)
-    with doing_without([heavy]), pytest.raises(ModuleNotFoundError):
-        importlib.import_module(heavy)
-    assert sys.meta_path == finders
-    assert importlib.import_module(heavy).loaded
-    with doing_without([heavy]):
-        assert importlib.import_module(heavy).loaded, "it may be used from here on"
 
 
 def test_the_programs_warnings_are_errors_before_and_after_but_not_the_debuggers() -> None:

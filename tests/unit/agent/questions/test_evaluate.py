@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.wish import evaluate_at
 from dbg_agent.questions.evaluate import Evaluated, digests_of, evaluate
-from dbg_agent.questions.passing_pdb import run_command, with_rank
+from dbg_agent.questions.passing_pdb import run_command
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.values.record import MAX_ANSWER, abridged
@@ -83,7 +83,6 @@ def test_what_it_prints_is_part_of_the_answer_and_streams_are_the_programs_own_a
     [
         ("p local * 2", Kind.VALUE, "10"),
         ("pp {'a': local}", Kind.VALUE, "{'a': 5}"),
-        ("p local;; p local + 1", Kind.VALUE, "5\n6"),
         ("whatis local", Kind.VALUE, "<class 'int'>"),
         ("p nobody", Kind.ERROR, "*** NameError: name 'nobody' is not defined"),
     ],
@@ -98,22 +97,6 @@ def test_a_command_for_a_terminal_is_refused(approved: Approved, text: str) -> N
     said = command(text)
     assert said.kind is Kind.ERROR
     approved(said.text)
-
-
-@pytest.mark.parametrize(
-    ("typed", "run"),
-    [
-        ("b train.py:4, rank == 3", "b train.py:4, 7 == 3"),
-        ("tbreak f, x.rank > rank and 'rank'", "tbreak f, x.rank > 7 and 'rank'"),
-        ("b f, any(rank == 2 for rank in ranks)", "b f, any(rank == 2 for rank in ranks)"),
-        ("b f, (lambda rank: rank)(2)", "b f, (lambda rank: rank)(2)"),
-        ("b train.py:4", "b train.py:4"),
-        ("p rank, 1", "p rank, 1"),
-        ("b train.py:4, rank ==", "b train.py:4, rank =="),
-    ],
-)
-def test_rank_in_a_condition_is_the_number_of_this_rank(typed: str, run: str) -> None:
-    assert with_rank(typed, 7) == run
 
 
 @given(st.text())

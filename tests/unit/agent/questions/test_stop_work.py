@@ -1,4 +1,4 @@
-"""A question in the midst of a short step is answered at its end, one in a slow step as by a running rank."""
+"""A question in the midst of a short step is answered at its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from dbg_agent.questions import stop_work
 from dbg_agent.rank import stopping
 from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask
@@ -42,20 +41,16 @@ def answer_to(driver: Driver, request: int) -> dict[str, object]:
     return answers()[0]
 
 
-@pytest.mark.parametrize("is_slow", [False, True])
 @pytest.mark.parametrize(
     ("action", "answered"), [(Action.EVAL, ("value", "3")), (Action.CONTINUE, ("value", "continued"))]
 )
 def test_a_rank_in_a_step(
     driver: Driver,
     monkeypatch: pytest.MonkeyPatch,
-    *,
     action: Action,
     answered: tuple[str, str],
-    is_slow: bool,
 ) -> None:
-    for module in (stopping, stop_work):
-        monkeypatch.setattr(module, "SLOW_STEP_SECONDS", 0.05 if is_slow else NEVER)
+    monkeypatch.setattr(stopping, "SLOW_STEP_SECONDS", NEVER)
     in_time = driver.network.later
     driver.network.later = lambda after, call: in_time(after, call) if after < NEVER else None
     begun, gate = threading.Event(), threading.Event()
@@ -66,13 +61,10 @@ def test_a_rank_in_a_step(
             driver.say("n")
         assert begun.wait(20)
         driver.rank.from_broker.on_message(ask(1, action))
-        if is_slow:
-            assert answer_to(driver, 1)["kind"] == "running"
         gate.set()
-        if not is_slow:
-            answer = answer_to(driver, 1)
-            assert (answer["kind"], answer["text"]) == answered
-        if is_slow or action is Action.EVAL:
+        answer = answer_to(driver, 1)
+        assert (answer["kind"], answer["text"]) == answered
+        if action is Action.EVAL:
             driver.say("c")
 
     finish = drive(driver, script)

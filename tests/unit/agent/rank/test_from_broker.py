@@ -119,13 +119,3 @@ class Forks(ForkSafety):
     def after_fork(self) -> None:
         self._before = set(sys.modules)
         super().after_fork()
-
-
-def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it(approved: Approved) -> None:
-    sent: list[Message] = []
-    questions = asking(send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True))
-    ask = Ask(request=1, action=Action.EVAL, seconds=2.0, text="x.full_tensor()")
-    questions._work._note_stuck(ask, 7)
-    (answer,) = sent
-    assert isinstance(answer, Answer)
-    approved(body_in(answer).text)
