@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -118,23 +116,6 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
             window.wait_for(lambda it: "broker gone" not in "\n".join(it.screen))
 
 
-@pytest.mark.parametrize("keys", ["", "?", "e"])
-def test_a_window_that_is_closed_at_the_picker_is_no_error(
-    keys: str, broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    listed(broker, STOPPED)
-    said = tmp_path / "stderr"
-    command = ["sh", "-c", f'exec "$0" -m dbg_client 2> {said}', sys.executable]
-    with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
-        window.wait_for("1 of 1 rank")
-        window.send(keys)
-        window.wait_for({"": "Enter ", "?": "q ", "e": "1 rank"}[keys])
-        window.close_window()
-
-        assert window.exit_status() == 0
-    assert said.read_text() == ""
-
-
 RANKS = (make_rank(4), make_rank(5))
 
 
@@ -191,28 +172,6 @@ def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str])
             assert terminal.exit_status() == 0
             rows = [row for row in terminal.screen if row.strip()]
             assert [row.split()[0] for row in rows] == ["loss:", "@1"]
-
-
-def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
-    with FakeBroker(*RANKS) as broker:
-        broker.silent.add(Question)
-        variables = {**Desk(broker, environ).environ, "TERM": "xterm"}
-        asking = subprocess.Popen(
-            command("eval", "all", "x"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables
-        )
-        with typed(broker, environ, "eval", "all", "x", TERM="dumb") as dumb, asking:
-            # Both wait for as long as a third one that has a line.
-            with typed(broker, environ, "eval", "all", "x") as terminal:
-                questions = [broker.wait_for(Question, count=count) for count in (1, 2, 3)]
-                terminal.wait_for(re.compile(r" \([2-9] s\)"))
-                for question in questions:
-                    answered(broker, question)
-                assert terminal.exit_status() == 0
-            assert asking.wait(60) == 0
-            assert asking.stderr is not None
-            assert asking.stderr.read() == ""
-            assert dumb.exit_status() == 0
-            assert not re.search(rb"\(\d s\)", dumb.output)
 
 
 MANY = 50
