@@ -110,6 +110,8 @@ IS_MONITORED = sys.version_info >= (3, 12)
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the program's file, which can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
+    # Another test's program may have this name.
+    sys.modules.pop("program", None)
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     yield path
