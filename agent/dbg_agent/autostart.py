@@ -58,7 +58,7 @@ def _unharmed(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception as error:
-        from dbg_agent.process.stderr import say
+        from dbg_agent.process.log import say
         from dbg_wire.errors import error_line
 
         say(f"this process can't take part in the job ({error_line(error)}); going on without a debugger")

@@ -14,7 +14,7 @@ from types import FrameType, ModuleType
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
 from dbg_agent.breakpoints.wish import Wish, come_by, mechanism
 from dbg_agent.frames.loaded_sources import read_file
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops

@@ -32,8 +32,7 @@ from dbg_wire.messages import Audience, PromptInfo, PromptState, Replied
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.interruptible import Interruptible
     from dbg_agent.stop.stops import Stops
@@ -112,6 +111,13 @@ class Terminal:
         return True
 
 
+class Counted(Protocol):
+    """Breakpoints that are counted after each command."""
+
+    def update(self) -> None:
+        """Report how many there are, if their number has changed."""
+
+
 class StoppedThread(Protocol):
     """What a debugger has the stopped thread do; methods run in that thread."""
 
@@ -147,7 +153,7 @@ class Console(io.TextIOBase):
         stops: Stops,
         inbox: Inbox,
         interruptible: Interruptible,
-        breakpoints: UserBreakpoints,
+        breakpoints: Counted,
         thread: StoppedThread,
     ) -> None:
         super().__init__()

@@ -8,22 +8,19 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
 from dbg_agent.debuggers.console import Console, StoppedThread, Terminal
-from dbg_agent.debuggers.engine import Workplace
-from dbg_agent.frames.variables import WRITES_THROUGH
+from dbg_agent.debuggers.workplace import UserBreakpoints, Workplace
 from dbg_agent.stop.stops import StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.settings import Settings
-    from dbg_agent.stop.halt import Halt
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.interruptible import Interruptible
-    from dbg_agent.stop.stops import Stops
+    from dbg_agent.stop.stops import Halt, Stops
 
 ENGINES = {PDB: "dbg_agent.debuggers.pdb", PUDB: "dbg_agent.debuggers.pudb_import"}
 """The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
@@ -118,6 +115,8 @@ class Debuggers:
         Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
         """
         is_open = self._stops.phase is StopPhase.OPEN
+        from dbg_agent.frames.variables import WRITES_THROUGH  # only a stop needs it
+
         if WRITES_THROUGH or not is_open or getattr(self.last, "curframe", None) is not frame:
             return None
         known: MutableMapping[str, Any] | None = getattr(self.last, "curframe_locals", None)

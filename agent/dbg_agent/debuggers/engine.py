@@ -11,9 +11,8 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.frames.stacks import (
     OWN_PACKAGES,
@@ -31,46 +30,12 @@ from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDeb
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
-    from dbg_agent.debuggers.console import Console, StoppedThread, Terminal
-    from dbg_agent.link.to_broker import ToBroker
-    from dbg_agent.stop.halt import Halt
-    from dbg_agent.stop.inbox import Inbox
-    from dbg_agent.stop.interruptible import Interruptible
-    from dbg_agent.stop.stops import Stops
+    from dbg_agent.debuggers.workplace import Workplace
 
 STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
 """Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""
 
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
-class Tracing(Protocol):
-    """The debuggers of the rank, between which the tracing passes."""
-
-    def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
-
-    def show_in_pdb(self, why: str) -> None:
-        """Show the current stop in pdb from here on, with the reason as a sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """What a debugger works with. ``kill`` ends the process; ``is_launched``: whether a launcher then ends others."""
-
-    broker: ToBroker
-    stops: Stops
-    inbox: Inbox
-    interruptible: Interruptible
-    halt: Halt
-    breakpoints: UserBreakpoints
-    terminal: Terminal
-    console: Console
-    thread: StoppedThread
-    tracing: Tracing
-    is_launched: Callable[[], bool]
-    kill: Callable[[], None]
 
 
 class Engine(bdb.Bdb):

@@ -32,7 +32,7 @@ from dbg_wire.messages import PromptState
 from dbg_wire.records.ranks import PDB
 
 if TYPE_CHECKING:
-    from dbg_agent.debuggers.engine import Workplace
+    from dbg_agent.debuggers.workplace import Workplace
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""

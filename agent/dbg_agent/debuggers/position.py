@@ -34,8 +34,7 @@ from dbg_agent.frames.stacks import (
     users_frame,
 )
 from dbg_agent.host.proc import read_proc
-from dbg_agent.stop.halt import Halt
-from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.messages import Message, Notice
 from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted

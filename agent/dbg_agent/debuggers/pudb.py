@@ -22,9 +22,10 @@ from pudb.debugger import Debugger
 from pudb.shell import SetPropagatingDict
 
 from dbg_agent.debuggers.busy import Busy
-from dbg_agent.debuggers.engine import Engine, Workplace
+from dbg_agent.debuggers.engine import Engine
 from dbg_agent.debuggers.faults import is_fault, is_fault_of_value, is_interrupt, words_of
 from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
+from dbg_agent.debuggers.workplace import Workplace
 from dbg_agent.frames.capture import Capture, talking_to
 from dbg_agent.process.imports import unwarned
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut

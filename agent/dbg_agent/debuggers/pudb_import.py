@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from dbg_agent.process.imports import unwarned
 
 if TYPE_CHECKING:
-    from dbg_agent.debuggers.engine import Engine, Workplace
+    from dbg_agent.debuggers.engine import Engine
+    from dbg_agent.debuggers.workplace import Workplace
 
 
 class _Seen(str):

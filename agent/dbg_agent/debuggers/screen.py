@@ -15,7 +15,7 @@ from urwid.display.escape import MoreInputRequired, process_keyqueue
 from dbg_agent.stop.inbox import Redraw
 
 if TYPE_CHECKING:
-    from dbg_agent.debuggers.engine import Workplace
+    from dbg_agent.debuggers.workplace import Workplace
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a

@@ -9,9 +9,9 @@ from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.ended import ended_workers
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.workers import MAX_WORKERS, child, from_workers, pending_actors
+from dbg_agent.frames.ended import ended_workers
 from dbg_agent.frames.expressions import call_site
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local

@@ -16,8 +16,7 @@ from selectors import SelectorKey
 from typing import Any
 
 from dbg_agent.link.fork_safety import ForkSafety, Lookups
-from dbg_agent.process.log import Logger
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import Logger, say
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Reach
 from dbg_dial.tcp import OwnSocket

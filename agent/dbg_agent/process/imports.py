@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.frames.stacks import is_own
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.stops import Crash

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbg_agent.evidence import ended
+from dbg_agent.frames import ended
 from dbg_agent.link.link import broker_overrides
-from dbg_agent.process.imports import loaded
+from dbg_agent.process.imports import forget, loaded, when_loaded
 from dbg_agent.program.own_rank import (
     become_defaults,
     crash_lease,
@@ -24,14 +24,19 @@ from dbg_agent.program.own_rank import (
     warn_if_alone,
 )
 from dbg_agent.rank.rank import Rank
+from dbg_agent.rank.stop_limits import TORCH
 from dbg_agent.settings import Settings
-from dbg_agent.torch.group_timeouts import timeouts
 from dbg_wire.errors import NoBroker, error_line
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from dbg_agent.program.crash_hooks import CrashHooks
 
 _crashes: CrashHooks | None = None
+
+_timeouts_are_raised: Callable[[ModuleType], None] | None = None
+"""Raises the timeouts of groups once torch is imported; None before ``install``."""
 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
@@ -49,7 +54,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         rank.break_in.install()
         rank.link.call_later(settings.connect_timeout, lambda: warn_if_alone(rank))
         if settings.collective_timeout is not None:
-            timeouts.install(settings.collective_timeout)
+            _raise_timeouts_with_torch(settings.collective_timeout)
         ended.watch()
         if settings.post_mortem:
             _keep_crashes(settings)
@@ -61,6 +66,21 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
             _start_guard(rank)
     except Exception as error:
         warn(f"install failed ({error_line(error)}); going on without a debugger")
+
+
+def _raise_timeouts_with_torch(seconds: float) -> None:
+    """Have torch's groups wait longer from the import of torch on; a rank without torch does not load how."""
+    global _timeouts_are_raised  # noqa: PLW0603 - one per process, as torch itself
+
+    def install(module: ModuleType) -> None:
+        from dbg_agent.torch.group_timeouts import timeouts
+
+        timeouts.install(seconds)
+
+    if _timeouts_are_raised is not None:
+        forget(TORCH, _timeouts_are_raised)
+    _timeouts_are_raised = install
+    when_loaded(TORCH, install)
 
 
 def _keeps_debuggers(rank: Rank) -> bool:
@@ -124,8 +144,14 @@ def uninstall_here() -> None:
     stock_calls = loaded("dbg_agent.program.stock_calls")
     if stock_calls is not None:
         stock_calls.restore()
-    with suppress(Exception):
-        timeouts.uninstall()
+    forget_timeouts = _timeouts_are_raised
+    if forget_timeouts is not None:
+        forget(TORCH, forget_timeouts)
+    # The module is loaded only with torch.
+    group_timeouts = loaded("dbg_agent.torch.group_timeouts")
+    if group_timeouts is not None:
+        with suppress(Exception):
+            group_timeouts.timeouts.uninstall()
     guard = loaded("dbg_agent.guard.rank_side")
     if guard is not None:
         guard.stop()

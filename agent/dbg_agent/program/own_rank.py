@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from dbg_agent.frames.stacks import outward
 from dbg_agent.launch.this_process import Identity, framework_rank
-from dbg_agent.link.to_broker import MAX_WARNINGS
+from dbg_agent.link.outgoing import MAX_WARNINGS
 from dbg_agent.process.imports import loaded
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop.inbox import ProgramRaised

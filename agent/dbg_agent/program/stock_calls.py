@@ -14,7 +14,7 @@ from typing import Any
 
 from dbg_agent import carry_out, set_trace
 from dbg_agent.process.imports import Change, forget, when_loaded
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 
 UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
 

@@ -15,7 +15,7 @@ from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import BreakpointsWish, Inspection, InspectionRecord, Sight, cut_to_fit
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
+    from dbg_agent.debuggers.workplace import UserBreakpoints
 
 Answer = Callable[..., None]
 """Sends the answer to a question."""

@@ -23,7 +23,7 @@ from dbg_wire.messages import Ask, Kind, answer_to
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.position import Position, Viewpoint
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.stop.stops import Stops
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2

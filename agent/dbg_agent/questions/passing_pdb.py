@@ -9,8 +9,8 @@ from __future__ import annotations
 from types import FrameType
 
 from dbg_agent.debuggers.debuggers import Debuggers
-from dbg_agent.debuggers.engine import Workplace
 from dbg_agent.debuggers.pdb import RankPdb, is_block
+from dbg_agent.debuggers.workplace import Workplace
 from dbg_agent.frames.capture import Capture
 from dbg_agent.frames.variables import write_back
 from dbg_agent.questions.evaluate import Evaluated, interrupted, printed_only, raised

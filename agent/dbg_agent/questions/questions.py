@@ -35,14 +35,13 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.position import Position, Viewpoint
     from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.evaluate import Evaluated
     from dbg_agent.settings import Settings
-    from dbg_agent.stop.halt import Halt
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.interruptible import Interruptible
-    from dbg_agent.stop.stops import Stops
+    from dbg_agent.stop.stops import Halt, Stops
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.records.evidence import EvidenceRecord
 

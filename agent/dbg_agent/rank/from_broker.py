@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.debuggers import Debuggers
     from dbg_agent.debuggers.position import Position, Viewpoint
     from dbg_agent.link.link import Link
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.questions import Questions
     from dbg_agent.rank.holding import Holding
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from dbg_agent.rank.stop_limits import StopLimits
     from dbg_agent.rank.stopping import Stopping
     from dbg_agent.settings import Settings
-    from dbg_agent.stop.halt import Halt
     from dbg_agent.stop.inbox import Inbox
-    from dbg_agent.stop.stops import Stops
+    from dbg_agent.stop.stops import Halt, Stops
     from dbg_dial.endpoint import Endpoint, Reach
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input

@@ -15,22 +15,21 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_agent.settings import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, Waiting
-from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.stops import Stops
 
@@ -170,12 +169,18 @@ class HoldCounts:
     def _why(self, site: str, gone: list[int], absent: list[int], given_up: list[int]) -> str:
         said = []
         if gone:
-            said.append(f"rank {format_ranks(gone)} has exited")
+            said.append(f"rank {_ranks(gone)} has exited")
         if absent:
-            said.append(f"rank {format_ranks(absent)} is not at {site} within {self._grace:g} s")
+            said.append(f"rank {_ranks(absent)} is not at {site} within {self._grace:g} s")
         if given_up:
-            said.append(f"rank {format_ranks(given_up)}, stopped at {site}, has been lost for {self.lost:g} s")
+            said.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {self.lost:g} s")
         return " and ".join(said)
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    from dbg_wire.rank_set import format_ranks
+
+    return format_ranks(ranks)
 
 
 def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
@@ -238,11 +243,11 @@ class Holding:
         waiting = self.counts.visit(site, ranks)
         if self._stops.is_mine():
             # A user steps through this rank, and a wait for other ranks would take it away from the user.
-            awaited = f"rank {format_ranks(ranks)}"
+            awaited = f"rank {_ranks(ranks)}"
             say(f"{self._broker.address} is not held at {site} for {awaited}, since it is being stepped")
             return
         say(
-            f"{self._broker.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
+            f"{self._broker.address} is held at {site} while rank {_ranks(ranks)} is stopped there; "
             f"`dbg-attach release held` lets it go on"
         )
         thread = threading.get_ident()
@@ -267,7 +272,7 @@ class Holding:
         self._thread.end_step()
         if self._stops.is_mine():
             return
-        say(f"{self._broker.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
+        say(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
         self._broker.call_later(seconds, lambda: self._held_long(seconds))
         try:
             self._thread.stop(frame, HELD, detail="holds its exit")
@@ -333,7 +338,7 @@ class Holding:
         if waiting is not None:
             address, limit = self._broker.address, self.counts.lost
             say(
-                f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
+                f"{address} stays held: rank {_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
                 f"back within {limit:g} s; `dbg-attach release held` lets it go on"
             )
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
 from dbg_agent.debuggers.debuggers import Debuggers
 from dbg_agent.debuggers.position import Position, Viewpoint
+from dbg_agent.debuggers.workplace import UserBreakpoints
 from dbg_agent.launch.this_process import Identity
 from dbg_agent.link.link import Link, LinkOwner
-from dbg_agent.link.to_broker import ProgramState, ToBroker
+from dbg_agent.link.outgoing import ProgramState, ToBroker
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, open_log
 from dbg_agent.questions.break_in import BreakIn
@@ -28,10 +28,9 @@ from dbg_agent.rank.membership import Membership
 from dbg_agent.rank.stop_limits import StopLimits
 from dbg_agent.rank.stopping import Stopping
 from dbg_agent.settings import Settings
-from dbg_agent.stop.halt import Halt
 from dbg_agent.stop.inbox import Inbox, ProgramRaised
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Goodbye, RankReport

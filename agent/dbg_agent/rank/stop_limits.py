@@ -18,20 +18,24 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dbg_agent.process.stderr import say
+from dbg_agent.process.imports import loaded
+from dbg_agent.process.log import say
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
-from dbg_agent.torch.group_timeouts import shortest, timeouts
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Audience, Notice
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.stops import Stops
+
+TORCH = "torch.distributed.distributed_c10d"
+"""The module in which torch keeps its groups."""
 
 SOON_SECONDS = 120.0
 """Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
@@ -216,14 +220,23 @@ class Deadline:
         return f"{self.what} in {f'{left / MINUTE:.0f} min' if left >= SOON_SECONDS else f'{left:.0f} s'}"
 
 
+def _torch() -> ModuleType | None:
+    """Return what knows the timeouts of torch's groups; None while torch is not loaded."""
+    if loaded(TORCH) is None:
+        return None
+    from dbg_agent.torch import group_timeouts  # a rank without torch does without
+
+    return group_timeouts
+
+
 def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadline | None:
     """Return the first deadline of a rank that stops now; None if none is known. Never raises."""
     found = []
-    try:
-        group = shortest()
-    except Exception:
-        # This release of torch may have other internals.
-        group = None
+    group = None
+    # This release of torch may have other internals.
+    with suppress(Exception):
+        torch = _torch()
+        group = torch.shortest() if torch is not None else None
     if group is not None:
         waits = f"{group[0]} collectives that wait for it"
         found.append(Deadline(f"{waits} time out", f"{waits} have timed out", now + group[1]))
@@ -258,7 +271,8 @@ class StopLimits:
         self.lease.begin(lease)
         self._begun += 1
         try:
-            timeouts.raise_again()
+            if (torch := _torch()) is not None:
+                torch.timeouts.raise_again()
         except Exception as error:
             self._broker.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
         # The ranks that could wait for a held rank are held themselves, or stopped.
@@ -294,10 +308,10 @@ class StopLimits:
         longer timeout. Until then the ranks stopped at the same place may be let go one after the other, and the next
         iteration may stop at the same line again.
         """
-        seconds = timeouts.seconds
-        if seconds is not None:
+        torch = _torch()
+        if torch is not None and torch.timeouts.seconds is not None:
             begun = self._begun
-            self._broker.call_later(seconds, lambda: self._restore(begun))
+            self._broker.call_later(torch.timeouts.seconds, lambda: self._restore(begun))
 
     def _deadline(self) -> Deadline | None:
         """Return the first deadline as of now."""
@@ -330,4 +344,5 @@ class StopLimits:
         """Give groups their timeouts back, unless this rank has stopped again."""
         if self._begun == begun and self._stops.current[0] is None:
             with suppress(Exception):
-                timeouts.restore()
+                if (torch := _torch()) is not None:
+                    torch.timeouts.restore()

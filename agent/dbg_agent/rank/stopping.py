@@ -8,11 +8,10 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.frames.loaded_sources import edited_files, source_message
 from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, lacks_room, outward, place_of
 from dbg_agent.launch.claim import has_claimed
 from dbg_agent.launch.this_process import claim
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_agent.stop.inbox import (
     GoOn,
     LeaveDebugger,
@@ -36,15 +35,14 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
     from dbg_agent.debuggers.position import Viewpoint
     from dbg_agent.link.fork_safety import ForkSafety
-    from dbg_agent.link.to_broker import ProgramState, ToBroker
+    from dbg_agent.link.outgoing import ProgramState, ToBroker
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.questions import Questions
     from dbg_agent.rank.holding import Holding
     from dbg_agent.rank.membership import Membership
     from dbg_agent.rank.stop_limits import StopLimits
-    from dbg_agent.stop.halt import Halt
     from dbg_agent.stop.inbox import Inbox
-    from dbg_agent.stop.stops import Stops
+    from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
 """Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""
@@ -201,6 +199,8 @@ class Stopping:
     def show_source(self, frame: FrameType | None) -> None:
         """Send the lines around this frame's line, for terminals that may not have the file."""
         if frame is not None and self._debuggers.terminal.viewers:
+            from dbg_agent.frames.loaded_sources import source_message
+
             self._broker.send(source_message(frame, self._debuggers.workplace.breakpoints.lines))
 
     def show_source_again(self) -> None:
@@ -374,6 +374,8 @@ class Stopping:
             traceback = traceback.tb_next
         if place := self._view.sentence():
             engine.note(printable(place))
+        from dbg_agent.frames.loaded_sources import edited_files  # only a stop needs it
+
         for path in edited_files(frame if traceback is None else traceback.tb_frame):
             if path not in self._told_changed:
                 self._told_changed.add(path)

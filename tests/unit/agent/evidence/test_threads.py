@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evidence import ended, threads
-from dbg_agent.evidence.ended import MAX_ENDED, handled_exception
+from dbg_agent.evidence import threads
 from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.frames import ended
+from dbg_agent.frames.ended import MAX_ENDED, handled_exception
 from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.host import process
 from dbg_agent.host.descriptors import waits_in

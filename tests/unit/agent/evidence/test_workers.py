@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from dbg_agent.evidence import ended, workers
+from dbg_agent.evidence import workers
 from dbg_agent.evidence.workers import Worker, from_workers
+from dbg_agent.frames import ended
 from dbg_wire.records.evidence import Doing, What
 
 SOCKET, LOCK, SLEEP = What.SELECT, What.NATIVE_LOCK, What.SLEEP

@@ -16,7 +16,7 @@ import pytest
 
 import dbg_agent
 from dbg_agent.process import imports
-from dbg_agent.process.stderr import say
+from dbg_agent.process.log import say
 from dbg_agent.process.threads import SIGNAL_SECONDS, BoundedThreads, own_thread, wait_for
 from tests.conftest import Approved
 from tests.support.time_unit import seconds

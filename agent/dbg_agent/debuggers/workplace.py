@@ -1,13 +1,19 @@
-"""The breakpoints that a rank's debuggers share: bdb's lists of lines, and what serves them without tracing."""
+"""What the debuggers of a rank work with: the breakpoints that they share, and the parts of the rank that they use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
+    from dbg_agent.debuggers.console import Console, StoppedThread, Terminal
+    from dbg_agent.link.outgoing import ToBroker
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Halt, Stops
     from dbg_wire.records.inspection import BreakpointState, BreakpointsWish
 
 
@@ -60,3 +66,31 @@ class UserBreakpoints:
         if (known := self.count()) != self._known:
             self._known = known
             self._changed()
+
+
+class Tracing(Protocol):
+    """The debuggers of the rank, between which the tracing passes."""
+
+    def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
+        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
+
+    def show_in_pdb(self, why: str) -> None:
+        """Show the current stop in pdb from here on, with the reason as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a debugger works with. ``kill`` ends the process; ``is_launched``: whether a launcher then ends others."""
+
+    broker: ToBroker
+    stops: Stops
+    inbox: Inbox
+    interruptible: Interruptible
+    halt: Halt
+    breakpoints: UserBreakpoints
+    terminal: Terminal
+    console: Console
+    thread: StoppedThread
+    tracing: Tracing
+    is_launched: Callable[[], bool]
+    kill: Callable[[], None]
