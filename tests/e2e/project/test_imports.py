@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,9 @@ from tests.unit.client.test_library import CORE, PACKAGE
 LOOP = {"asyncio", "websockets", "prompt_toolkit"}
 CORE_MODULES = ", ".join(".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE)
 OF_A_RANK = "autostart launch.this_process link.link program.entry guard.rank_side breakpoints.points evidence.gather"
+
+MOST_OF_A_RANK = 70
+"""Modules of ours in a rank after `install()`, packages counted."""
 
 ENTRIES = {"dbg_client": "dbg_client.command_line.main", "dbg_broker": "dbg_broker.cli.main"}
 
@@ -55,3 +60,15 @@ def test_nothing_is_loaded_that_is_not_used(case: str) -> None:
     code = f"import sys; sys.path[:] = {sys.path!r}\n{program}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert unused.isdisjoint(done.stdout.splitlines()[-1].split()), case
+
+
+def test_a_rank_loads_few_modules_of_ours(tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\nimport dbg_agent\n"
+        "dbg_agent.install(broker='127.0.0.1:9', connect_timeout=0.1)\nprint(*sys.modules)"
+    )
+    environ = {**os.environ, "DBG_HOME": str(tmp_path), "DBG_TOKEN": "t" * 43}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environ)
+    ours = {name for name in done.stdout.splitlines()[-1].split() if name.startswith("dbg_")}
+    assert 40 < len(ours) <= MOST_OF_A_RANK, sorted(ours)
