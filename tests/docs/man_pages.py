@@ -7,7 +7,7 @@ import argparse
 from dbg_broker.cli.parser import VERBS as BROKER_VERBS
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from dbg_client.command_line.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
-from dbg_client.command_line.reading import all_options
+from dbg_client.command_line.parser import all_options
 from dbg_client.verbs.option import Heading
 from dbg_client.verbs.table import VERBS, VerbRow
 from dbg_command.command_line import help_of, options_of, usage_of

@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dbg_client.command_line.reading import leading, parser_of, verb_first
+from dbg_client.command_line.parser import parser_of
+from dbg_client.command_line.reading import leading, verb_first
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from dbg_client.command_line.reading import SharedOption, all_options, parser_of
+from dbg_client.command_line.parser import SharedOption, all_options, parser_of
 from dbg_client.verbs.option import Heading, Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_client.verbs.verb import Verb

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
-from dbg_client.command_line.reading import all_options
+from dbg_client.command_line.parser import all_options
 from dbg_client.verbs.table import VERBS
 from dbg_command.command_line import options_of
 from tests.docs import reference

@@ -16,6 +16,7 @@ from dbg_agent.rank import stop_limits
 from dbg_agent.rank.stop_limits import Deadline, Lease, StopLimits, first_deadline
 from dbg_agent.stop.inbox import GoOn, Inbox
 from dbg_agent.stop.stops import HELD, Stops
+from dbg_agent.torch import group_timeouts
 from dbg_agent.torch.group_timeouts import MODULE, GroupTimeouts
 from dbg_wire.messages import Audience, Message, StopInfo
 from tests.conftest import Approved
@@ -353,7 +354,7 @@ class TestGroups:
     @pytest.fixture
     def timeouts(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupTimeouts]:
         made = GroupTimeouts()
-        monkeypatch.setattr(stop_limits, "timeouts", made)
+        monkeypatch.setattr(group_timeouts, "timeouts", made)
         yield made
         made.uninstall()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.command_line.completion import complete_words
-from dbg_client.command_line.reading import all_options
+from dbg_client.command_line.parser import all_options
 from dbg_client.verbs.table import BY_NAME, VERBS
 from dbg_command.command_line import FILES
 

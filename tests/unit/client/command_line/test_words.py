@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.command_line.help import SHORT, help_on, whole_page
-from dbg_client.command_line.reading import LEADING, all_options
+from dbg_client.command_line.parser import all_options
+from dbg_client.command_line.reading import LEADING
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
