@@ -275,8 +275,8 @@ class Inbox:
         self._changed = threading.Condition()
         self._work: deque[tuple[int, Work]] = deque()
         self._keys = TypedKeys()
-        self._ended = 0
-        """The number of the last stop that has ended."""
+        self._ended = -1
+        """The number of the last stop that has ended; -1 before the first."""
 
     def put(self, stop: int, work: Work) -> bool:
         """Add work for a stop; return False if too much waits already: MAX_GO_ON for GoOn, MAX_WORK for other work.
