@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 ARCHITECTURE = ROOT / "docs/architecture.md"
+THREADS = ROOT / "docs/threads.md"
 
 GENERATED = "_release.py"
 """The file that a build makes of the version."""

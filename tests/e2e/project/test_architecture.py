@@ -16,6 +16,7 @@ from tests.support.packages import (
     END,
     GENERATED,
     ROOT,
+    THREADS,
     Module,
     drawing,
     modules,
@@ -23,7 +24,7 @@ from tests.support.packages import (
     parsed,
 )
 
-PAGE = ARCHITECTURE.read_text() + ARCHITECTURE.with_name("threads.md").read_text()
+PAGE = ARCHITECTURE.read_text() + THREADS.read_text()
 
 MOST_BYTES = 18 * 1024
 """Bytes of the map: a reader holds no more of it."""

@@ -1,4 +1,4 @@
-"""A rank takes its locks in the order of docs/architecture.md in everything that a terminal does with it."""
+"""A rank takes its locks in the order of docs/threads.md in everything that a terminal does with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
-from tests.support.packages import ARCHITECTURE, ROOT
+from tests.support.packages import ROOT, THREADS
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until_states
@@ -48,7 +48,7 @@ STOP = SCRIPT.splitlines().index("    set_trace()") + 1
 
 def order_of_locks() -> dict[str, int]:
     """Return the number of each lock in the page's table."""
-    rows = re.findall(r"^\| (\d+) \| `([^`]+)` `([^`]+)` \|", ARCHITECTURE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `([^`]+)` `([^`]+)` \|", THREADS.read_text(), re.MULTILINE)
     return {f"{file} {name}": int(number) for number, file, name in rows}
 
 

@@ -206,8 +206,9 @@ assert sys.gettrace() is None
 
 
 def test_an_alarm_ends_the_wait_for_a_broker(processes: Processes, home: Path) -> None:
-    script = RAISES.replace("    set_trace()\n", "    signal.setitimer(signal.ITIMER_REAL, 0.5)\n    set_trace()\n")
-    (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0", "DBG_ON_MISSING": "wait"})
+    (rank,) = start_ranks(processes, home, RAISES, 1, env={"DBG_CONNECT_TIMEOUT": "0", "DBG_ON_MISSING": "wait"})
+    rank.wait_for_output("dbg-agent: [^\n]*\n", stream="stderr")
+    rank.signal(signal.SIGALRM)
     assert rank.wait() == 0
     assert rank.text() == "raised Alarm from the program\n"
     assert re.fullmatch("dbg-agent: [^\n]*\n", rank.text("stderr"))
