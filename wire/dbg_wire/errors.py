@@ -37,8 +37,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 MAX_QUOTED = 200
 """Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
@@ -79,8 +78,7 @@ HOME_IS_SERVED = 10
 """Exit status of `dbg-broker serve` where another broker serves the home."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """A verb of ``dbg-attach`` that helps, its ranks and its options; ``attach`` is that of a bare target."""
 
     verb: str
