@@ -18,7 +18,7 @@ from dbg_agent.frames.source import COMPREHENSIONS, Spot, nodes_in, operation, s
 from dbg_agent.frames.stacks import is_users_file, place_of
 from dbg_agent.frames.variables import UNKNOWN, method
 from dbg_agent.host.descriptors import looked_up
-from dbg_wire.records.evidence import MAX_LOOPS, Doing, LoopSeen, What
+from dbg_wire.records.evidence import Doing, What
 from dbg_wire.records.record import fitted
 
 MAX_HELPERS = 1
@@ -48,25 +48,6 @@ def loops_around(spot: Spot) -> Iterator[Loop]:
 
 def _repeated(loop: Loop) -> list[ast.AST]:
     return [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
-
-
-def loops_seen(frames: Sequence[FrameType], count: int) -> tuple[LoopSeen, ...]:
-    """Return the loops around the frames of a thread, innermost first, as that many of the frames are told."""
-    own = [(at, frame) for at, frame in enumerate(frames[:count]) if is_users_file(frame.f_code.co_filename)]
-    found: list[LoopSeen] = []
-    told = min(count, len(frames))
-    for at, frame in own[:MAX_USER_FRAMES]:
-        spot = spot_of(frame)
-        # A loop without an end of its own is left in its middle.
-        loops = [one for one in loops_around(spot) if not _is_endless(one)] if spot is not None else []
-        found += [
-            fitted(LoopSeen, frame=told - 1 - at, first=one.lineno, last=span_of(one.body[-1])[1]) for one in loops
-        ]
-    return tuple(found[:MAX_LOOPS])
-
-
-def _is_endless(loop: Loop) -> bool:
-    return isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)
 
 
 def retried(frames: Sequence[FrameType]) -> Doing | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
-from dbg_agent.evidence.loops import loops_seen, polled_file, retried
+from dbg_agent.evidence.loops import polled_file, retried
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.unrecorded import jax_wait, mpi_wait
 from dbg_agent.evidence.workers import from_workers
@@ -29,7 +29,6 @@ from dbg_wire.records.evidence import (
     MAX_NAMES,
     MAX_WAIT_FRAMES,
     Doing,
-    LoopSeen,
     OtherProcess,
     Target,
     ThreadWait,
@@ -325,13 +324,4 @@ def _record(thread: SeenThread, wait: Wait, numbers: Mapping[int, int]) -> Threa
         is_sure=wait.is_sure,
         holder=wait.holder,
         frames=thread.places[-MAX_WAIT_FRAMES:],
-        loops=_loops(thread) if thread.is_main else (),
     )
-
-
-def _loops(thread: SeenThread) -> tuple[LoopSeen, ...]:
-    try:
-        return loops_seen(thread.frames, MAX_WAIT_FRAMES)
-    except Exception:
-        # Frames may be of code that no compiler has made.
-        return ()

@@ -48,50 +48,6 @@ STATES: dict[State, str] = {
 }
 """What one rank is in, behind its name or ``it``."""
 
-CLAUSES: dict[str, str] = {
-    "crashed": "have crashed and are kept",
-    "never connected": "has never connected",
-    "in collective": "it is in {what}",
-    "its thread": "its {thread}",
-    "thread": "thread {name} {does}",
-    "threads": "threads {names} and {last}{more} wait for each other",
-    "more": " and others",
-    "which": "{several}which {does}",
-    "is in": "is in {what}",
-    "in place": "in {place} {function} {does}",
-    "for itself": ", and so for itself",
-    "in turn": ", which waits for it in turn",
-    "works": "works in {place} {function}",
-    "works somewhere": "works",
-    "computes": "computes in {call} ({place})",
-    "moves": ", moves",
-    "no hang": "; no hang so far",
-    "handles": "{handles}, and {reason}",
-    "each": "each of {who} {reason}",
-    "left": "{count} more for other reasons",
-    "while": " while it {handles}",
-    "behind loop": " behind the loop at {place}",
-    "left loop": "left the loop at {place} for",
-    "went on": "went on to",
-    "root": "root {root}",
-    "another": "another collective",
-    "link": "{likely}{wait} in {what} for {whom}",
-    "link of circle": "which {wait} in {what} for {whom}",
-    "so on": "and so on through {count} collectives",
-    "before": "before",
-    "behind": "behind",
-    "nobody sends": ": nobody sends",
-    "nobody takes": ": nobody takes the other's call",
-    "orders": ": they call them in different orders",
-    "inferred": ", as their stacks say; which call of which group it is they do not tell",
-    "unnumbered": "; nobody is seen to be missing, but which of several equal calls each is in is not known",
-    "only one": "; it is the only one in the group, so that nobody is missing",
-    "device": "; nobody is missing, so that it is the network or a device that does not go on",
-    "computed": "computed in {seconds} s at one place of their code",
-    "worked": "worked in {seconds} s at one place of their code",
-}
-"""Parts of sentences."""
-
 
 class Brevity(NamedTuple):
     """How much a sentence leaves out.
@@ -103,11 +59,6 @@ class Brevity(NamedTuple):
     level: int = 0
     with_place: bool = True
     room: int = 1000
-
-
-def say(key: str, **parts: object) -> str:
-    """Return a part of a sentence."""
-    return CLAUSES[key].format(**parts)
 
 
 WHOLE = Brevity()
@@ -164,7 +115,7 @@ class Reasons:
         text, condition, handles = self.reason(number), self.scene.conditions.get(number), self.handles(number)
         if condition is None or not handles or condition.is_loop or condition.is_still:
             return text
-        return say("handles", handles=handles, reason=text) if text else handles
+        return f"{handles}, and {text}" if text else handles
 
     def handles(self, number: int) -> str:
         """Return the exception or signal that a rank's main thread handles; empty if it does not."""
@@ -182,7 +133,7 @@ class Reasons:
         scene = self.scene
         condition = scene.conditions.get(number)
         if condition is None:
-            return say("never connected")
+            return "has never connected"
         links = [("", self.condition(number))]
         node = rank_node(number)
         while links[0][1] and condition.kind is not VerdictKind.DEADLOCK and len(links) < most:
@@ -203,8 +154,8 @@ class Reasons:
             ended = waits_of(scene.matched.roster[number], WaitKind.ENDED)
             if ended:
                 thread = self.thread(ended[-1].thread, wait_text(ended[-1].does, brief=min(self._way.level, 2)))
-                return f"{links[0][1]}; {say('its thread', thread=thread)}"
-        return ", ".join([links[0][1], *(say("which", several=several, does=text) for several, text in links[1:])])
+                return f"{links[0][1]}; its {thread}"
+        return ", ".join([links[0][1], *(f"{several}which {text}" for several, text in links[1:])])
 
     def _brief(self, node: Node) -> int:
         """Return how brief a wait is told: the place says least of what only waits for something else."""
@@ -215,7 +166,7 @@ class Reasons:
         if node.kind is NodeKind.RANK:
             standing = scene.pending_of(node.owner)
             if standing is not None:
-                return say("is in", what=printable(standing.label, MAX_TEXT))
+                return f"is in {printable(standing.label, MAX_TEXT)}"
             return self.condition(node.owner) if node.owner in scene.conditions else ""
         doer = scene.doers.get(node)
         if doer is None:
@@ -228,7 +179,7 @@ class Reasons:
         if not text or not own or doer.condition.is_still or (at is not None and at.line == own[-1].line) or level >= 3:
             return text
         function = printable(own[-1].function, MAX_NAME)
-        return say("in place", place=file_line(own[-1]), function=function, does=text)
+        return f"in {file_line(own[-1])} {function} {text}"
 
     def condition(self, number: int) -> str:
         """Return what a rank is in by itself: ``is suspended (SIGSTOP) for 12 s``; empty if nothing keeps it."""
@@ -269,12 +220,12 @@ class Reasons:
         if process is None:
             does = scene.conditions[number].does
             is_told = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
-            return "" if is_told else say("for itself")
+            return "" if is_told else ", and so for itself"
         does = scene.doers[process].does if process in scene.doers else None
         if does is None or does.target is not Target.FULL_PIPE:
-            return say("in turn")
+            return ", which waits for it in turn"
         pids = {scene.matched.roster[number].rank.pid: number}
-        return f", {say('which', several='', does=wait_text(does, pids, brief=min(self._way.level, 2)))}"
+        return f", which {wait_text(does, pids, brief=min(self._way.level, 2))}"
 
     def circle_of(self, condition: Condition) -> str:
         """Return ``threads MainThread and pump wait for each other``."""
@@ -282,13 +233,13 @@ class Reasons:
         if len(threads) == 1:
             return self.thread(threads[0].thread, wait_text(threads[0].does, brief=min(self._way.level, 2)))
         names = [printable(one.thread, MAX_NAME) for one in threads[:MAX_THREADS]]
-        more = say("more") if len(threads) > MAX_THREADS else ""
-        return say("threads", names=", ".join(names[:-1]), last=names[-1], more=more)
+        more = " and others" if len(threads) > MAX_THREADS else ""
+        return f"threads {', '.join(names[:-1])} and {names[-1]}{more} wait for each other"
 
     @staticmethod
     def thread(name: str, does: str) -> str:
         """Return ``thread pump ended by OSError (data.py:7)``."""
-        return say("thread", name=printable(name, MAX_NAME), does=does)
+        return f"thread {printable(name, MAX_NAME)} {does}"
 
 
 def end_text(one: RankEvidence, since: float | None) -> str:

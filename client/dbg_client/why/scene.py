@@ -381,27 +381,6 @@ def _called_at(scene: Scene, standing: PendingCollective, number: int) -> Place 
     return next(reversed(own_frames(one.answer.frames)), None)
 
 
-def loop_left(scene: Scene, numbers: Sequence[int], others: Sequence[int]) -> Place | None:
-    """Return the loop behind which all these ranks are while another rank is in it; None if there is none."""
-    roster = scene.matched.roster
-    stayed = next((wait for number in others if (wait := main_wait(roster[number])) is not None and wait.loops), None)
-    if stayed is None:
-        return None
-    left = {_left(wait, stayed) if (wait := main_wait(roster[number])) is not None else None for number in numbers}
-    return left.pop() if len(left) == 1 else None
-
-
-def _left(gone: ThreadWait, stayed: ThreadWait) -> Place | None:
-    """Return the outermost loop that one thread is behind, and in which another one is that runs the same code."""
-    for at, (mine, other) in enumerate(zip(gone.frames, stayed.frames, strict=False)):
-        if (mine.file, mine.function) != (other.file, other.function):
-            return None
-        if mine.line != other.line:
-            lines = [loop.first for loop in stayed.loops if loop.frame == at and loop.last < mine.line]
-            return mine.replace(line=min(lines)) if lines else None
-    return None
-
-
 def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
     """Return the stores at which ranks wait for each other to make torch's first group, where most wait first."""
     found: defaultdict[str, list[int]] = defaultdict(list)

@@ -20,8 +20,8 @@ from dbg_client.why.condition import AGE_TOLD, main_wait, waits_of
 from dbg_client.why.moving import leading
 from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
 from dbg_client.why.process_groups import world_size
-from dbg_client.why.reasons import MAX_NAME, Brevity, Reasons, say
-from dbg_client.why.scene import loop_left, place_of_call, rank_node, stores_of, went_on
+from dbg_client.why.reasons import MAX_NAME, Brevity, Reasons
+from dbg_client.why.scene import place_of_call, rank_node, stores_of, went_on
 from dbg_client.why.verdict import Certainty, Finding, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
@@ -60,8 +60,8 @@ TEMPLATES: dict[str, str] = {
     "{ago}",
     "passed": "{who} {likely}passed {what} to {call}{group}{here}{besides}, where {others} passed {usual}{there}{more}"
     "{ago}",
-    "behind by one": "{who} {be} {likely}one {usual}{group} behind: {they} {did} {what}{here}, where {others} called"
-    " #{sequence}{there}{more}{ago}",
+    "behind by one": "{who} {be} {likely}one {usual}{group} behind: {they} went on to {what}{here}, where {others} "
+    "called #{sequence}{there}{more}{ago}",
     "part": "{who} {likely}part at {what}{group}{ago}: {sides}",
     "lonely": "{who} {likely}waits in {what}{since}, a group that no other rank has made",
     "circle": "{who} {links}{since}{end}",
@@ -105,6 +105,13 @@ SEVERAL: dict[VerdictKind | RankState, str] = {
     RankState.EXITED: "have died",
 }
 """What several ranks are in, by the state that all of them are in, or else by the kind of the verdict."""
+
+CRASHED = "have crashed and are kept"
+
+INFERRED = ", as their stacks say; which call of which group it is they do not tell"
+UNNUMBERED = "; nobody is seen to be missing, but which of several equal calls each is in is not known"
+ONLY_ONE = "; it is the only one in the group, so that nobody is missing"
+DEVICE = "; nobody is missing, so that it is the network or a device that does not go on"
 
 LEVELS, LEAST_ROOM, MOST_ROOM = 4, 16, 200
 """Levels of brevity, and the room for a reason if none of them leaves out enough."""
@@ -183,7 +190,7 @@ class Words(Reasons):
         if len(conditions) < len(found.ranks) or not all(one.stands for one in conditions):
             return self._tell("missing", found)
         crashed = all(one.kind is VerdictKind.DEAD for one in conditions)
-        stand = say("crashed") if crashed else SEVERAL[RankState.STOPPED]
+        stand = CRASHED if crashed else SEVERAL[RankState.STOPPED]
         stand = self.condition(found.ranks[0]) if len(found.ranks) == 1 else stand
         return self._tell("stands", found, stand=stand)
 
@@ -206,13 +213,11 @@ class Words(Reasons):
             return f": {it}{self._cut(text)}" if text else ""
         known = [(reason, numbers) for reason, numbers in known if reason[0]]
         said = [
-            say("each", who=self.names.ranks(numbers), reason=text)
-            if len(numbers) > 1
-            else f"{self.names.ranks(numbers)} {text}"
+            f"each of {self.names.ranks(numbers)} {text}" if len(numbers) > 1 else f"{self.names.ranks(numbers)} {text}"
             for (text, _), numbers in known[:MAX_REASONS]
         ]
         left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
-        text = "; ".join([*said, *([say("left", count=left)] if left else [])])
+        text = "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
         return f": {self._cut(text)}" if text else ""
 
     def _reason(self, number: int, standing: PendingCollective | None) -> tuple[str, bool]:
@@ -226,10 +231,10 @@ class Words(Reasons):
             ended = waits_of(one, WaitKind.ENDED)
             if text or not ended:
                 return text or self._runs(number), False
-            return say("its thread", thread=self.thread(ended[-1].thread, wait_text(ended[-1].does))), True
-        moves = say("moves") if number in moved.moved | moved.data | moved.within else ""
+            return f"its {self.thread(ended[-1].thread, wait_text(ended[-1].does))}", True
+        moves = ", moves" if number in moved.moved | moved.data | moved.within else ""
         age = standing.age if standing is not None else None
-        hope = say("no hang") if moves or (age or 0.0) < PATIENT_SECONDS else ""
+        hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
         return f"{self._work(number)}{moves}{hope}", False
 
     def _runs(self, number: int) -> str:
@@ -242,11 +247,11 @@ class Words(Reasons):
         does = main.does if main is not None and main.kind is WaitKind.NATIVE else None
         computes = number in scene.moved.computing | scene.moved.data
         if computes and does is not None and does.function and does.place is not None:
-            return say("computes", call=printable(does.function, 60), place=file_line(does.place))
+            return f"computes in {printable(does.function, 60)} ({file_line(does.place)})"
         text, own = self.condition(number), own_frames(scene.matched.roster[number].answer.frames)
         if text or not own:
-            return text or say("works somewhere")
-        return say("works", place=file_line(own[-1]), function=printable(own[-1].function, MAX_NAME))
+            return text or "works"
+        return f"works in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}"
 
     # ---------------------------------------------------------------------------------- more ends in collectives
 
@@ -257,7 +262,7 @@ class Words(Reasons):
         has_place = standing.group.label or standing.sequence is not None
         parts = {"half": half, "waiter": waiter, "place": f" in {short_name(standing)}" if has_place else ""}
         if elsewhere is not None:
-            parts["why"] = f": {say('in collective', what=short_name(elsewhere))}"
+            parts["why"] = f": it is in {short_name(elsewhere)}"
         return self._tell("no partner", found, **parts)
 
     def _held(self, found: Finding) -> str:
@@ -281,16 +286,13 @@ class Words(Reasons):
             there = here = ""
         if is_parting(called):
             return self._parting(found, {others[0]: there, numbers[0]: here})
-        key, did = "called" if difference is Difference.NAME else "passed", ""
+        key = "called" if difference is Difference.NAME else "passed"
         if key == "called" and went_on(self.scene, standing, usual.name):
-            loop = loop_left(self.scene, numbers, others)
-            key, there = "behind by one", "" if loop is not None else there
-            did = say("left loop", place=file_line(loop)) if loop is not None else say("went on")
+            key = "behind by one"
         rest = [f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2]]
         return self._tell(
             key,
             found,
-            did=did,
             here=here,
             there=there,
             more="".join(rest),
@@ -298,7 +300,7 @@ class Words(Reasons):
             what=_side(what, difference),
             others=self.names.ranks(others),
             usual=_side(usual, difference),
-            besides=self._besides(numbers, others),
+            besides=self._besides(numbers),
             number=f" as collective #{standing.sequence}" if standing.sequence is not None else "",
             call=printable(standing.call, 80),
             sequence=standing.sequence,
@@ -315,8 +317,7 @@ class Words(Reasons):
         said: list[str] = []
         for call, numbers in called:
             verb = "" if said else f" {agreeing(numbers, *verbs)}"
-            others = next(some for _, some in called if some is not numbers)
-            besides = self._besides(numbers, others)
+            besides = self._besides(numbers)
             said.append(
                 f"{self.names.ranks(numbers)}{verb} {_side(call, difference)}{places.get(numbers[0], '')}{besides}"
             )
@@ -327,15 +328,10 @@ class Words(Reasons):
         place = place_of_call(self.scene, standing, numbers)
         return f" ({printable(place.function, MAX_NAME)} {file_line(place)})" if place is not None else ""
 
-    def _besides(self, numbers: Sequence[int], others: Sequence[int]) -> str:
-        """Say what else is known of who calls another collective than others: an error, or a loop that it has left."""
-        if self._way.level > 1:
-            return ""
-        handles = self.handles(numbers[0]) if len(numbers) == 1 else ""
-        if handles:
-            return say("while", handles=handles)
-        loop = loop_left(self.scene, numbers, others)
-        return say("behind loop", place=file_line(loop)) if loop is not None else ""
+    def _besides(self, numbers: Sequence[int]) -> str:
+        """Say which error somebody handles who calls another collective than others."""
+        handles = self.handles(numbers[0]) if len(numbers) == 1 and self._way.level <= 1 else ""
+        return f" while it {handles}" if handles else ""
 
     def _circle(self, found: Finding) -> str:
         standings = found.circle
@@ -355,17 +351,17 @@ class Words(Reasons):
         }
         if count > MAX_SIDES and steps in ({(first.name, 1)}, {(first.name, count - 1)}):
             numbers = sorted(number for one in standings for number in one.waiting)
-            side = say("before" if (first.name, 1) in steps else "behind")
+            side = "before" if (first.name, 1) in steps else "behind"
             who, end = self.names.ranks(numbers), _circles_end(standings)
             return self._tell("ring", found, who=who, name=first.name, side=side, since=age, end=end)
         links = []
         for at, one in enumerate(standings[:MAX_SIDES]):
-            parts = {"wait": agreeing(one.calls, "waits", "wait"), "what": short_name(one)}
+            likely = "likely " if found.certainty is Certainty.LIKELY else ""
             whom = self.names.ranks(_awaited(standings, at))
-            key = "link of circle" if at else "link"
-            links.append(say(key, likely="likely " if found.certainty is Certainty.LIKELY else "", whom=whom, **parts))
+            wait = agreeing(one.calls, "waits", "wait")
+            links.append(f"{'which ' if at else likely}{wait} in {short_name(one)} for {whom}")
         if count > MAX_SIDES:
-            links.append(say("so on", count=count))
+            links.append(f"and so on through {count} collectives")
         who, end = self.names.ranks(first.waiting), _circles_end(standings)
         return self._tell("circle", found, who=who, links=", ".join(links), since=age, end=end)
 
@@ -380,10 +376,12 @@ class Words(Reasons):
     def _complete(self, found: Finding) -> str:
         standing, ranks = found.pending, found.ranks
         who = {1: self.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}
-        end = "inferred" if standing.group.is_inferred else "only one" if len(ranks) == 1 else "device"
-        if standing.sequence is None and not standing.has_peer and not standing.group.is_inferred:
-            end = "unnumbered"
-        return self._tell("complete", found, who=who.get(len(ranks), f"all {len(ranks)} ranks"), end=say(end))
+        end = ONLY_ONE if len(ranks) == 1 else DEVICE
+        if standing.group.is_inferred:
+            end = INFERRED
+        elif standing.sequence is None and not standing.has_peer:
+            end = UNNUMBERED
+        return self._tell("complete", found, who=who.get(len(ranks), f"all {len(ranks)} ranks"), end=end)
 
     # ---------------------------------------------------------------------------------------- ranks by themselves
 
@@ -395,7 +393,7 @@ class Words(Reasons):
         states = {scene.matched.roster[number].rank.state for number in numbers}
         do = SEVERAL.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
         # A rank that is kept after a crash stands in the debugger as well.
-        do = say("crashed") if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
+        do = CRASHED if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
         if do is not None and states != {RankState.EXITED}:
             return self._tell("own of several", found, likely="", do=do, why="")
         # The deaths of one cause differ by a moment.
@@ -446,7 +444,7 @@ class Words(Reasons):
             who = self.who(numbers) if len(numbers) == 1 else f"each of {self.names.ranks(numbers)}"
             return self._tell("at one place", found, who=who, did=self._cut(texts.pop()))
         way = "computed" if set(numbers) <= moved.computing else "worked"
-        return self._tell("at one place", found, did=say(way, seconds=f"{moved.seconds:.1f}"))
+        return self._tell("at one place", found, did=f"{way} in {moved.seconds:.1f} s at one place of their code")
 
     def _busy(self, found: Finding) -> str:
         moved, of = self.scene.moved, len(self.scene.matched.roster)
@@ -534,9 +532,9 @@ def half_of(standing: PendingCollective) -> str:
 def _side(call: CollectiveSeen, difference: Difference | None) -> str:
     """Return what one side calls, or passes."""
     if difference is Difference.ROOT:
-        return say("root", root=call.root)
+        return f"root {call.root}"
     if difference is not Difference.DATA:
-        return printable(call.name, MAX_CALL) or say("another")
+        return printable(call.name, MAX_CALL) or "another collective"
     size = [show_bytes(call.size)] if call.size is not None else []
     types = ", ".join(filter(None, [call.types[:60], *size]))
     return printable(" ".join(filter(None, [types, call.shapes[:80]])), MAX_CALL)
@@ -553,6 +551,7 @@ def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
 
 def _circles_end(standings: Sequence[PendingCollective]) -> str:
     if all(standing.has_peer for standing in standings):
-        return say("nobody sends" if all(one.is_receive for one in standings) else "nobody takes")
+        is_sent = not all(one.is_receive for one in standings)
+        return ": nobody takes the other's call" if is_sent else ": nobody sends"
     # Only the calls of one group have one order: of two groups, one may never be called.
-    return say("orders") if len({id(standing.group) for standing in standings}) == 1 else ""
+    return ": they call them in different orders" if len({id(one.group) for one in standings}) == 1 else ""

@@ -172,41 +172,6 @@ MAX_DEADLOCKS, MAX_ALSO = 4, 3
 NEAR_SECONDS, NEAR_FACTOR = 2.0, 1.5
 """Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
 
-LINES: dict[str, str] = {
-    "and more": "and {count} more; --json names them",
-    "never connected": "never connected",
-    "waits in": "waits in {what}",
-    "was in": "was in {what}",
-    "passed": "passed {what}",
-    "in it for": "in it for {age}",
-    "at least": "at least {age}",
-    "last finished": "last collective it finished: {what}",
-    "thread": "thread {name}  {place}     {does}",
-    "of rank": "rank {number}: {note}",
-    "rank does": "rank {number} {does}",
-    "payload": "{call} is for {payload}",
-    "called at": "{who} called it at {place}",
-    "calls differ": "their calls differ: {roots}",
-    "root": "root {root} in {ranks}",
-    "times out": "{article} {library} {what} of these ranks times out in {left}",
-    "other tags": "a send with another tag that has ended would not be seen: no record is kept of it",
-    "silent": "{who} did not tell of the group and may be missing, too",
-    "later": "{who} {have} not come either",
-    "for the same": "{who} {wait} for the same in {what}{more}",
-    "behind them in": "{who} {wait} behind them in {what}{more}",
-    "and": " and {count} more",
-    "finished": "{who} {have} finished it and gone on",
-    "come to neither": "{who} has come to neither",
-    "behind them": "behind them:",
-    "after that": "after that:",
-}
-"""The lines; what stands in braces is a part."""
-
-
-def line(key: str, **parts: object) -> str:
-    """Return a line of evidence."""
-    return LINES[key].format(**parts)
-
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
     """Return the lines of evidence below the sentence of a verdict."""
@@ -243,8 +208,8 @@ class _Lines:
             ranks = sorted({*found.ranks, *found.followers})
             return [*self.ranks(ranks, found.pending), *self._call(found.pending), *self._lacks()]
         if topic is Topic.OWN:
-            behind = [line("behind them"), *self.ranks(found.followers)] if found.followers else []
-            after = [line("after that"), *self.ranks(found.after)] if found.after else []
+            behind = ["behind them:", *self.ranks(found.followers)] if found.followers else []
+            after = ["after that:", *self.ranks(found.after)] if found.after else []
             return [*self._culprits(found), *behind, *after]
         if topic is Topic.RANK_CIRCLE:
             return [*self.ranks(sorted(found.ranks)), *self.ranks(found.followers)]
@@ -259,7 +224,7 @@ class _Lines:
             lines += self.ranks(standing.waiting, standing)
         lines += self._others(found)
         if found.topic is Topic.NO_PARTNER and standing.is_receive and half_of(standing).endswith("tag"):
-            lines.append(line("other tags"))
+            lines.append("a send with another tag that has ended would not be seen: no record is kept of it")
         lines += self._call(standing)
         is_made_of_stacks = found.topic is Topic.MISSING and found.certainty is Certainty.LIKELY
         return [*lines, *self._lacks()] if is_made_of_stacks else lines
@@ -269,12 +234,12 @@ class _Lines:
         lines = self.ranks(standing.waiting, standing)
         finished = sorted(set(standing.finished) - set(standing.calls))
         if finished:
-            lines.append(line("finished", who=names.ranks(finished), have=agreeing(finished, "has", "have")))
+            lines.append(f"{names.ranks(finished)} {agreeing(finished, 'has', 'have')} finished it and gone on")
         if standing.missing:
-            lines.append(line("come to neither", who=names.described(standing.missing)))
+            lines.append(f"{names.described(standing.missing)} has come to neither")
         lines += self._others(found) if len(standing.roots) > 1 else []
         handling = [(number, self._whole.handles(number)) for number in found.ranks[:MAX_ALSO]]
-        lines += [line("rank does", number=number, does=handles) for number, handles in handling if handles]
+        lines += [f"rank {number} {handles}" for number, handles in handling if handles]
         return [*lines, *time_left(standing)]
 
     def _culprits(self, found: Finding) -> list[str]:
@@ -293,19 +258,19 @@ class _Lines:
         lines = []
         silent = [number for number in standing.unheard if number not in found.ranks]
         if silent:
-            lines.append(line("silent", who=names.ranks(silent)))
+            lines.append(f"{names.ranks(silent)} did not tell of the group and may be missing, too")
         later = [number for number in standing.missing if number not in found.ranks]
         if later:
-            lines.append(line("later", who=names.ranks(later), have=agreeing(later, "has", "have")))
+            lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not come either")
             held_up = [number for number in later if self.scene.behind(number) is not None]
-            lines += [line("rank does", number=n, does=self._whole.reason(n)) for n in held_up[:MAX_ALSO]]
-        for key, standings in (("for the same", found.also), ("behind them in", found.behind)):
+            lines += [f"rank {number} {self._whole.reason(number)}" for number in held_up[:MAX_ALSO]]
+        for whom, standings in (("for the same", found.also), ("behind them", found.behind)):
             if standings:
                 named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
-                more = line("and", count=len(standings) - MAX_ALSO) if len(standings) > MAX_ALSO else ""
+                more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
                 ranks = {number for one in standings for number in one.calls}
                 wait = agreeing(ranks, "waits", "wait")
-                lines.append(line(key, who=names.ranks(ranks), wait=wait, what=named, more=more))
+                lines.append(f"{names.ranks(ranks)} {wait} {whom} in {named}{more}")
         return lines
 
     # -------------------------------------------------------------------------------------------------- ranks
@@ -333,7 +298,7 @@ class _Lines:
         for number in numbers:
             one = self.scene.matched.roster.get(number)
             if one is None:
-                alike[_Line(line("never connected"))][number] = Age()
+                alike[_Line("never connected")][number] = Age()
             else:
                 text = self._line_of(number, one, group, waits.get(number, ""), is_cause_told=is_cause_told)
                 alike[text][number] = age_of(one.answer) if one.answer.frames else Age()
@@ -341,7 +306,7 @@ class _Lines:
         rows.sort(key=lambda row: (-len(row[1]), min(row[1])))
         shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {text.with_age(some)}" for text, some in rows]
         rest = sum(len(some) for _, some in rows[MAX_LINES - 1 :])
-        lines = [*shown[: MAX_LINES - 1], line("and more", count=rest)] if rest else shown
+        lines = [*shown[: MAX_LINES - 1], f"and {rest} more; --json names them"] if rest else shown
         for number in numbers[:MAX_DEADLOCKS]:
             lines += self._notes(number, told)
         return lines
@@ -352,20 +317,20 @@ class _Lines:
         state, is_live = one.rank.state.value, one.rank.state in LIVE_STATES
         if one.answer.kind is not Kind.VALUE and is_live:
             state = "silent" if state == "running" else state
-        news = [line("waits in" if is_live else "was in", what=waits_in)] if waits_in else []
+        news = [f"{'waits' if is_live else 'was'} in {waits_in}"] if waits_in else []
         condition = self.scene.conditions[number]
         # A thread's call of the library says no more than the collective.
         is_news = not (waits_in and condition.kind is None and not condition.is_still)
         cause = self._whole.condition(number) if is_news and not is_cause_told else ""
         news += [cause] if cause else []
         if one.rank.passed:
-            news.append(printable(line("passed", what=one.rank.passed)))
+            news.append(printable(f"passed {one.rank.passed}"))
         last = last_call(one, group)
         finished = ""
         if last is not None:
             sequence = f" #{last.sequence}" if last.sequence is not None else ""
             label = f" of {group.title}" if group is not None and group.label else ""
-            finished = line("last finished", what=printable(f"{last.name}{sequence}{label}", MAX_TEXT))
+            finished = f"last collective it finished: {printable(f'{last.name}{sequence}{label}', MAX_TEXT)}"
         where = "  ".join(filter(None, (state, place_of(one.answer.frames))))
         return _Line(where, tuple(news), finished)
 
@@ -384,15 +349,10 @@ class _Lines:
         ]
         return [
             *(
-                line(
-                    "thread",
-                    name=printable(wait.thread, 60),
-                    place=place_of(wait.frames),
-                    does=wait_text(wait.does),
-                ).rstrip()
+                f"thread {printable(wait.thread, 60)}  {place_of(wait.frames)}     {wait_text(wait.does)}".rstrip()
                 for wait in threads
             ),
-            *(line("of rank", number=number, note=note) for note in notes if note),
+            *(f"rank {number}: {note}" for note in notes if note),
         ]
 
     def _call(self, standing: PendingCollective) -> list[str]:
@@ -407,14 +367,11 @@ class _Lines:
         first = standing.calls[min(standing.calls)]
         size = show_bytes(first.size) if first.size is not None else printable(first.shapes, MAX_TYPES)
         payload = ", ".join(piece for piece in (printable(first.types, MAX_TYPES), size) if piece)
-        lines = [line("payload", call=printable(standing.call, 80), payload=payload)] if payload else []
-        lines += [line("called at", who=names.ranks(some), place=place_of([place])) for place, some in called]
+        lines = [f"{printable(standing.call, 80)} is for {payload}"] if payload else []
+        lines += [f"{names.ranks(some)} called it at {place_of([place])}" for place, some in called]
         if len(standing.roots) > 1:
-            roots = [
-                line("root", root=root, ranks=clip(format_ranks(some), 40))
-                for root, some in sorted(standing.roots.items())
-            ]
-            lines.append(line("calls differ", roots="; ".join(roots)))
+            roots = [f"root {root} in {clip(format_ranks(some), 40)}" for root, some in sorted(standing.roots.items())]
+            lines.append(f"their calls differ: {'; '.join(roots)}")
         return [*lines, *time_left(standing)]
 
     def _lacks(self) -> list[str]:
@@ -432,7 +389,7 @@ class _Line:
     def with_age(self, ages: Mapping[int, Age]) -> str:
         """Return the line of ranks that have been there for about as long."""
         told = told_for(list(ages.values()))
-        news = [*self.news, line("in it for", age=told) if told else "", self.last]
+        news = [*self.news, f"in it for {told}" if told else "", self.last]
         said = "; ".join(filter(None, news))
         return f"{self.where}     {said}" if said else self.where
 
@@ -458,7 +415,7 @@ def time_left(standing: PendingCollective) -> list[str]:
     # NCCL is spelt: an N begins with a vowel.
     article = "an" if library[:1] in "aeio" or library.lower().startswith(("nccl", "mpi")) else "a"
     what = "send or receive" if standing.has_peer else "collective"
-    return [line("times out", article=article, library=library, what=what, left=show_age(seconds))]
+    return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 
 def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
@@ -481,7 +438,7 @@ def told_for(ages: Sequence[Age]) -> str:
         return ""
     differ = show_age(max(map(_news, ages))) != show_age(seconds)
     told = show_age(seconds)
-    return line("at least", age=told) if differ or any(age.at_least for age in ages) else told
+    return f"at least {told}" if differ or any(age.at_least for age in ages) else told
 
 
 def _news(age: Age) -> float:

@@ -14,7 +14,6 @@ from dbg_wire.records.record import (
     MAX_NUMBER,
     Age,
     Count,
-    Line,
     RankNumber,
     Record,
     Row,
@@ -33,9 +32,6 @@ MAX_WAIT_FRAMES = 40
 
 MAX_AWAITED = 64
 """Threads and tasks that one wait is for: a group of tasks may be larger, and its first ones tell why."""
-
-MAX_LOOPS = 32
-"""Loops around the frames of a waiting thread."""
 
 MAX_NAMES = 32
 """Names, and processes, that one wait tells of."""
@@ -360,21 +356,13 @@ class CollectiveSeen(Row, tag="collective"):
     place: Place | None = None
 
 
-class LoopSeen(Record):
-    """A loop that a frame of a thread is in: the place of the frame among those told, and the loop's lines."""
-
-    frame: Count
-    first: Line
-    last: Line
-
-
 class ThreadWait(Row, tag="wait"):
     """What one thread or asyncio task is in.
 
     ``awaits`` are the ``number`` of each thread and task of the rank without which the wait does not end. ``holder`` is
     the process on the rank's host that alone has what it waits for, such as the lock of a file, None if that isn't
     known. ``is_sure`` says that the kernel or the interpreter tells it, not the code alone. ``frames`` are the
-    innermost ones, outermost first, and ``loops`` those that they are in, the innermost first.
+    innermost ones, outermost first.
     """
 
     thread: Sentence
@@ -385,7 +373,6 @@ class ThreadWait(Row, tag="wait"):
     is_sure: bool = False
     frames: InnermostFrames = ()
     holder: Count | None = None
-    loops: Annotated[tuple[LoopSeen, ...], elements(MAX_LOOPS)] = ()
 
     @property
     def kind(self) -> WaitKind:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.loops import SLEEP, loops_seen, polled_file, retried
+from dbg_agent.evidence.loops import SLEEP, polled_file, retried
 from dbg_wire.records.evidence import Doing
 
 CASES = Path(__file__).with_name("loops.txt")
@@ -100,15 +100,3 @@ def test_a_loop_that_tries_again_is_told_with_its_tries(name: str, source: str, 
     tries = looked_at(name, source).tries
     names = None if told == "nothing" else (*told.split(", "), SLEEP)
     assert (tries and tries.names, tries and tries.function) == (names, names and name)
-
-
-def here() -> FrameType:
-    """Return the frame of the caller."""
-    return sys._getframe(1)
-
-
-def test_a_frame_is_told_by_its_place_among_those_that_are_told() -> None:
-    for _ in range(1):
-        frame = here()
-        assert [one.frame for one in loops_seen([frame, here()], 2)] == [1, 0]
-        assert [one.frame for one in loops_seen([frame, here()], 1)] == [0]

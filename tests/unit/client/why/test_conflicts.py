@@ -22,7 +22,6 @@ from dbg_wire.records.evidence import (
     Doing,
     Evidence,
     GroupSeen,
-    LoopSeen,
     SourceSeen,
     ThreadWait,
     What,
@@ -34,11 +33,11 @@ from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, sile
 TORCH = Place(file="/venv/site-packages/torch/distributed/distributed_c10d.py", line=9, function="all_reduce")
 
 
-def at(number: int, seen: CollectiveSeen, *frames: Place, loops: tuple[LoopSeen, ...] = ()) -> RankEvidence:
-    """Return a rank whose main thread is in a collective, below these frames, of which some are in loops."""
+def at(number: int, seen: CollectiveSeen, *frames: Place) -> RankEvidence:
+    """Return a rank whose main thread is in a collective, below these frames."""
     stack = (*frames, TORCH.replace(function=seen.name))
     one = told(number, groups=[group(at=4)], calls=[seen, done(4)], frames=stack, age=60.0)
-    wait = ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE), is_main=True, frames=stack, loops=loops)
+    wait = ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE), is_main=True, frames=stack)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 
@@ -69,34 +68,6 @@ def test_names_count_before_roots_and_roots_before_data() -> None:
         [("all_reduce", None, 4096, [1, 2, 3]), ("all_reduce", None, 8, [0])],
     )
     assert of(call(5, "all_to_all", size=8), call(5, "all_to_all"))[0] is None
-
-
-IN_LOOP = LoopSeen(frame=0, first=38, last=44)
-
-
-@pytest.mark.parametrize(
-    ("line", "loops", "left"),
-    [
-        (47, (IN_LOOP,), "train.py:38"),
-        (47, (LoopSeen(frame=0, first=40, last=42), IN_LOOP), "train.py:38"),
-        (43, (LoopSeen(frame=0, first=40, last=42), IN_LOOP), "train.py:40"),
-        # It is elsewhere in the loop, before it, or the others are in none that ends.
-        (43, (IN_LOOP,), ""),
-        (30, (IN_LOOP,), ""),
-        (47, (), ""),
-        (47, (LoopSeen(frame=1, first=38, last=44),), ""),
-    ],
-)
-def test_a_rank_that_left_the_loop_early_is_told_so(line: int, loops: tuple[LoopSeen, ...], left: str) -> None:
-    others = [at(n, call(5), MAIN, loops=loops) for n in (0, 2, 3)]
-
-    verdict = verdict_on(*others, at(1, call(5, "barrier"), MAIN.replace(line=line)))
-    other = verdict_on(*others, at(1, call(5, "barrier"), MAIN.replace(line=line, function="evaluate")))
-
-    assert (verdict.kind, verdict.ranks) == (VerdictKind.ORDER, (1,))
-    assert ("loop" in sentence_of(verdict)) == bool(left)
-    assert left in sentence_of(verdict)
-    assert "loop" not in sentence_of(other)
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
