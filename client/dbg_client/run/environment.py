@@ -167,13 +167,3 @@ def _order(file: Path) -> tuple[bool, float]:
     with contextlib.suppress(OSError):
         return not _is_over(file), file.stat().st_mtime
     return True, 0.0
-
-
-def end_by_scheduler(environ: Mapping[str, str], now: float) -> float | None:
-    """Return when SLURM ends the job that this process is in, in seconds since 1970; None if it has told no time."""
-    try:
-        end = int(environ.get("SLURM_JOB_END_TIME", ""))
-    except ValueError:
-        return None
-    # A variable that was inherited from an older job is in the past.
-    return float(end) if end > now else None

@@ -7,7 +7,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import TYPE_CHECKING
 
 from dbg_client.after.report import last_lines, make_report, write_hang_report
@@ -23,7 +22,7 @@ from dbg_client.verbs.where import Where
 from dbg_client.views.ages import show_age
 from dbg_client.why.questions import judge
 from dbg_client.why.show import show_verdicts
-from dbg_client.why.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
+from dbg_client.why.standstill import Standstill, ask_where
 from dbg_client.why.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
@@ -39,9 +38,6 @@ SHORTEST_SECONDS = 1.0
 
 LONGEST_SECONDS = 60.0
 """Seconds between two looks at most, so that a hang is told soon after it counts as one."""
-
-LONGEST_BEFORE_LIMIT = 15.0
-"""The same where a report is wanted before a time limit, which a job that has just begun may make a short one."""
 
 SILENT_SECONDS = 60.0
 """Seconds without an answer of the broker, at least, after which that is told."""
@@ -63,8 +59,6 @@ class HangWatch:
         self._standstill = Standstill(self._seconds)
         self._heard_at = 0.0
         self._is_silence_told = False
-        self._is_late = False
-        self._pause = SHORTEST_SECONDS
 
     async def go(self) -> None:
         """Watch until this is cancelled. A broker that refuses this terminal is told, and ends it."""
@@ -99,9 +93,7 @@ class HangWatch:
         return asyncio.get_running_loop().time()
 
     async def _let_time_pass(self) -> None:
-        await asyncio.sleep(max(self._pause, SHORTEST_SECONDS))
-        longest = LONGEST_SECONDS if self._task.on_hang is None else LONGEST_BEFORE_LIMIT
-        self._pause = min(self._seconds / LOOKS, longest)
+        await asyncio.sleep(max(min(self._seconds / LOOKS, LONGEST_SECONDS), SHORTEST_SECONDS))
 
     async def _note_silence(self) -> None:
         """Tell once that the broker does not answer, so that nobody knows whether the job hangs."""
@@ -123,32 +115,17 @@ class HangWatch:
         if answers is None:
             self._standstill.begin_anew()
             return
-        end = first_end(answers, self._scheduler_left) if self._task.on_hang is not None else None
-        self._pause = min(self._pause, end.due if end is not None and end.due > 0 else inf, look_every(answers))
-        if end is not None and end.due > SLACK_SECONDS:
-            end = None
-        if end is not None:
-            self._pause = min(self._pause, end.enough / 2)
-        stands = self._standstill.look(answers, self._now, enough=end.enough if end is not None else None)
-        # The library ends the job, whether a rank that is late moves or not.
-        is_late = end is not None and end.is_of_collective
-        if stands or (is_late and not self._is_late and not self._standstill.is_told):
-            await self._tell_hang(ranks, end, stands=stands)
-        self._is_late = is_late
-
-    @property
-    def _scheduler_left(self) -> float | None:
-        """Return the seconds until the scheduler ends the job, by the time of day that it has told."""
-        return None if self._task.ends_at is None else self._task.ends_at - time.time()
+        if self._standstill.look(answers, self._now):
+            await self._tell_hang(ranks)
 
     @property
     def _living(self) -> list[RankInfo]:
         return [rank for rank in ranks_of(self._task.job, self._directory.ranks) if rank.state in LIVE_STATES]
 
-    async def _tell_hang(self, ranks: Sequence[RankInfo], end: End | None, *, stands: bool) -> None:
-        case, found = await judge(self._asker, ranks, self._directory.ranks, stands=stands)
+    async def _tell_hang(self, ranks: Sequence[RankInfo]) -> None:
+        case, found = await judge(self._asker, ranks, self._directory.ranks, stands=True)
         status = exit_status(found.verdicts)
-        if status == BUSY_STATUS and not (end is not None and end.is_of_collective):
+        if status == BUSY_STATUS:
             # One moves after all.
             self._standstill.begin_anew()
             return
@@ -158,12 +135,11 @@ class HangWatch:
             with contextlib.suppress(DbgError):
                 why += (await Where().ask(self._asking(ranks))).text()
         job = printable(self._task.job)
-        stood = f"no rank of {job} has moved for {show_age(self._seconds)}" if end is None else ""
-        head = stood or (_ends_soon(job, end) if end is not None else "")
+        head = f"no rank of {job} has moved for {show_age(self._seconds)}"
         if self._task.on_hang is not None:
             why += f"dbg-attach: {await self._report(case)}\n"
         await asyncio.to_thread(self._write, f"dbg-attach: {head}\n{why}")
-        if stands and self._task.on_hang == END:
+        if self._task.on_hang == END:
             await self._end(ranks)
 
     async def _report(self, case: Case) -> str:
@@ -208,13 +184,6 @@ class HangWatch:
             append(self._task.output, text)
         except OSError:
             tell(text.rstrip("\n"))
-
-
-def _ends_soon(job: str, end: End) -> str:
-    left = show_age(max(end.left, 0.0))
-    if end.is_of_collective:
-        return f"{printable(end.who, 60)} of {job} times out in {left}"
-    return f"no rank of {job} moves, and {end.who} ends it in {left}"
 
 
 def append(path: str, text: str) -> None:

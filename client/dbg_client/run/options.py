@@ -71,8 +71,8 @@ class RunOptions(Record):
             "--on-hang",
             metavar="report|end",
             choices=ON_HANG,
-            help="then write a report beside the job's output, also before a time limit ends the job; `end` ends the "
-            "job, too, with status 9 (default: only say why)",
+            help="then write a report beside the job's output; `end` ends the job, too, with status 9 "
+            "(default: only say why)",
         ),
     ] = None
     pty: Annotated[
@@ -131,8 +131,7 @@ class Task:
     ``ranks`` is a target without a job. ``attach`` is False where there is no terminal to attach. ``stops`` are the
     places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
     move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
-    ``web`` says whether the job is served as a page in a browser. ``ends_at`` is when the scheduler ends the job, in
-    seconds since 1970, None if that is not known.
+    ``web`` says whether the job is served as a page in a browser.
 
     ``again`` says that the user wants another run of the job, ``is_hung`` that it is ended as it hangs, ``took_part``
     whether any rank of it ever connected.
@@ -145,7 +144,6 @@ class Task:
     stops: tuple[str, ...] = ()
     hang_after: float | None = None
     on_hang: str | None = None
-    ends_at: float | None = None
     web: bool = False
     again: bool = False
     is_hung: bool = False

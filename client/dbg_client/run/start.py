@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from dbg_client.core.own_process import own_environment
 from dbg_client.run.environment import (
-    end_by_scheduler,
     is_for_many_hosts,
     job_environment,
     job_is_over,
@@ -109,7 +108,6 @@ class _OneRun:
             stops=tuple(stop.place for stop in stops),
             hang_after=float(options.hang_after or 0) or None,
             on_hang=options.on_hang,
-            ends_at=end_by_scheduler(environ, time.time()),
             web=settings.web,
         )
         self._job = JobProcess()

@@ -1,27 +1,17 @@
-"""Whether the ranks of a job stand still, by what they tell some time apart, and who ends the job otherwise."""
+"""Whether the ranks of a job stand still, by what they tell some time apart."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from dbg_client.core.asking import Asker
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
+from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.records.ranks import RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
-
-LEAD_SECONDS = 60.0
-"""Seconds before somebody else ends a job in which its hang is told, and half of a time limit that is shorter."""
-
-LOOKS_IN_LIMIT = 20
-"""Looks within the time limit of a collective, so that several are made in its last seconds."""
-
-ENOUGH_SECONDS = 10.0
-"""Seconds without a move that are enough then, and a quarter of a time limit that is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +66,18 @@ class Standstill:
         """Return whether a standstill was told, and no rank has moved since."""
         return self._is_told
 
-    def look(self, answers: Sequence[RankAnswer], now: float, *, enough: float | None = None) -> bool:
-        """Take the answers of all ranks; return whether it is to be told now that none has moved.
-
-        With ``enough`` so many seconds without a move are enough, if they are fewer.
-        """
-        seconds = self._seconds if enough is None else min(self._seconds, enough)
+    def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
+        """Take the answers of all ranks; return whether it is to be told now that none has moved."""
         before = self._seen
         self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
         sights = self._seen.values()
-        somebody_waits = any(sight.is_unfinished and now - sight.since >= seconds for sight in sights)
+        somebody_waits = any(sight.is_unfinished and now - sight.since >= self._seconds for sight in sights)
         has_moved = self._has_moved(before, somebody_waits=somebody_waits)
         self.is_moving = bool(before) and has_moved
         if has_moved:
             self._is_told = False
         stands = bool(sights) and all(
-            now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= seconds for sight in sights
+            now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= self._seconds for sight in sights
         )
         is_news = stands and not self._is_told
         self._is_told = self._is_told or stands
@@ -128,53 +114,3 @@ def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
     groups = tuple((one.library, one.name, one.enqueued, one.started, one.completed) for one in evidence.groups)
     collectives = tuple((one.group, one.name, one.sequence, one.state, one.peer) for one in evidence.collectives)
     return answer.frames, groups, collectives
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """An end of the job by somebody else in ``left`` seconds, that is to be acted upon in ``due`` seconds.
-
-    ``who`` ends it, as the subject of a sentence. ``enough`` seconds without a move make a hang then.
-    """
-
-    who: str
-    left: float
-    due: float
-    enough: float
-    is_of_collective: bool
-
-
-SCHEDULER = "the scheduler"
-
-
-def first_end(answers: Sequence[RankAnswer], scheduler_left: float | None) -> End | None:
-    """Return the end of the job that is due first, None if none is known.
-
-    The time limit of a collective counts from its call, and ranks tell both.
-    """
-    ends = [
-        _end(call.name, limit - call.age, limit, is_of_collective=True)
-        for call, limit in _limited(answers)
-        if call.state is not CollectiveState.COMPLETED and call.age is not None and limit > call.age
-    ]
-    if scheduler_left is not None and scheduler_left > 0:
-        ends.append(_end(SCHEDULER, scheduler_left, 2 * LEAD_SECONDS, is_of_collective=False))
-    return min(ends, key=lambda end: end.due, default=None)
-
-
-def look_every(answers: Sequence[RankAnswer]) -> float:
-    """Return the seconds between two looks in which no time limit is missed; infinity where none is known."""
-    return min((limit / LOOKS_IN_LIMIT for _, limit in _limited(answers)), default=inf)
-
-
-def _limited(answers: Sequence[RankAnswer]) -> Iterator[tuple[CollectiveSeen, float]]:
-    for answer in answers:
-        evidence = evidence_in(answer.rows)
-        for call in evidence.collectives if evidence is not None else ():
-            if call.timeout is not None:
-                yield call, call.timeout
-
-
-def _end(who: str, left: float, limit: float, *, is_of_collective: bool) -> End:
-    due = left - min(LEAD_SECONDS, limit / 2)
-    return End(who, left, due, min(ENOUGH_SECONDS, limit / 4), is_of_collective)

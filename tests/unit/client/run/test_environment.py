@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dbg_client.run.environment import (
     MAX_NAME,
-    end_by_scheduler,
     is_for_many_hosts,
     job_environment,
     job_is_over,
@@ -132,14 +131,6 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
 def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
     environ = job_environment({}, home="/h", job="j", options=RunOptions(stop_at=tuple(stop.typed for stop in stops)))
     assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
-
-
-@pytest.mark.parametrize(
-    ("told", "end"), [("1790000600", 1_790_000_600.0), ("1789999999", None), ("", None), ("soon", None), (None, None)]
-)
-def test_the_scheduler_tells_when_it_ends_a_job(told: str | None, end: float | None) -> None:
-    environ = {} if told is None else {"SLURM_JOB_END_TIME": told}
-    assert end_by_scheduler(environ, 1_790_000_000.0) == end
 
 
 def serving(home: Path) -> None:

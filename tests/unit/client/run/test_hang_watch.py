@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +19,6 @@ from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
 from dbg_client.run.options import Task
 from dbg_client.verbs.verb import BrokerOptions
-from dbg_client.why import standstill
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
@@ -50,7 +48,6 @@ OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBroker]:
     monkeypatch.setattr(hang_watch, "SHORTEST_SECONDS", LIMIT / 3)
-    monkeypatch.setattr(hang_watch, "SLACK_SECONDS", 0.0)
     # The verdict looks for some seconds, and has tests of its own.
     answer_why(monkeypatch, [UNKNOWN] * 10)
     with FakeBroker(*RUNNING, OTHER) as serving:
@@ -261,24 +258,6 @@ async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
     told = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is not ended")
     approved(told)
     assert ended == []
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "head"),
-    [
-        (None, "all_reduce of 4711.0 times out in 10 s\n"),
-        (50.0, "no rank of 4711.0 moves, and the scheduler ends it in "),
-    ],
-)
-async def test_another_end_of_the_job_is_not_waited_for(
-    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch, scheduler: float | None, head: str
-) -> None:
-    monkeypatch.setattr(standstill, "ENOUGH_SECONDS", LIMIT)
-    if scheduler is None:
-        stand_at(broker, 1, ROWS[0].replace(age=590.0, timeout=600.0))
-    ends_at = None if scheduler is None else time.time() + scheduler
-    watching = watch(output, hang_after=3600.0, on_hang="report", ends_at=ends_at)
-    assert f"{HANG}{head}" in await watched(watching, output, "reads it again")
 
 
 async def test_a_broker_that_does_not_answer_is_told_once(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.why.standstill import LEAD_SECONDS, SCHEDULER, SLACK_SECONDS, Standstill, first_end, look_every
+from dbg_client.why.standstill import SLACK_SECONDS, Standstill
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
@@ -119,68 +119,3 @@ def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
         expected = not is_told and now - last_move >= LIMIT - SLACK_SECONDS
         assert standstill.look(answers, now) is expected
         is_told = is_told or expected
-
-
-# ------------------------------------------------------------------------------------------- who ends the job otherwise
-
-
-def in_collective(age: float | None, timeout: float | None) -> RankAnswer:
-    """Return a rank that waits in a collective with this time limit."""
-    call = CollectiveSeen(
-        group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7, age=age, timeout=timeout
-    )
-    return answer(rows=(call,))
-
-
-@pytest.mark.parametrize(
-    ("answers", "scheduler", "who", "left", "due"),
-    [
-        (
-            [in_collective(100.0, 600.0), in_collective(90.0, 600.0), answer("b")],
-            None,
-            "all_reduce",
-            500.0,
-            500.0 - LEAD_SECONDS,
-        ),
-        ([in_collective(11.0, 20.0)], None, "all_reduce", 9.0, -1.0),
-        ([in_collective(100.0, 600.0)], 300.0, SCHEDULER, 300.0, 300.0 - LEAD_SECONDS),
-    ],
-    ids=["a minute before the limit", "half of a short limit", "the scheduler comes first"],
-)
-def test_the_first_end_is_due_some_time_before(
-    answers: list[RankAnswer], scheduler: float | None, who: str, left: float, due: float
-) -> None:
-    end = first_end(answers, scheduler)
-    assert end is not None
-    assert (end.who, end.left, end.due) == (who, left, due)
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [],
-        [answer()],
-        [in_collective(None, 600.0)],
-        [in_collective(100.0, None)],
-        [in_collective(700.0, 600.0)],
-        [answer(rows=waiting(state=CollectiveState.COMPLETED))],
-    ],
-)
-def test_where_no_end_is_known_there_is_none(answers: list[RankAnswer]) -> None:
-    assert first_end(answers, None) is None
-    assert first_end(answers, -5.0) is None
-
-
-def test_shortly_before_an_end_less_time_without_a_move_is_enough() -> None:
-    standstill = Standstill(LIMIT)
-    assert not standstill.look([answer(age=0)], 0)
-    assert not standstill.look([answer(age=6)], 6)
-    assert standstill.look([answer(age=12)], 12, enough=10.0)
-    assert standstill.is_told
-    assert not standstill.look([answer(line=2, age=0)], 14, enough=10.0)
-    assert not standstill.is_told
-
-
-def test_looks_are_close_enough_for_the_shortest_time_limit() -> None:
-    assert look_every([in_collective(1.0, 600.0), in_collective(1.0, 20.0)]) == 1.0
-    assert look_every([answer()]) == float("inf")
