@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
-    from dbg_client.api.inspection import RankError, Source
+    from dbg_client.api.inspection import RankError
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
     from dbg_client.api.stop import AsyncStop, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
@@ -62,7 +62,6 @@ __all__ = [
     "Ranks",
     "Slow",
     "SlowVerdict",
-    "Source",
     "Stop",
     "StopEnded",
     "TimedOut",
@@ -88,7 +87,7 @@ _MODULES = {
         "dbg_client.api.values": "ExceptionInfo Variable",
         "dbg_client.core.directory": "RankChange",
         "dbg_client.core.errors": "TimedOut",
-        "dbg_client.api.inspection": "RankError Source",
+        "dbg_client.api.inspection": "RankError",
         "dbg_wire.errors": "DbgError",
         "dbg_wire.records.inspection": "BreakpointState",
         "dbg_wire.records.ranks": "Place RankInfo",

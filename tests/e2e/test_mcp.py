@@ -76,7 +76,6 @@ async def look(home: Path) -> None:
         assert await call(session, "eval", expression="loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
         assert "0.75" in await call(session, "eval", expression="loss", ranks="@2")
         assert ageless(await call(session, "where")) == ageless(attach(home, "where", "all").stdout)
-        assert "loss += 1" in await call(session, "source", rank="0")
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
         assert "`expression`" in await call(session, "eval")

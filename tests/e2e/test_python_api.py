@@ -140,7 +140,7 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
     answer = job.set_breakpoint("rank_script.py", 8, condition="rank > 1")
     assert [(group.ranks, group.text) for group in answer.groups] == [("0-3", "set")]
     file = answer.by_rank[next(iter(answer.values))][0].file
-    moved = job[0:2].set_breakpoint(file, 10)
+    moved = job[[0, 1]].set_breakpoint(file, 10)
     assert [(group.ranks, group.text) for group in moved.groups] == [("0-1", "set at line 11")]
     assert len(job.set_breakpoint(file, 7, condition="rank ==").errors) == 4
     two, one = job.breakpoints().groups
@@ -150,7 +150,7 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
         job.set_breakpoint("other.py", 8)
 
     job["0-2"].resume()
-    stopped = job["0-2"].wait_for_each(PATIENCE)
+    stopped = [job[number].wait(PATIENCE) for number in range(3)]
     assert [(rank.rank, rank.where and rank.where.line) for rank in stopped] == [(0, 13), (1, 13), (2, 8)]
     assert {group.text for group in job.clear_breakpoint("rank_script.py", 8).groups} == {REMOVED}
 

@@ -215,7 +215,6 @@ class Ranks(Blocking[AsyncRanks]):
     command = waits(AsyncRanks.command)
     where = waits(AsyncRanks.where)
     variables = waits(AsyncRanks.variables)
-    source = waits(AsyncRanks.source)
     why = waits(AsyncRanks.why)
     slow = waits(AsyncRanks.slow)
     collectives = waits(AsyncRanks.collectives)
@@ -226,7 +225,6 @@ class Ranks(Blocking[AsyncRanks]):
     set_breakpoint = waits(AsyncRanks.set_breakpoint)
     clear_breakpoint = waits(AsyncRanks.clear_breakpoint)
     wait = waits(AsyncRanks.wait)
-    wait_for_each = waits(AsyncRanks.wait_for_each)
 
     def list(self) -> tuple[RankInfo, ...]:
         """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""

@@ -1,30 +1,23 @@
-"""Look into one rank as an IDE does: its values in levels, its source files and their lines."""
+"""Ask one rank, and find the file that a user names in its stacks."""
 
 from __future__ import annotations
 
 import asyncio
-import html
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from dbg_client.core.asking import Asker
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.inspection import Inspection, Sight, inspected_in
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import InvalidMessage, checked
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-MAX_ANSWERS = 256
-"""Questions for one text: four million characters, above which nobody reads a file."""
 
 MAX_NAMED = 3
 """Files of one name that an error lists."""
@@ -67,66 +60,6 @@ async def ask_one(
     if answer.kind is not Kind.VALUE:
         raise RankError(rank.address, answer.text, answer.kind.value)
     return answer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Lines of a source file as a rank has loaded it, with what a terminal would obey escaped.
-
-    ``begin`` is the number of the first line, counted from 1 as editors do; ``total`` is how many the file has.
-    ``line`` is where the rank stands, if it stands in this file. ``str()`` of it has the lines with their numbers.
-    """
-
-    path: str
-    begin: int
-    total: int
-    lines: tuple[str, ...]
-    line: int | None = None
-
-    def __str__(self) -> str:
-        width = len(str(self.begin + len(self.lines)))
-        return "\n".join(
-            f"{number:>{width}} {'->' if number == self.line else '  '} {line}".rstrip()
-            for number, line in enumerate(self.lines, self.begin)
-        )
-
-    def _repr_html_(self) -> str:
-        """Return the lines for a notebook."""
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-
-async def source_lines(
-    asker: Asker, rank: RankInfo, path: str, *, begin: int = 0, count: int = 0, live: bool = False
-) -> tuple[list[str], int]:
-    """Return ``count`` lines of a file of a rank behind the first ``begin``, all for 0, and how many the file has.
-
-    With ``live`` a rank that runs tells them, too. Raises RankError if it tells none.
-    """
-    lines: list[str] = []
-    total = 0
-    for _ in range(MAX_ANSWERS):
-        left = count - len(lines) if count else 0
-        question = Inspection(sight=Sight.SOURCE, text=path, begin=begin + len(lines), count=left)
-        told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question, live=live)).rows).sources
-        new = [line for part in told for line in part.lines.split("\n")][: left or None]
-        lines += new
-        total = told[0].total if told else total
-        if not new or begin + len(lines) >= total or len(lines) == count:
-            break
-    return lines, total
-
-
-async def read_source(asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0) -> Source:
-    """Return ``count`` lines of a file of a rank from line ``begin`` on, counted from 1; all that follow for 0.
-
-    Raises RankError if there are none, and DbgError if the broker fails.
-    """
-    lines, total = await source_lines(asker, rank, path, begin=begin - 1, count=count, live=True)
-    if not lines:
-        raise RankError(rank.address, f"{path} has no line {begin}", Kind.ERROR.value)
-    line = rank.where.line if rank.where is not None and rank.where.file == path else None
-    shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
-    return Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
 
 
 async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> str:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, table_html
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, text_html
 from dbg_client.api.breakpoints import change_breakpoints
-from dbg_client.api.inspection import Source, file_in_ranks, given, read_source
+from dbg_client.api.inspection import file_in_ranks, given
 from dbg_client.api.stop import AsyncStop, open_stop
 from dbg_client.api.values import At, Variables, values_of
 from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
-from dbg_client.core.errors import RankEnded, TimedOut
+from dbg_client.core.errors import TimedOut
 from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
@@ -26,14 +27,12 @@ from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Asking, GroupedAnswer, RanksVerb
 from dbg_client.verbs.where import Where as WhereVerb
 from dbg_client.views.groups import group_answers
+from dbg_client.views.list import show_table
 from dbg_client.views.naming import Naming
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, NoSuchRank, printable
-from dbg_wire.records.inspection import BreakpointWish, Inspection, LineOfFile, Sight
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-
-MAX_ROWS = 100
-"""Ranks that a notebook shows one by one."""
+from dbg_wire.records.inspection import BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import RankInfo
 
 
 class AsyncRanks:
@@ -103,19 +102,6 @@ class AsyncRanks:
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
         return await values_of(self._switchboard, rank).variables(of or None, scope, begin, count, At(frame, timeout))
 
-    async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
-        """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
-
-        Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
-        Raises RankError, and BadInput for a file that is none of these ranks'.
-        """
-        asker, found = self._asker(timeout), self._found()
-        rank = next((one for one in found if is_ready(one)), found[0])
-        name = os.fspath(file) or (rank.where.file if rank.where is not None else "")
-        path = await file_in_ranks(asker, [rank], name)
-        wanted = given(Inspection, sight=Sight.SOURCE, text=path, begin=max(begin, 1), count=max(count, 0))
-        return await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
-
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
         answer = await self.ask(load_verb("why")(), timeout=timeout)
@@ -184,28 +170,6 @@ class AsyncRanks:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
         return await first_stop(self._switchboard, self._memory, self._target(), seconds)
 
-    async def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
-        """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
-
-        Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
-        """
-        target, directory = self._target(), self._switchboard.directory
-
-        def split() -> tuple[list[RankInfo], list[RankInfo]]:
-            return split_by_stop(target, directory.ranks, self._memory.without_resumed(directory.ranks))
-
-        def all_of_them() -> tuple[RankInfo, ...] | None:
-            stopped, others = split() if directory.complete else ([], [])
-            return tuple(stopped) if stopped and not others else None
-
-        try:
-            return await self._switchboard.until(all_of_them, seconds)
-        except TimeoutError:
-            stopped, others = split()
-            names = Naming([*stopped, *others]).names(others) or printable(target.text)
-            of = f" of {len(stopped) + len(others)} ranks" if stopped else ""
-            raise TimedOut(f"{names}{of} did not stop within {seconds:g} s") from None
-
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
         """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
@@ -269,9 +233,7 @@ class AsyncRanks:
             ranks = self.list()
         except NoSuchRank:
             ranks = ()
-        rows = [(rank.address, rank.state.value, _place(rank)) for rank in ranks[:MAX_ROWS]]
-        more = f", the first {MAX_ROWS}" if len(ranks) > MAX_ROWS else ""
-        return table_html(f"{len(ranks)} ranks{more}", ("rank", "state", "where"), rows)
+        return text_html(show_table(ranks, time.time(), color=False, fold=True))
 
 
 class AsyncJob(AsyncRanks):
@@ -318,36 +280,8 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
         raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
 
 
-def _place(rank: RankInfo) -> str:
-    where = rank.where
-    return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
-
-
-def split_by_stop(
-    target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
-) -> tuple[list[RankInfo], list[RankInfo]]:
-    """Return the ranks of a target that live: those that are stopped and were not told to go on, and the others.
-
-    ``still`` are the ranks that were not told to go on. Both are empty while none has come. Raises RankEnded if all
-    have exited.
-    """
-    try:
-        found = find(target, ranks).ranks
-    except NoSuchRank:
-        return [], []
-    living = [one for one in found if one.state in LIVE_STATES]
-    if not living:
-        raise RankEnded(found[0])
-    kept = {one.key for one in still}
-    stopped: list[RankInfo] = []
-    others: list[RankInfo] = []
-    for one in living:
-        (stopped if is_ready(one) and one.key in kept else others).append(one)
-    return stopped, others
-
-
-Wanted = str | int | Sequence[int] | slice
-"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, several numbers, or a slice."""
+Wanted = str | int | Sequence[int]
+"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, or several numbers."""
 
 
 def target_text(wanted: Wanted) -> str:
@@ -356,8 +290,6 @@ def target_text(wanted: Wanted) -> str:
         return wanted
     if isinstance(wanted, int):
         return str(wanted)
-    if isinstance(wanted, slice):
-        return _slice_text(wanted)
     numbers = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     if not numbers or not all(isinstance(number, int) for number in numbers):
         raise BadInput(f"{numbers!r} names no rank", "give numbers of ranks, as in job[[0, 3]]")
@@ -372,17 +304,6 @@ def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) 
 def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
     """Return the target of ranks of whatever job."""
     return with_groups(parse_target(target_text(wanted)), groups)
-
-
-def _slice_text(wanted: slice) -> str:
-    start, stop, step = wanted.start or 0, wanted.stop, wanted.step
-    if not all(isinstance(number, int | None) for number in (start, stop, step)):
-        raise BadInput(f"{wanted} names no rank", "give whole numbers, as in job[0:8]")
-    if stop is None and not start and step is None:
-        return "all"
-    if stop is None or stop <= start:
-        raise BadInput(f"a slice of ranks from {start} to {stop} names none", "give its end, as in job[0:8]")
-    return f"{start}-{stop - 1}" + (f"/{step}" if step not in (None, 1) else "")
 
 
 class Memory:

@@ -147,10 +147,10 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
     Blocks for CONNECT_SECONDS and ANSWER_SECONDS at most, for each broker.
     """
-    from dbg_client.core.reach import find_reach
+    from dbg_dial.find import Seeker, find_broker
 
     with contextlib.suppress(DbgError, OSError):
-        reach = find_reach(None, environ)
+        reach = find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
         from dbg_dial.blocking import glance  # takes longer to load than all else here
 
         found: dict[str, Mapping[str, Any]] = {}

@@ -8,18 +8,6 @@ from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, R
 from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
 
-_NAMING = {
-    "screen": "name one rank, such as 5 or gpu013:5",
-    "kill": "name the ranks to end, such as 5 or 0-3",
-    "release": "name ranks, or write `held` for all that are held",
-    "interrupt": "name ranks, or write `running` for all that run",
-    "continue": "name ranks, or write `stopped` for all that are stopped",
-    "tmux": "name up to 16 ranks, such as 0-3",
-}
-"""What to write for a verb that got no target."""
-
-_NAMING_ANY = "name ranks, or write `all`"
-
 
 def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
     """Return an error's sentence with what the user of one interface does in place of a command of the shell.
@@ -177,10 +165,10 @@ class Declined(DbgError):
 
 
 class NeedsTarget(BadInput):
-    """Say that a verb needs a target."""
+    """Say that a verb needs a target; ``example`` is the verb with one."""
 
-    def __init__(self, verb: str) -> None:
-        super().__init__(f"{verb} needs a target", _NAMING.get(verb, _NAMING_ANY))
+    def __init__(self, verb: str, example: str) -> None:
+        super().__init__(f"{verb} needs a target", f"name ranks, as in `{example}`")
 
 
 class TimedOut(DbgError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -12,17 +12,10 @@ from dbg_dial.find import Opening
 from dbg_dial.tcp import within
 from dbg_wire.errors import SilentFile, printable
 from dbg_wire.messages import RankAnswer
-from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo
 
 PATIENCE_SECONDS = 1.0
 """Seconds that nobody needs an explanation for; then the line shows, and as often it says more."""
-
-MAX_NAMED = 40
-"""Columns for the names of ranks that have not answered."""
-
-MAX_WAITING = 64
-"""Ranks that are looked at for those names: a line has room for fewer."""
 
 Show = Callable[[str | None], None]
 """Takes the line as it is now, or None when it is to go away."""
@@ -66,7 +59,7 @@ class WaitingLine:
 
 
 class OpenAnswers:
-    """The answers to a question so far; as a text, who has not answered."""
+    """The answers to a question so far; as a text, how many ranks have answered."""
 
     def __init__(self, ranks: Sequence[RankInfo]) -> None:
         self._ranks = {rank.key: rank for rank in ranks}
@@ -86,50 +79,7 @@ class OpenAnswers:
         if asked == 1:
             (rank,) = self._ranks.values()
             return f"waiting for {printable(rank.address)}"
-        missing = [rank for key, rank in self._ranks.items() if key not in self._said]
-        if not self._said or not missing:
-            return f"{asked} ranks asked, waiting for their answers"
-        named = _names(missing[:MAX_WAITING], len(missing))
-        return f"{asked - len(missing)} of {asked} answered, waiting for {named}"
-
-
-def count_states(ranks: Collection[RankInfo]) -> str:
-    """Return how many ranks are in which state, the most frequent first."""
-    counts: dict[str, int] = {}
-    for rank in ranks:
-        counts[rank.state.value] = counts.get(rank.state.value, 0) + 1
-    if len(ranks) == 1:
-        return next(iter(counts))  # "running" alone says it
-    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items(), key=lambda item: -item[1]))
-
-
-def _names(ranks: Sequence[RankInfo], count: int) -> str:
-    numbers = {rank.rank for rank in ranks if rank.child is None and not rank.is_classic}
-    if len(numbers) == len(ranks):
-        names = format_ranks(numbers).split(",")
-    else:
-        names = [printable(rank.address) for rank in ranks]
-    shown = names[0]
-    for name in names[1:]:
-        if len(shown) + len(name) > MAX_NAMED:
-            return f"{shown}, … ({count} ranks)"
-        shown += f", {name}"
-    return shown if count == len(ranks) else f"{shown}, … ({count} ranks)"
-
-
-def begin(call: Callable[[], object], tell: Callable[[Any, BaseException | None], object]) -> None:
-    """Call something, and then ``tell`` what it returned or raised, both in a daemon thread of their own."""
-
-    def run() -> None:
-        value: object = None
-        raised: BaseException | None = None
-        try:
-            value = call()
-        except BaseException as error:
-            raised = error
-        tell(value, raised)
-
-    threading.Thread(target=run, name="dbg-apart", daemon=True).start()
+        return f"{len(self._said)} of {asked} ranks answered"
 
 
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
@@ -145,11 +95,17 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
         if not answer.done():
             answer.set_result((value, error))
 
-    def tell(value: object, error: BaseException | None) -> None:
+    def run() -> None:
+        value: object = None
+        raised: BaseException | None = None
+        try:
+            value = call()
+        except BaseException as error:
+            raised = error
         with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-            loop.call_soon_threadsafe(take, value, error)
+            loop.call_soon_threadsafe(take, value, raised)
 
-    begin(call, tell)
+    threading.Thread(target=run, name="dbg-apart", daemon=True).start()
     value, error = await within(seconds, answer)
     if error is not None:
         raise error

@@ -15,8 +15,9 @@ from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.patience import WaitingLine
-from dbg_client.core.reach import find_reach
 from dbg_command.home import user_name
+from dbg_dial.endpoint import Reach
+from dbg_dial.find import Opening, Seeker, find_broker
 from dbg_dial.tcp import within
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
@@ -379,7 +380,11 @@ def switchboard_to(
     users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
     """
     name = person_name(program)
-    return Switchboard(lambda: Brokers(partial(find_reach, address, environ), name, seconds, logs=logs), seconds)
+
+    def find(opening: Opening) -> Reach:
+        return find_broker(Seeker(role="driver", argument_name="--broker", opening=opening), address, environ)
+
+    return Switchboard(lambda: Brokers(find, name, seconds, logs=logs), seconds)
 
 
 def person_name(program: str) -> str:

@@ -10,7 +10,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, RankEnded, RankVanished, TimedOut
-from dbg_client.core.patience import WaitingLine, count_states
+from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
 from dbg_command.targets import Target, select, unique_target
 from dbg_wire.errors import NoSuchRank, printable
@@ -49,7 +49,7 @@ async def wait_for_stop(
     tell(WAITING.format(target=shown))
     limit = None if math.isinf(seconds) else seconds
     try:
-        async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_how_it_is(target, directory)}"):
+        async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_what_fits(target, directory)}"):
             return await switchboard.until(chosen, limit, tell)
     except TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
@@ -76,15 +76,16 @@ async def until_stopped(switchboard: Switchboard, rank: RankInfo) -> RankInfo:
     return await switchboard.until(stopped)
 
 
-def _how_it_is(target: Target, directory: Directory) -> str:
-    """Return what the ranks of a target do, of whatever job, in a few words."""
+def _what_fits(target: Target, directory: Directory) -> str:
+    """Return how many ranks a target means, of whatever job, in a few words."""
     if not directory.complete:
         return "the broker is away"
     try:
         found = select(target, directory.ranks, any_job=True).ranks
     except NoSuchRank:
         return "no rank fits it yet"
-    return count_states([rank for rank in found if rank.state is not RankState.EXITED]) or "all have exited"
+    living = sum(rank.state is not RankState.EXITED for rank in found)
+    return f"{living} of {len(found)} ranks that fit it live"
 
 
 async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:

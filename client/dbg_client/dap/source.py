@@ -8,13 +8,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dbg_client.api.inspection import source_lines
+from dbg_client.api.inspection import ask_one
+from dbg_client.core.asking import Asker
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_PATH
+from dbg_wire.messages import Action
+from dbg_wire.records.inspection import Inspection, Sight, inspected_in
 from dbg_wire.records.ranks import RankInfo
+
+MAX_ANSWERS = 256
+"""Questions for one text: four million characters, above which nobody reads a file."""
 
 MAX_MAPPINGS = 100
 """Mappings of one session; each is tried for each file."""
@@ -99,7 +105,7 @@ class SourceLocator:
         file = self._files.get(number) if isinstance(number, int) else None
         if file is None:
             raise BadInput(f"no file has the number {printable(repr(number), 20)}", "open it from the stack of a rank")
-        lines, _ = await source_lines(self._window.asker(), self._window.now(file[0]), file[1])
+        lines = await _lines(self._window.asker(), self._window.now(file[0]), file[1])
         return {"content": "\n".join(lines), "mimeType": "text/x-python"}
 
     def _source(self, rank: RankInfo, path: str) -> Message:
@@ -113,6 +119,19 @@ class SourceLocator:
             oldest = self._known.pop(next(iter(self._known)))
             self._files.pop(oldest.get("sourceReference", 0), None)
         return {**told, "sourceReference": next(self._numbers), "origin": f"as {printable(rank.address)} runs it"}
+
+
+async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
+    """Return the lines of a file as a rank has loaded it. Raises RankError if it tells none."""
+    lines: list[str] = []
+    for _ in range(MAX_ANSWERS):
+        question = Inspection(sight=Sight.SOURCE, text=path, begin=len(lines))
+        told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question)).rows).sources
+        new = [line for part in told for line in part.lines.split("\n")]
+        lines += new
+        if not new or len(lines) >= told[0].total:
+            break
+    return lines
 
 
 def _is_file(path: str) -> bool:

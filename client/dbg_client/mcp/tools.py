@@ -169,19 +169,13 @@ class WaitForStop(RanksTool):
     """
 
     name = "wait_for_stop"
-    each: Annotated[bool, Meta(description="wait until all of these ranks are stopped")] = False
     seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT, description="up to 300")] = 30.0
 
     async def do(self, broker: AsyncBroker) -> str:
-        if self.each:
-            stopped = await self.chosen(broker).wait_for_each(self.seconds)
-        elif self.job:
-            stopped = (await self.chosen(broker).wait(self.seconds),)
-        else:
-            stopped = (await broker.wait(self.ranks, self.seconds),)
-        several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
-        where = await broker.job(stopped[0].job)[several].where()
-        return f"{RankList(shown=tuple(stopped), absent=(), known=broker.ranks).text()}{where.tree()}"
+        waits = self.chosen(broker).wait(self.seconds) if self.job else broker.wait(self.ranks, self.seconds)
+        stopped = await waits
+        where = await broker.job(stopped.job)[stopped.address].where()
+        return f"{RankList(shown=(stopped,), absent=(), known=broker.ranks).text()}{where.tree()}"
 
 
 class Variables(RankTool):
@@ -206,30 +200,6 @@ class Variables(RankTool):
         )
         more = f"\n[there may be more: ask with from={self.begin + len(found)}]" if len(found) == MAX_VARIABLES else ""
         return f"{found}{more}" if found else "nothing"
-
-
-class Source(RankTool):
-    """Show source as a rank has loaded it: of a file, or of a stopped rank round the line where it stands."""
-
-    name = "source"
-    changes = True
-    file: Annotated[
-        str, Meta(description="a path, or its end such as `train.py`; default: the file where the rank stands")
-    ] = ""
-    line: Annotated[
-        int | None, Meta(description="the line in the middle; default: where the rank stands, or the whole file")
-    ] = None
-    around: Annotated[int, Meta(description="lines before and after it")] = 10
-
-    async def do(self, broker: AsyncBroker) -> str:
-        ranks = self.chosen(broker)
-        file, line, around = self.file, self.line, max(0, self.around)
-        if not file:
-            file = _present_file(ranks)
-            line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
-        first, count = (1, 0) if line is None else (max(1, line - around), 2 * around + 1)
-        source = await ranks.source(file, begin=first, count=count)
-        return f"{source.path}, {source.total} lines\n{source}"
 
 
 class Breakpoints(RanksTool):
@@ -272,7 +242,7 @@ class More(Tool):
 TOOLS: tuple[type[BrokerTool], ...] = (
     ListRanks,
     *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
-    *(WaitForStop, Variables, Source, Breakpoints),
+    *(WaitForStop, Variables, Breakpoints),
 )
 
 

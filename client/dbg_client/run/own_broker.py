@@ -14,11 +14,11 @@ from typing import IO
 
 from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
-from dbg_client.core.reach import find_reach
 from dbg_client.run.environment import cant_write, is_for_many_hosts
 from dbg_command.home import make_private_directory
 from dbg_dial.blocking import glance
 from dbg_dial.endpoint import Reach, is_loopback
+from dbg_dial.find import Seeker, find_broker
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_wire.errors import (
     HOME_IS_SERVED,
@@ -98,7 +98,7 @@ def _running(environ: Mapping[str, str]) -> Found | None:
 
 
 def _reach(environ: Mapping[str, str]) -> Reach:
-    return find_reach(None, environ)
+    return find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
 
 
 def _answers(reach: Reach) -> bool:

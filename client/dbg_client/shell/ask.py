@@ -66,7 +66,7 @@ def _target_text(verb: RanksVerb) -> str | None:
         return verb.target
     if not verb.without_target:
         if verb.patience is None:
-            raise NeedsTarget(verb.name)
+            raise NeedsTarget(verb.name, verb.example)
         return "stopped"
     return None if verb.usual in (None, "all") else verb.usual
 

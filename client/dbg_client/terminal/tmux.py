@@ -49,7 +49,7 @@ def open_panes(verb: Tmux) -> int:
     Raises DbgError, with no window opened.
     """
     if verb.target is None:
-        raise NeedsTarget(verb.name)
+        raise NeedsTarget(verb.name, verb.example)
     given = given_environment(os.environ)
     ranks, known = asyncio.run(_find(verb, verb.target))
     begin = "new-window" if os.environ.get("TMUX") else "new-session"

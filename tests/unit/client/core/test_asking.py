@@ -12,7 +12,7 @@ from dbg_client.core.asking import PAGE, Asker
 from dbg_client.core.choose import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
-from dbg_client.core.patience import OpenAnswers, WaitingLine
+from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.run.job import next_stop
@@ -120,7 +120,7 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
         asking = asyncio.ensure_future(asker.ask(Action.EVAL, [one, two], "loss"))
         approved(await lines.get())
         link.events.put_nowait(answers(0, one, last=False))
-        while (line := await lines.get()) != "1 of 2 answered, waiting for 77 (0 s)":
+        while (line := await lines.get()) != "1 of 2 ranks answered (0 s)":
             assert line is not None
         link.events.put_nowait(answers(0, two))
         assert len(await asking) == 2
@@ -281,25 +281,6 @@ def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
     assert ended_of_live_runs([rank_roll_call(0), older, dead, gone]) == [dead]
 
 
-def test_who_is_waited_for_is_named_by_number(approved: Approved) -> None:
-    ranks = [make_rank(number) for number in range(6)]
-    open_answers = OpenAnswers(ranks)
-    approved(str(open_answers))
-    for one in (ranks[0], ranks[3], ranks[4], make_rank(9)):
-        for same in answers(0, one).answers:
-            open_answers.take(same.each())
-    assert str(open_answers) == "3 of 6 answered, waiting for 1-2, 5"
-
-
-def test_names_that_are_too_many_are_cut_and_counted() -> None:
-    ranks = [make_rank(number) for number in range(0, 2000, 7)]
-    open_answers = OpenAnswers(ranks)
-    for same in answers(0, *ranks[::2]).answers:
-        open_answers.take(same.each())
-    assert len(str(open_answers)) < 90
-    assert "… (143 ranks)" in str(open_answers)
-
-
 PATIENCE = seconds(10)
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
 
@@ -338,7 +319,7 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
     with FakeBroker(RUNNING, make_rank(6, state=RankState.RUNNING), other) as broker:
         board = switchboard_to(None, seconds(60), environ | broker.environment)
         await open_and_list(board, line)
-        for target, said in (("5", "running"), ("5-7", "2 running, 1 held"), ("9", "no rank fits it yet")):
+        for target, said in (("5-7", "3 of 3 ranks that fit it live"), ("9", "no rank fits it yet")):
             waiting = asyncio.ensure_future(wait_for_stop(board, parse_target(target), PATIENCE, line=line))
             await shown(f"waiting for {target}: {said}")
             waiting.cancel()

@@ -15,7 +15,6 @@ from dbg_client.command_line.completion import (
     live_ranks,
     targets_of,
 )
-from dbg_client.core import reach
 from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, NotStopped, RankEnded
@@ -23,6 +22,7 @@ from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import Others, status_of
 from dbg_command.targets import parse_target, select
 from dbg_dial.endpoint import TOKEN_ROLES, Reach, Rendezvous, format_rendezvous, parse_endpoint
+from dbg_dial.find import Seeker, find_broker
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -349,19 +349,11 @@ def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Pat
 
 
 def find_reach(broker: str | None, variables: dict[str, str]) -> Reach:
-    return reach.find_reach(broker, variables, lambda path: None)
+    return find_broker(Seeker(role="driver", argument_name="--broker"), broker, variables)
 
 
 def environ(home: Path, **more: str) -> dict[str, str]:
     return {"DBG_HOME": str(home), **more}
-
-
-def test_broker_json_is_all_that_is_needed(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path)
-
-    found = find_reach(None, environ(tmp_path))
-
-    assert (found.endpoint.port, found.endpoint.fingerprint, found.token) == (6900, PIN, TOKEN)
 
 
 def test_argument_then_variable_then_file(tmp_path: Path) -> None:
@@ -370,27 +362,6 @@ def test_argument_then_variable_then_file(tmp_path: Path) -> None:
 
     assert find_reach(None, variables).endpoint.port == 7001
     assert find_reach("wss://127.0.0.1:7002", variables).endpoint.port == 7002
-
-
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    path = write_rendezvous(tmp_path, mode=0o644)
-
-    with pytest.raises(BadSecretFile, match="chmod 600") as caught:
-        find_reach(None, environ(tmp_path))
-
-    assert str(path) in str(caught.value)
-
-
-def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path)
-    token = tmp_path / "token"
-    token.write_text(TOKEN)
-    token.chmod(0o640)
-
-    with pytest.raises(BadSecretFile, match="token"):
-        find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token)))
-    token.chmod(0o600)
-    assert find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token))).token == TOKEN
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe"])
@@ -416,12 +387,6 @@ def test_the_loopback_of_another_host_is_named_at_once(tmp_path: Path) -> None:
 
     assert caught.value.exit_status == 4
     assert find_reach("wss://127.0.0.1:6900", environ(tmp_path)).endpoint.port == 6900
-
-
-def test_a_device_is_no_file_of_secrets(tmp_path: Path) -> None:
-    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE="/dev/zero")  # noqa: S106
-    with pytest.raises(BadSecretFile):
-        find_reach(None, variables)
 
 
 def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachment:

@@ -8,7 +8,6 @@ from dbg_client.core.choose import choose
 from dbg_client.core.errors import (
     HeldBack,
     LostRank,
-    NeedsTarget,
     NeverCame,
     NotHeld,
     SlowBroker,
@@ -22,27 +21,6 @@ from tests.unit.client.fake_broker import make_rank
 
 HELD = make_rank(7, state=RankState.HELD, reason=None)
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
-
-
-@pytest.mark.parametrize(
-    ("action", "never"),
-    [
-        ("kill", "`"),
-        ("screen", "`"),
-        ("release", "stopped"),
-        ("interrupt", "stopped"),
-        ("continue", "held"),
-        ("tmux", "`"),
-        ("command", "stopped"),
-    ],
-)
-def test_an_action_without_a_target_names_ranks_that_it_makes_sense_for(
-    approved: Approved, action: str, never: str
-) -> None:
-    said = str(NeedsTarget(action))
-    assert said.startswith(f"{action} needs a target; ")
-    approved(said)
-    assert never not in said
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,13 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from dbg_client.core import link as connection
-from dbg_client.core import patience
 from dbg_client.core.link import BrokerLink, Connection, Down, Up, dial
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
@@ -475,10 +474,7 @@ async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
         await in_thread(lambda: socket.getaddrinfo("256.256.256.256", 1, flags=socket.AI_NUMERICHOST), PATIENCE)
 
 
-async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_time(
-    approved: Approved,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_time(approved: Approved) -> None:
     enough = threading.Event()
 
     def read(opening: Opening) -> bool:
@@ -490,8 +486,8 @@ async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_t
     approved(str(caught.value))
     enough.set()
 
-    def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
-        threading.Timer(0.1, lambda: tell(call(), None)).start()
+    def read_late(opening: Opening) -> str:
+        threading.Event().wait(0.1)
+        return "read"
 
-    monkeypatch.setattr(patience, "begin", begin_late)
-    assert await read_in_thread(lambda opening: "read", 0.01) == "read"
+    assert await read_in_thread(read_late, 0.01) == "read"
