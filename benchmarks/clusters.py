@@ -40,7 +40,9 @@ def arrival(crowd: Child, count: int) -> dict[str, Any]:
 async def key_waits(home: Path, number: int) -> float:
     """Return the median of the microseconds that keys of a program of this home take to a rank and back."""
     link = Link(
-        lambda opening: find_broker(Seeker("driver", "--broker", opening), None, {"DBG_HOME": str(home)}),
+        lambda opening: find_broker(
+            Seeker(role="driver", argument_name="--broker", opening=opening), None, {"DBG_HOME": str(home)}
+        ),
         "bench",
         PATIENCE,
     )
