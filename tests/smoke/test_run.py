@@ -36,8 +36,7 @@ def test_the_second_time_is_the_same_with_no_key_and_waits_for_no_broker(directo
     broker = json.loads((directory.home / "broker.json").read_text())["pid"]
     directory.attach("kill", "all", "-y")
     first.exit_status()
-    for options in ((*STOP, *PYTHON), ("--again",)):
-        terminal = directory.run_to_prompt(*options, line=LINE)
-        assert json.loads((directory.home / "broker.json").read_text())["pid"] == broker
-        directory.attach("kill", "all", "-y")
-        terminal.exit_status()
+    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
+    assert json.loads((directory.home / "broker.json").read_text())["pid"] == broker
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()

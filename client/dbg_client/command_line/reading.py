@@ -216,13 +216,8 @@ def _asked(words: Words) -> dict[str, object]:
 
 
 def _job(words: Words) -> dict[str, object]:
-    """Return the command after ``--``, or none with ``--again``."""
-    again = hasattr(words.options, "again")
-    first = next(iter([*words.operands, *words.behind]), None)
-    if again and first is not None:
-        what = f"--again repeats the last command, and '{printable(first)}' is another"
-        raise BadInput(what, "leave one of them out")
-    if not again and (words.operands or not words.behind):
+    """Return the command after ``--``."""
+    if words.operands or not words.behind:
         raise BadInput("there is no command to run", "write it behind `--`, such as dbg-attach run -- python train.py")
     return {"command": tuple(words.behind)}
 

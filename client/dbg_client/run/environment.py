@@ -5,14 +5,13 @@ The job has a token for its own ranks alone. Our programs come from this install
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
 
+from dbg_client.run.folder import changed_at
 from dbg_client.run.options import RunOptions
 from dbg_command.home import JOB_TOKENS_DIRECTORY, job_token, make_private_directory, write_whole
 from dbg_dial.endpoint import RENDEZVOUS_FILE, parse_rendezvous
@@ -45,11 +44,8 @@ _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<val
 MAX_NAME = 40
 """Characters of a job's name from its script; the list has to have room beside it."""
 
-MAX_KEPT = 100
-"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
-
-OVER_MODE = 0o400
-"""The mode of the token's file of a job that is over."""
+MAX_KEPT = 1000
+"""Files of jobs' tokens, the newest: a job may outlive its run, and its guard tells how a rank has ended."""
 
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
@@ -128,7 +124,7 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
 
 
 def _write_token(home: Path, job: str, token: str) -> Path:
-    """Write the token of a job, and return its file; those of jobs that are over are removed. Raise BadSecretFile."""
+    """Write the token of a job, and return its file; those of too many jobs are removed. Raise BadSecretFile."""
     directory = home / JOB_TOKENS_DIRECTORY
     path = directory / job
     try:
@@ -136,9 +132,8 @@ def _write_token(home: Path, job: str, token: str) -> Path:
         write_whole(path, token + "\n", lasting=True)
     except OSError as error:
         raise cant_write(path, error) from error
-    others = sorted((file for file in directory.iterdir() if file != path), key=_order)
-    over = sum(1 for file in others if _is_over(file))
-    for file in others[: max(over, len(others) - MAX_KEPT)]:
+    others = sorted((file for file in directory.iterdir() if file != path), key=changed_at, reverse=True)
+    for file in others[MAX_KEPT - 1 :]:
         file.unlink(missing_ok=True)
     return path
 
@@ -148,22 +143,3 @@ def cant_write(path: Path, error: OSError) -> BadSecretFile:
     return BadSecretFile(
         f"{printable(str(path))} can't be written ({error.strerror})", "make room there, or set DBG_HOME"
     )
-
-
-def job_is_over(path: Path) -> None:
-    """Mark a job's token as one that the next run removes: a guard may still have to tell how its rank has ended."""
-    with contextlib.suppress(OSError):
-        path.chmod(OVER_MODE)
-
-
-def _is_over(file: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return stat.S_IMODE(file.stat().st_mode) == OVER_MODE
-    return False
-
-
-def _order(file: Path) -> tuple[bool, float]:
-    """Return what sorts the files of jobs that are over before the others, and older ones before newer ones."""
-    with contextlib.suppress(OSError):
-        return not _is_over(file), file.stat().st_mtime
-    return True, 0.0

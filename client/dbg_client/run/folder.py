@@ -1,85 +1,44 @@
-"""What is remembered of the last run of a directory, for ``--again``, and where the output of runs is.
+"""Where the output of runs is: in the broker's home, a folder for each directory that runs were started in.
 
-All of it lies in the broker's home, a folder for each directory that runs were started in; its size is bounded.
+Their number and size are bounded.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
-import json
 import os
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
-
-from dbg_client.run.environment import cant_write
-from dbg_client.run.keeper import is_written, lock_output
-from dbg_client.run.options import RunOptions
-from dbg_command.home import make_private_directory, write_whole
-from dbg_dial.find import read_secret
+from dbg_command.home import NO_LOCKS_HERE, make_private_directory
 from dbg_dial.home import check_closed
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.record import Record, plain
-
-SCHEMA = 3
 
 RUNS_FOLDER = "runs"
-LAST_FILE = "last.json"
 OUTPUT_SUFFIX = ".out"
 
 OUTPUTS_KEPT = 1
 """Outputs of ended runs that stay beside the present one's: users compare with the run before."""
 
 FOLDERS_KEPT = 64
-"""Directories that are remembered, the newest; more than a user works in at a time."""
+"""Directories whose outputs are kept, the newest; more than a user works in at a time."""
 
 MAX_NAME = 60
 """Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
 
-
-class Remembered(Record):
-    """The last run of a directory, as it was typed."""
-
-    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    options: RunOptions
-    schema: int = SCHEMA
-
-
-class NothingToRepeat(BadInput):
-    """No run in this directory is remembered."""
-
-    def __init__(self, directory: str) -> None:
-        super().__init__(
-            f"no run in {printable(directory)} is remembered", "give the command: dbg-attach run -- COMMAND"
-        )
+SILENT_SECONDS = 7 * 24 * 3600.0
+"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Folder in which the runs of one directory are remembered."""
+    """Folder with the outputs of one directory's runs."""
 
     path: Path
-
-    def load(self) -> Remembered | None:
-        """Return the last run, None if there was none or if what is there can't be used."""
-        try:
-            found = msgspec.convert(json.loads(read_secret(str(self.path / LAST_FILE))), Remembered)
-        except (BadInput, OSError, ValueError, RecursionError):
-            return None
-        return found if found.schema == SCHEMA else None
-
-    def save(self, remembered: Remembered) -> None:
-        """Remember a run instead of the one before. Raise BadSecretFile."""
-        path = self.path / LAST_FILE
-        try:
-            # A word of a command may hold what is no UTF-8, which JSON escapes.
-            write_whole(path, json.dumps(plain(remembered), indent=1) + "\n", lasting=True)
-        except OSError as error:
-            raise cant_write(path, error) from error
 
     def open_output(self, job: str, given: str | None) -> tuple[int, Path]:
         """Return a descriptor and path for the output of a job: ``given``, or one here in place of older ones.
@@ -98,14 +57,15 @@ class Folder:
             raise BadInput(
                 f"the output can't be written to {printable(str(path))} ({error.strerror})", "give another --output"
             ) from None
-        lock_output(output)
+        with contextlib.suppress(OSError):
+            fcntl.flock(output, fcntl.LOCK_SH)
         if given is None:
             self._remove_older(path)
         return output, path
 
     def _remove_older(self, newest: Path) -> None:
-        ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not _is_written(path)]
-        ended.sort(key=_changed, reverse=True)
+        ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not is_written(path)]
+        ended.sort(key=changed_at, reverse=True)
         for path in ended[OUTPUTS_KEPT:]:
             # The reports of its hangs, which `run --on-hang` has had written beside it, go with it.
             for old in (path, *self.path.glob(f"{glob.escape(path.stem)}.hang*.txt")):
@@ -128,27 +88,29 @@ def folder_of(home: str, directory: str) -> Folder:
 
 
 def _forget_oldest(runs: Path, newest: Path) -> None:
-    others = sorted((other for other in runs.iterdir() if other != newest), key=_changed, reverse=True)
+    others = sorted((other for other in runs.iterdir() if other != newest), key=changed_at, reverse=True)
     for other in others[FOLDERS_KEPT - 1 :]:
-        if not any(_is_written(output) for output in other.glob(f"*{OUTPUT_SUFFIX}")):
+        if not any(is_written(output) for output in other.glob(f"*{OUTPUT_SUFFIX}")):
             import shutil  # half of what a run needs to load, and hardly ever used
 
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _is_written(path: Path) -> bool:
+def is_written(path: Path) -> bool:
+    """Tell whether the job of an output still runs."""
     try:
         # Opened for writing, since NFS grants an exclusive lock only then.
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return is_written(descriptor)
-    finally:
-        os.close(descriptor)
+        with path.open("r+b") as output:
+            fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        return error.errno in NO_LOCKS_HERE and time.time() - changed_at(path) < SILENT_SECONDS
+    return False
 
 
-def _changed(path: Path) -> float:
+def changed_at(path: Path) -> float:
+    """Return when a file or folder was changed last, 0 if it is gone."""
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return 0.0

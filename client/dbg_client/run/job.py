@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from dbg_client.core.choose import Choice, is_ready, ranks_of
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
-from dbg_client.run.keeper import JobProcess
+from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import Task
 from dbg_client.shell.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching, read_startup
 from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
 from dbg_client.views.ages import show_duration
-from dbg_client.web.verb import Web
 from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, NoSuchRank, SilentFile, printable
 from dbg_wire.messages import Action
@@ -42,11 +41,11 @@ ranks, and stopped ranks don't react to SIGTERM."""
 GOODBYE_SECONDS = 1.0
 """Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
 
-TITLE_SECONDS = 1.0
-"""Seconds between two looks at what is waited for; the window's title, which says so, counts seconds."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at what is waited for."""
 
 STILL_SECONDS = 10.0
-"""Seconds without news of the ranks after which that is a line as well, once: no stop was reached, for instance."""
+"""Seconds without news of the ranks after which that is told, once: no stop was reached, for instance."""
 
 SAME_RANK_SECONDS = 1.0
 """Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
@@ -68,9 +67,8 @@ class RunningJob:
         asyncio.get_running_loop().add_reader(process, self._has_ended)
 
     def follow_signals(self) -> None:
-        """Take signals again after a session, which has had handlers of its own, and may have missed a new size."""
+        """Take signals again after a session, which has had handlers of its own."""
         self._process.catch_signals()
-        self._process.resize()
 
     def end(self) -> None:
         """End the job, by force if it takes long; a second call does nothing."""
@@ -122,13 +120,10 @@ async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
     output = JobOutput(task.output)
     output.show()
     watching = _watch_for_hang(settings, run)
-    page = contextlib.AsyncExitStack()
     try:
-        await _serve_page(settings, run, page)
         await _follow(settings, run, output)
         await run.over.wait()
     finally:
-        await page.aclose()
         if watching is not None:
             await _end(watching)
         output.finish()
@@ -143,19 +138,6 @@ def _has_cursor(task: Task) -> bool:
     way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
     tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
     return False
-
-
-async def _serve_page(settings: Run, run: RunningJob, page: contextlib.AsyncExitStack) -> None:
-    """Serve the job as a page until the stack is closed, if that is asked for; its link is told before any session."""
-    if not run.task.web:
-        return
-    from dbg_client.web.serve import served_page  # hardly any run loads a server
-
-    web = Web(broker=settings.broker, target=f"{run.task.job}/all")
-    try:
-        await page.enter_async_context(served_page(web, tell, ends="it ends with the job", again=False))
-    except DbgError as error:
-        tell(f"dbg-attach: {error}; the job goes on without its page")
 
 
 def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | None:
@@ -289,15 +271,14 @@ class _Following:
         return rank
 
     async def _tell_progress(self, began: float) -> None:
-        """Have the window's title say what is waited for; a line does once nothing is new for a while."""
+        """Say what is waited for once nothing is new for a while."""
         loop, task = asyncio.get_running_loop(), self._run.task
         before, since = "", began
         while True:
-            await asyncio.sleep(TITLE_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
             now = loop.time()
             ranks = ranks_of(task.job, self._directory.ranks)
             sentence = progress(ranks, task.stops, task.ranks, had_stop=self._had_stop)
-            self._output.name_window(f"{sentence} ({show_duration(now - began)})")
             if sentence != before:
                 before, since = sentence, now
             elif now - since >= STILL_SECONDS and sentence not in self._told and not self._had_stop:

@@ -1,6 +1,6 @@
 """Show what a job prints while no debugger is on the screen, read from a file that grows.
 
-The output is passed on as it comes. Our own lines go to stderr, and what is waited for into the window's title.
+The output is passed on as it comes. Our own lines go to stderr.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from dbg_client.shell.streams import tell
-from dbg_client.terminal.screen import CALM, POP_TITLE, PUSH_TITLE, title
+from dbg_client.terminal.screen import CALM
 from dbg_command.home import watch_growth
 from dbg_command.sequences import QueryFilter
 from dbg_wire.errors import printable
@@ -111,18 +111,11 @@ class JobOutput:
         self._filter = QueryFilter()
         self._nobody_reads = False
         self._is_within_line = False
-        self._title = ""
 
     def say(self, sentence: str) -> None:
         """Write a line for people, on a line of its own."""
         self._end_line()
         tell(sentence)
-
-    def name_window(self, sentence: str) -> None:
-        """Have the window's title say this until the output is hidden or finished."""
-        if self._is_terminal and sentence != self._title:
-            self._write((b"" if self._title else PUSH_TITLE) + title(sentence))
-            self._title = sentence
 
     def show(self) -> None:
         """Show what was printed meanwhile, and what will be."""
@@ -149,8 +142,7 @@ class JobOutput:
     def _calm(self) -> None:
         if self._is_terminal:
             self._filter = QueryFilter()
-            self._write(CALM + (POP_TITLE if self._title else b""))
-            self._title = ""
+            self._write(CALM)
 
     def _end_line(self) -> None:
         if self._is_terminal and self._is_within_line:

@@ -1,4 +1,4 @@
-"""A run as it was typed, which ``--again`` repeats, and its task: what it does and has learnt."""
+"""The options of a run as they were typed, and its task: what it does and has learnt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_SECONDS = 10_000_000.0
 
 
 class RunOptions(Record):
-    """The options of a run as typed, which ``--again`` repeats; None or empty if not given."""
+    """The options of a run as typed; None or empty if not given."""
 
     engine: Engine = None
     commands: Commands = None
@@ -71,18 +71,9 @@ class RunOptions(Record):
             "--on-hang",
             metavar="report|end",
             choices=ON_HANG,
-            help="then write a report beside the job's output; `end` ends the job, too, with status 9 "
-            "(default: only say why)",
+            help="then write a report beside the job's output; `end` ends the job, too, with status 9 (default: only "
+            "say why)",
         ),
-    ] = None
-    pty: Annotated[
-        bool | None,
-        run_option(
-            "--pty",
-            help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
-            "command is a launcher for many hosts such as srun or mpirun)",
-        ),
-        run_option("--no-pty", const=False, help="give the job no pseudo-terminal"),
     ] = None
     output: Annotated[
         str | None,
@@ -96,14 +87,6 @@ class RunOptions(Record):
             help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
         ),
     ] = None
-
-    def with_changes(self, given: RunOptions) -> RunOptions:
-        """Return these options, replaced by those that are given now; a new stop replaces all stops."""
-        usual = RunOptions()
-        names = [name for name in self.__struct_fields__ if getattr(given, name) != getattr(usual, name)]
-        if given.stop_at or given.stop_in:
-            names += ["stop_at", "stop_in"]
-        return self.replace(**{name: getattr(given, name) for name in names})
 
     def check(self) -> None:
         """Raise BadInput for options that can't be used, before anything is started."""
@@ -131,7 +114,6 @@ class Task:
     ``ranks`` is a target without a job. ``attach`` is False where there is no terminal to attach. ``stops`` are the
     places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
     move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
-    ``web`` says whether the job is served as a page in a browser.
 
     ``again`` says that the user wants another run of the job, ``is_hung`` that it is ended as it hangs, ``took_part``
     whether any rank of it ever connected.
@@ -144,7 +126,6 @@ class Task:
     stops: tuple[str, ...] = ()
     hang_after: float | None = None
     on_hang: str | None = None
-    web: bool = False
     again: bool = False
     is_hung: bool = False
     took_part: bool = False

@@ -1,7 +1,7 @@
-"""One command from an edit to the prompt: the broker, the job with its keeper, and then the terminal that follows it.
+"""One command from an edit to the prompt: the broker, the job, and then the terminal that follows it.
 
-The keeper is forked before anything else is loaded: it, the job and the broker outlive the terminal that they were
-started from.
+The job is started before the terminal's part is loaded: it and the broker outlive the terminal that they were started
+from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +19,16 @@ from dbg_client.core.own_process import own_environment
 from dbg_client.run.environment import (
     is_for_many_hosts,
     job_environment,
-    job_is_over,
     job_name,
     token_file_of,
 )
-from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
-from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
-from dbg_client.run.options import Task
+from dbg_client.run.folder import Folder, folder_of
+from dbg_client.run.job_process import JobProcess
+from dbg_client.run.options import RunOptions, Task
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
 from dbg_client.shell.streams import tell
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
-from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
 
 if TYPE_CHECKING:
@@ -50,15 +48,12 @@ def run(settings: Run, environ: Mapping[str, str]) -> int:
 
     The job and its broker outlive this process, if its terminal is closed or it is killed.
     """
-    if settings.web and find_spec("aiohttp") is None:
-        raise NeedsExtra("--web", "aiohttp", "web")
     environ = {**own_environment(environ), **({BROKER: settings.broker.address} if settings.broker.address else {})}
-    directory = _directory()
-    folder = folder_of(home_directory(environ), directory)
-    remembered = _remembered(settings, directory, folder)
+    folder = folder_of(home_directory(environ), _directory())
+    _check(settings.options)
     number, cycle = f"{os.getpid()}", 1
     while True:
-        one = _OneRun(settings, environ, folder, remembered, number)
+        one = _OneRun(settings, environ, folder, number)
         status = one.go()
         if not one.task.again:
             return status
@@ -66,18 +61,11 @@ def run(settings: Run, environ: Mapping[str, str]) -> int:
         number = f"{os.getpid()}.{cycle}"
 
 
-def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
-    """Return what is to be run, which the next `--again` runs. Raise BadInput."""
-    options, command = settings.options, settings.command
-    if settings.again:
-        last = folder.load()
-        if last is None:
-            raise NothingToRepeat(directory)
-        options, command = last.options.with_changes(options), last.command
+def _check(options: RunOptions) -> None:
+    """Raise BadInput for options that can't be used."""
     options.check()
     if options.commands is not None and not os.access(options.commands, os.R_OK):
         raise BadInput(f"-x {printable(options.commands)} can't be read", "name a file of pdb commands")
-    return Remembered(command=command, options=options)
 
 
 def _directory() -> str:
@@ -94,12 +82,9 @@ def _say(sentence: str) -> None:
 class _OneRun:
     """One job from its start to its end."""
 
-    def __init__(
-        self, settings: Run, environ: Mapping[str, str], folder: Folder, remembered: Remembered, number: str
-    ) -> None:
+    def __init__(self, settings: Run, environ: Mapping[str, str], folder: Folder, number: str) -> None:
         self._settings, self._environ, self._folder = settings, environ, folder
-        self._remembered = remembered
-        options, command = remembered.options, remembered.command
+        options, command = settings.options, settings.command
         stops: list[StopAt | StopIn] = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
         self.task = Task(
             job=job_name(command, number, environ.get(JOB)),
@@ -108,26 +93,19 @@ class _OneRun:
             stops=tuple(stop.place for stop in stops),
             hang_after=float(options.hang_after or 0) or None,
             on_hang=options.on_hang,
-            web=settings.web,
         )
         self._job = JobProcess()
-        self._token_file: str | None = None
 
     def go(self) -> int:
         """Run the job until it ends; return the exit status."""
-        options, command = self._remembered.options, self._remembered.command
+        options, command = self._settings.options, self._settings.command
         listen = options.listen or ("0.0.0.0" if is_for_many_hosts(command) else None)  # noqa: S104
         broker = find_or_start(listen, self._environ)
-        try:
-            with self._job.signals_passed_on():
-                self._start()
-                self._tell_beginning(broker)
-                self._remember()
-                asyncio.run(self._follow())
-            self._job.wait()
-        finally:
-            if self._token_file is not None and self._job.status is not None:
-                job_is_over(Path(self._token_file))
+        with self._job.signals_passed_on():
+            self._start()
+            self._tell_beginning(broker)
+            asyncio.run(self._follow())
+        self._job.wait()
         has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
         if self.task.attach and not self.task.took_part and not self.task.again and has_had_time:
             # Only an attached terminal can tell whether a rank took part.
@@ -142,27 +120,18 @@ class _OneRun:
             raise BadInput(
                 f"nothing can be written to {printable(home)} ({error.strerror})", "set DBG_HOME to another directory"
             ) from None
-        options, command = self._remembered.options, self._remembered.command
+        options, command = self._settings.options, self._settings.command
         given = None if options.output is None else str(Path(options.output).absolute())
         output, path = self._folder.open_output(self.task.job, given)
         self.task.output = str(path)
         try:
-            self._token_file = token_file_of(self.task.job, home, self._environ)
+            token_file = token_file_of(self.task.job, home, self._environ)
             environ = job_environment(
-                self._environ, home=home, job=self.task.job, options=options, token_file=self._token_file
+                self._environ, home=home, job=self.task.job, options=options, token_file=token_file
             )
-            self._job.start(command, environ, output, self._open_terminal())
+            self._job.start(command, environ, output)
         finally:
             os.close(output)
-
-    def _open_terminal(self) -> JobTerminal | None:
-        if not is_wanted(self._remembered.options.pty, self._remembered.command):
-            return None
-        try:
-            return JobTerminal()
-        except OSError as error:
-            _say(f"the job has no terminal of its own ({error.strerror}); its output goes to its file all the same")
-            return None
 
     async def _follow(self) -> None:
         # Loaded beside the job, which waits for none of it.
@@ -171,11 +140,7 @@ class _OneRun:
         await follow_job(self._settings, self.task, self._job)
 
     def _tell_beginning(self, broker: Found) -> None:
-        options, command, task = self._remembered.options, self._remembered.command, self.task
-        if self._settings.again:
-            stops = [f"--stop-at={typed}" for typed in options.stop_at]
-            stops += [f"--stop-in={typed}" for typed in options.stop_in]
-            _say(f"again: dbg-attach run {printable(shlex.join([*stops, '--', *command]), 500)}")
+        options, command, task = self._settings.options, self._settings.command, self.task
         for sentence in notes_of(broker, options.listen, command):
             _say(sentence)
         _say(f"job {task.job}, its output in {printable(task.output)}")
@@ -191,10 +156,3 @@ class _OneRun:
         with contextlib.suppress(BadInput):
             before = "" if home_directory(elsewhere) == home else before
         return f"{before}dbg-attach --follow {self.task.job}/stopped"
-
-    def _remember(self) -> None:
-        """Have `--again` know this run, from its start on: this process may be killed."""
-        try:
-            self._folder.save(self._remembered)
-        except BadSecretFile as error:
-            _say(f"--again will not know this run: {error}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from dbg_client.run.options import RunOptions, run_option
+from dbg_client.run.options import RunOptions
 from dbg_client.verbs.attach_options import AttachOptions
 from dbg_client.verbs.option import NO_FLAGS, Operands
 from dbg_client.verbs.verb import Color, Verb
 
 
 class Run(Verb):
-    """Run a command, and attach wherever one of its ranks stops; ``command`` is empty with ``again``."""
+    """Run a command, and attach wherever one of its ranks stops; ``command`` is never empty."""
 
     name = "run"
     example = "run --stop-at train.py:38 -- torchrun train.py"
@@ -20,10 +20,6 @@ class Run(Verb):
 
     command: tuple[str, ...] = ()
     options: RunOptions = RunOptions()
-    again: Annotated[bool, run_option("--again", help="the last command of this directory, with its options")] = False
-    web: Annotated[
-        bool, run_option("--web", help="the job as a page in a browser as well, which only looks; ends with the job")
-    ] = False
     attach: Annotated[AttachOptions, NO_FLAGS] = AttachOptions()
     color: Color = False
 

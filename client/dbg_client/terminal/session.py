@@ -419,8 +419,7 @@ class Session:
 
 def where_to_run_again(rank: RankInfo) -> str:
     """Return what to do instead of Ctrl-] R in a terminal that is not the one of the job's own run."""
-    directory = printable(rank.directory)
-    return f"press R in the terminal of its `dbg-attach run`; or type `dbg-attach run --again` in {directory}"
+    return f"press R in the terminal of its `dbg-attach run`, which was started in {printable(rank.directory)}"
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:

@@ -36,7 +36,7 @@ class Operands(enum.Enum):
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
-    JOB = "-- CMD...|--again"
+    JOB = "-- CMD..."
     PROCESSES = "PID…|--mine"
     VERB = "[VERB|all]"
 

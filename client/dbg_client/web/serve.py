@@ -308,13 +308,8 @@ async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None
 
 
 @asynccontextmanager
-async def served_page(
-    settings: Web, say: Callable[[str], None], *, ends: str, again: bool = True
-) -> AsyncIterator[None]:
-    """Serve while the block runs; ``say`` gets where, and how it ``ends``, and ``again`` each further link.
-
-    Raises DbgError if the broker can't be reached, or the port can't be had.
-    """
+async def _served_page(settings: Web) -> AsyncIterator[None]:
+    """Serve while the block runs, and tell where. Raises DbgError without a broker, or if the port can't be had."""
     broker = settings.broker
     target = None
     if settings.target is not None:
@@ -324,12 +319,13 @@ async def served_page(
     try:
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
-        access = Access(port, lambda token: say(f"For another browser: {address_of(port, token)}") if again else None)
+        access = Access(port, lambda token: tell(f"For another browser: {address_of(port, token)}"))
         server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
+            ends = "Ctrl-C ends the page, and ranks stay as they are"
             for line in announcement(address, port, server.why_not(), ends, os.environ):
-                say(line)
+                tell(line)
             yield
     finally:
         await switchboard.close()
@@ -342,7 +338,7 @@ async def serve_web(settings: Web) -> int:
         # Under nohup the end of the terminal is ignored, and stays so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, ended.set)
-    async with served_page(settings, tell, ends="Ctrl-C ends the page, and ranks stay as they are"):
+    async with _served_page(settings):
         await ended.wait()
     return 0
 

@@ -21,14 +21,14 @@ from tests.unit.client.fake_broker import FakeBroker, make_rank
 RUN = r"""
 import asyncio, dataclasses, json, os, sys
 from dbg_client.run import job
-from dbg_client.run.keeper import JobProcess
+from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import Task
 from dbg_client.run.verb import Run
 job.END_SECONDS, job.STILL_SECONDS = 0.5, 1.0
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
 output = os.open(task.output, os.O_WRONLY | os.O_APPEND)
 with process.signals_passed_on():
-    process.start(["sh", "-c", sys.argv[3]], os.environ, output, None)
+    process.start(["sh", "-c", sys.argv[3]], os.environ, output)
     os.close(output)
     asyncio.run(job.follow_job(Run(), task, process))
 with open(sys.argv[2], "w") as told:
@@ -104,7 +104,7 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
     running = [make_rank(rank, state=RankState.RUNNING, where=None, reason=None, world_size=3) for rank in (5, 6, 7)]
     broker.ranks = {rank.key: rank for rank in running[:2]}
     with Window(broker, environ, tmp_path, stops=("train.py:38",)) as window:
-        window.wait_for(lambda it: b"\x1b]2;2 of 3 ranks" in it.output)
+        window.wait_for("dbg-attach: 2 of 3 ranks")
         broker.tell(Change(rank=running[2]))
         window.prints(" 50%|##")
         window.wait_for(re.compile(r"^ 50%\|##\ndbg-attach: 3 of 3 ranks .* train.py:38 \(\d s\)$", re.MULTILINE))

@@ -80,7 +80,7 @@ class Job:
         self.temporary = Path(tempfile.mkdtemp(prefix="ray"))
         """Ray's sockets are in it, whose paths may have 107 bytes."""
         run = str(Path(sys.executable).with_name("dbg-attach"))
-        command = [run, "run", "--no-pty", "--", sys.executable, str(script), str(self.fifo)]
+        command = [run, "run", "--", sys.executable, str(script), str(self.fifo)]
         # Ray Train keeps its results below HOME.
         own = {
             "DBG_HOME": str(home),

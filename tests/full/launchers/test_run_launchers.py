@@ -52,7 +52,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     assert output.read_text().count("ends") == 2
 
     directory.write(f"{PROGRAM}# an edit\n")
-    again = directory.run("--again")
+    again = directory.run(*ONCE, "--", *command)
     rank_at_prompt(again, patience)
     wait_until_stopped(directory.home, 2, patience)
     attach(directory.home, "continue", "all")

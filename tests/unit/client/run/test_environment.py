@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_client.run import environment
 from dbg_client.run.environment import (
     MAX_NAME,
     is_for_many_hosts,
     job_environment,
-    job_is_over,
     job_name,
     token_file_of,
 )
@@ -163,9 +164,10 @@ def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> 
     assert Path(inner).read_text().strip() == job_token(TOKENS["rank"], "train-1-2")
 
 
-def test_tokens_of_jobs_that_are_over_go(home: Path) -> None:
+def test_the_oldest_tokens_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "MAX_KEPT", 2)
     serving(home)
-    over, running = (token_file_of(job, str(home), {}) or "" for job in ("over", "running"))
-    job_is_over(Path(over))
+    paths = [Path(token_file_of(f"train-{number}", str(home), {}) or "") for number in range(2)]
+    os.utime(paths[0], (1e9, 1e9))
     token_file_of("next", str(home), {})
-    assert (Path(over).exists(), Path(running).exists()) == (False, True)
+    assert [path.exists() for path in paths] == [False, True]

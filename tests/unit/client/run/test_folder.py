@@ -1,31 +1,15 @@
-"""The remembered runs of a directory, and the bounds on their number."""
+"""The outputs of a directory's runs, and the bounds on their number."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dbg_client.run.folder import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, Remembered, folder_of
-from dbg_client.run.options import RunOptions
+from dbg_client.run.folder import FOLDERS_KEPT, OUTPUTS_KEPT, Folder, folder_of
 from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
-
-LAST = Remembered(
-    command=("srun", "python", "train.py"),
-    options=RunOptions(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
-)
-DOCUMENT: dict[str, Any] = {
-    "schema": 3,
-    "command": ["python", "train.py"],
-    "options": {"stop_at": ["train.py:2"], "ranks": "0"},
-}
 
 
 @pytest.fixture
@@ -37,74 +21,6 @@ def made(home: Path, directory: str) -> Folder:
     folder = folder_of(str(home), directory)
     folder.make()
     return folder
-
-
-def write(folder: Folder, text: str) -> None:
-    path = folder.path / LAST_FILE
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o600)
-
-
-# --------------------------------------------------------------------------------------------------------- last.json
-
-
-def test_the_last_run_comes_back_as_it_was(folder: Folder) -> None:
-    assert folder.load() is None
-    folder.save(LAST)
-    assert folder.load() == LAST
-    assert (folder.path / LAST_FILE).stat().st_mode & 0o777 == 0o600
-
-
-WORDS = st.text(st.characters(codec=None), max_size=10)
-REMEMBERED = st.builds(
-    Remembered,
-    command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
-    options=st.builds(
-        RunOptions,
-        stop_at=st.just(("a.py:1", "b.py:2, x")),
-        ranks=st.none() | st.just("0-3"),
-        post_mortem=st.booleans(),
-    ),
-)
-
-
-@given(REMEMBERED)
-def test_whatever_was_typed_comes_back(last: Remembered) -> None:
-    with TemporaryDirectory() as path:
-        folder = Folder(Path(path))
-        folder.save(last)
-        assert folder.load() == last
-
-
-DAMAGED: list[dict[str, Any]] = [
-    {"command": []},
-    {"command": "python"},
-    {"command": [1]},
-    {"options": []},
-    {"options": {"stop_at": [1]}},
-    {"options": {"stop_at": "a"}},
-    {"options": {"stop_at": ["train.py:2"], "ranks": 5}},
-    {"options": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
-    {"options": {"stop_at": ["train.py:2"], "output": ["/a"]}},
-    {"schema": 2},
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGED, ids=json.dumps)
-def test_a_damaged_file_counts_as_none(folder: Folder, damage: dict[str, Any]) -> None:
-    write(folder, json.dumps(DOCUMENT))
-    assert folder.load() is not None
-    write(folder, json.dumps({**DOCUMENT, **damage}))
-    assert folder.load() is None
-
-
-def test_a_file_that_others_could_have_written_counts_as_none(folder: Folder) -> None:
-    folder.save(LAST)
-    (folder.path / LAST_FILE).chmod(0o666)
-    assert folder.load() is None
-
-
-# ----------------------------------------------------------------------------------------------------------- outputs
 
 
 def output_of(folder: Folder, job: str, *, age: int) -> tuple[int, Path]:
@@ -183,7 +99,6 @@ def test_the_oldest_directories_are_forgotten_but_where_something_runs(home: Pat
     folders = []
     for number in range(FOLDERS_KEPT):
         folder = made(home, f"/work/{number}")
-        folder.save(LAST)
         os.utime(folder.path, (1e9 + number, 1e9 + number))
         folders.append(folder)
     running, _ = folders[0].open_output("job", None)
@@ -195,7 +110,6 @@ def test_the_oldest_directories_are_forgotten_but_where_something_runs(home: Pat
 
     assert [folder.path.exists() for folder in folders[:4]] == [True, False, True, True]
     assert newest.path.exists()
-    assert folders[-1].load() == LAST
 
 
 def test_a_home_that_others_may_look_into_is_refused(home: Path) -> None:

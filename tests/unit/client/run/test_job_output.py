@@ -18,7 +18,7 @@ import pytest
 
 from dbg_client.run import job_output
 from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, READ_BYTES, GrowingFile, JobOutput
-from dbg_client.terminal.screen import CALM, POP_TITLE, PUSH_TITLE
+from dbg_client.terminal.screen import CALM
 from tests.conftest import Approved
 from tests.support.screen import VirtualScreen
 from tests.support.time_unit import seconds
@@ -217,25 +217,6 @@ async def test_what_is_said_begins_a_line(
     output.say("told")
     assert await terminal.has_all(b"told") == said + b"told"
     output.finish()
-
-
-async def test_a_windows_title_is_given_back(terminal: Reader, path: Path) -> None:
-    output = JobOutput(str(path))
-    output.show()
-    output.name_window("waits \x07")
-    output.name_window("waits longer")
-    output.hide()
-    output.finish()
-    assert terminal.ended().count(POP_TITLE) == 1
-    assert terminal.data.startswith(PUSH_TITLE + b"\x1b]2;waits ")
-    assert terminal.data.count(b"\x07") == 2
-
-
-async def test_a_pipe_gets_no_title(pipe: Reader, path: Path) -> None:
-    output = JobOutput(str(path))
-    output.name_window("waits")
-    output.finish()
-    assert pipe.ended() == b""
 
 
 class ReaderGrowingFile:

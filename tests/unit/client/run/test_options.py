@@ -51,31 +51,28 @@ def test_what_can_not_be_used_is_refused_with_its_value(approved: Approved, opti
     assert str(refused.value).isprintable()
 
 
-def test_one_of_a_command_and_again_is_given() -> None:
-    assert settled("run --again", Run).again
+def test_a_command_is_given_behind_two_dashes() -> None:
     assert settled("run -- srun -- x", Run).command == ("srun", "--", "x")
-    for line in ("run --again -- true", "run", "run --", "run python train.py", "run --engine gdb -- true"):
+    for line in (
+        "run --again",
+        "run --pty -- true",
+        "run",
+        "run --",
+        "run python train.py",
+        "run --engine gdb -- true",
+    ):
         with pytest.raises(BadInput):
             settled(line, Run)
 
 
 def test_options_are_kept_as_typed() -> None:
-    line = "run --stop-at a.py:1 --stop-at 'a.py:2, x' --stop-in a:f --no-pty --hang-after 5 --on-hang end -x f -- true"
+    line = "run --stop-at a.py:1 --stop-at 'a.py:2, x' --stop-in a:f --hang-after 5 --on-hang end -x f -- true"
     assert settled(line, Run).options == RunOptions(
-        stop_at=("a.py:1", "a.py:2, x"), stop_in=("a:f",), pty=False, hang_after="5", on_hang="end", commands="f"
+        stop_at=("a.py:1", "a.py:2, x"), stop_in=("a:f",), hang_after="5", on_hang="end", commands="f"
     )
-    with pytest.raises(BadInput):
-        settled("run --pty --no-pty -- true", Run)
 
 
 def test_the_debugger_that_is_named_is_a_wish_of_the_job_and_not_of_the_terminal() -> None:
     settings = settled("run --engine pdb -- true", Run)
     assert settings.options.engine == "pdb"
     assert settings.attach.wish.asked is None
-
-
-def test_what_is_given_now_goes_before_what_was_typed_last_time() -> None:
-    last = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0", engine="pdb", post_mortem=True)
-    assert last.with_changes(RunOptions()) == last
-    assert last.with_changes(RunOptions(stop_at=("b.py:2",))) == last.replace(stop_at=("b.py:2",), stop_in=())
-    assert last.with_changes(RunOptions(ranks="1", output="/o")) == last.replace(ranks="1", output="/o")
