@@ -71,7 +71,7 @@ def ageless(tree: str) -> str:
 
 async def look(home: Path) -> None:
     async with agent(home) as session:
-        assert [tool.name for tool in (await session.list_tools()).tools] == [*(tool.name for tool in TOOLS), "more"]
+        assert [tool.name for tool in (await session.list_tools()).tools] == [tool.name for tool in TOOLS]
         assert (await call(session, "ranks")).count("stopped") == 3
         assert await call(session, "eval", expression="loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
         assert "0.75" in await call(session, "eval", expression="loss", ranks="@2")
@@ -79,9 +79,7 @@ async def look(home: Path) -> None:
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
         assert "`expression`" in await call(session, "eval")
-        cut = await call(session, "command", command="!print(long)", ranks="1")
-        assert re.search(r"answer='rest-1'.*from=120\]$", cut)
-        assert (await call(session, "more", answer="rest-1", **{"from": 120})).startswith("    118")
+        assert "more lines" in await call(session, "command", command="!print(long)", ranks="1")
 
 
 async def step(home: Path) -> None:

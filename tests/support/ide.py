@@ -6,7 +6,6 @@ Every message that comes is judged by the protocol's JSON schema as well.
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -210,13 +209,6 @@ def ide(
         adapter_process(home, *words, variables=variables, python=python) as process,
         talking(_JudgedStream.from_process(process)) as one,
     ):
-        yield one
-
-
-@contextmanager
-def ide_at(port: int) -> Iterator[Ide]:
-    connection = socket.create_connection(("127.0.0.1", port), seconds(20))
-    with connection, talking(_JudgedStream.from_socket(connection)) as one:
         yield one
 
 

@@ -1,14 +1,19 @@
-"""The debug adapter of one IDE: it dispatches requests, and keeps the order in which a session goes."""
+"""The debug adapter of one IDE on stdin and stdout: it dispatches requests, in the order in which a session goes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
+from dbg_client.core.patience import read_in_thread
+from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import OpenRequests, sentence_of
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap import messages
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
@@ -17,8 +22,13 @@ from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Threads, Window
+from dbg_client.shell.streams import tell
 from dbg_command.targets import Target, parse_target
+from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, DbgError, printable
+
+if TYPE_CHECKING:
+    from dbg_client.dap.verb import Dap
 
 Do = Callable[[Message], Awaitable["Message | None"]]
 """Carries out a request with these arguments, and returns the body of its response."""
@@ -29,18 +39,23 @@ CONSOLE = "repl"
 MAX_OPEN = 256
 """Requests that are worked on at the same time; an IDE has some ten open."""
 
+MAX_UNSENT = 32 * 1024 * 1024
+"""Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
+
+END_SECONDS = 2.0
+"""Seconds for the last messages to a client that has stopped reading."""
+
 
 class Session:
     """An attached window, from the request to attach to its end; belongs to one event loop."""
 
     def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
         self._window = window
-        self._client = client
-        self.threads = Threads(window)
+        self.threads = Threads(window, goes_on_by_itself=client.goes_on_by_itself)
         self._keyboard = Keyboard(window)
         self._sources = SourceLocator(window, paths)
-        self._breakpoints = Breakpoints(window, paths, client.first_line)
-        self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
+        self._breakpoints = Breakpoints(window, paths)
+        self._frames = Frames(window, self.threads, self._sources)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
         self._moves = Moves(window, self.threads, self._keyboard)
         self._console = Console(window, self.threads, self._keyboard)
@@ -62,7 +77,7 @@ class Session:
             "stackTrace": self._frames.stack_trace,
             "scopes": self._values.scopes,
             "variables": self._values.variables,
-            "setVariable": self._set_variable,
+            "setVariable": self._values.set_variable,
             "evaluate": self._evaluate,
             "completions": self._completions,
             "exceptionInfo": self._values.exception_info,
@@ -82,7 +97,6 @@ class Session:
         self.threads.close()
         self._moves.close()
         self._keyboard.close()
-        self._log_texts.close()
         self._watching.close()
         await self._window.switchboard.close()
 
@@ -123,21 +137,13 @@ class Session:
 
     async def _completions(self, arguments: Message) -> Message:
         text, column = str(arguments.get("text", "")), arguments.get("column")
-        before = text[: column - self._client.first_column] if isinstance(column, int) else text
-        words = [{"label": word, "start": 0, "length": len(before)} for word in self._console.completions(before)]
+        before = text[: column - 1] if isinstance(column, int) else text
         try:
             frame = (await self._with_frame(arguments))["frameId"]
-            found = await self._values.completions(text, len(before), frame)
+            return {"targets": await self._values.completions(text, len(before), frame)}
         except DbgError:
             # No rank is selected, or it runs by now: nobody wants to read that while typing.
-            found = []
-        return {"targets": [*words, *found]}
-
-    async def _set_variable(self, arguments: Message) -> Message:
-        body = await self._values.set_variable(arguments)
-        if self._client.knows_invalidated:
-            self._window.event("invalidated", {"areas": ["variables"]})
-        return body
+            return {"targets": []}
 
 
 Connect = Callable[[str], Switchboard]
@@ -147,21 +153,14 @@ Connect = Callable[[str], Switchboard]
 class Adapter:
     """Answer the requests of one IDE; belongs to one event loop. The broker is dialled when the IDE attaches.
 
-    ``target`` is that of the command line, None if the request to attach names it. ``admit``, if given, raises BadInput
-    for a request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
+    ``target`` is that of the command line, None if the request to attach names it. ``ended`` is set when the IDE has
+    disconnected.
     """
 
-    def __init__(
-        self,
-        connect: Connect,
-        target: Target | None,
-        send: messages.Send,
-        admit: Callable[[Message], None] | None = None,
-    ) -> None:
+    def __init__(self, connect: Connect, target: Target | None, send: messages.Send) -> None:
         self._connect = connect
         self._target = target
         self._send = send
-        self._admit = admit
         self._client = messages.Client()
         self._session: Session | None = None
         self._is_attaching = False
@@ -172,7 +171,6 @@ class Adapter:
             "attach": self._attach,
             "launch": self._launch,
             "disconnect": self._disconnect,
-            "cancel": self._cancel,
         }
 
     def receive(self, request: messages.Request) -> None:
@@ -213,12 +211,12 @@ class Adapter:
             self.ended.set()
 
     async def _initialize(self, arguments: Message) -> Message:
+        if arguments.get("linesStartAt1") is False or arguments.get("columnsStartAt1") is False:
+            raise BadInput("this adapter counts lines and columns from 1", "have the IDE do so, too")
         self._client = messages.Client.read(arguments)
         return messages.CAPABILITIES
 
     async def _attach(self, arguments: Message) -> None:
-        if self._admit is not None:
-            self._admit(arguments)
         if self._session is not None or self._is_attaching:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
@@ -242,12 +240,98 @@ class Adapter:
         if self._session is not None:
             await self._session.leave()
 
-    async def _cancel(self, arguments: Message) -> None:
-        number = arguments.get("requestId")
-        if isinstance(number, int):
-            self._open.give_up(number)
-
     def _why_not(self, request: messages.Request) -> BadInput:
         if self._session is None:
             return BadInput("this window is not attached", "send `attach` first")
         return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do without it")
+
+
+class Conversation:
+    """Serve one client; belongs to one event loop."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connect: Connect, target: Target | None
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.send = messages.numbered(self._write)
+        self.adapter = Adapter(connect, target, self.send)
+
+    async def hold(self) -> None:
+        """Answer requests until the client has disconnected or is gone; the ranks stay as they are.
+
+        Raises LostFrames for a client that does not speak the protocol, after it is told.
+        """
+        ended = asyncio.ensure_future(self.adapter.ended.wait())
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+        except messages.LostFrames as error:
+            self.send(messages.output(str(error), "important"))
+            raise
+        finally:
+            ended.cancel()
+            reading.cancel()
+            await asyncio.gather(ended, reading, return_exceptions=True)
+            await self._end()
+
+    async def _read(self) -> None:
+        while (body := await messages.read_body(self._reader)) is not None:
+            try:
+                request = messages.read_request(body)
+            except messages.BadMessage as bad:
+                self.send(messages.output(f"a message of this IDE was left out: {bad}", "important"))
+                continue
+            if request is not None:
+                self.adapter.receive(request)
+
+    async def _end(self) -> None:
+        await self.adapter.close()
+        self.send(messages.event("terminated"))
+        self._writer.close()
+        try:
+            await within(END_SECONDS, self._writer.wait_closed())
+        except OSError:
+            self._writer.transport.abort()
+
+    def _write(self, message: Message) -> None:
+        transport = self._writer.transport
+        if transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > MAX_UNSENT:
+            transport.abort()
+            return
+        transport.write(messages.frame(message))
+
+
+async def serve_dap(settings: Dap) -> int:
+    """Serve an IDE until stdin ends; return the exit status. Raises LostFrames or BadInput."""
+    broker, target = settings.broker, None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+
+    def connect(client: str) -> Switchboard:
+        # Users are shown with the IDE that acts.
+        return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
+
+    if sys.stdin.isatty():
+        tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
+    reader, writer = await _standard_streams()
+    await Conversation(reader, writer, connect, target).hold()
+    return 0
+
+
+async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return stdin and stdout as streams. What a library prints goes to stderr from then on."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    output_file: TextIO = sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        made = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), output_file)
+    except (ValueError, PermissionError):
+        raise BadInput("stdin or stdout is no pipe, and an IDE makes pipes", "have an IDE start it") from None
+    return reader, asyncio.StreamWriter(*made, None, loop)

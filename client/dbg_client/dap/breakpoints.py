@@ -55,10 +55,9 @@ class _Line:
 class Breakpoints:
     """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
 
-    def __init__(self, window: Window, paths: Paths, first_line: int = 1) -> None:
+    def __init__(self, window: Window, paths: Paths) -> None:
         self._window = window
         self._paths = paths
-        self._first_line = first_line
         self._ids = count(1)
         self._lines: dict[LineOfFile, _Line] = {}
         self._greeted: set[str] = set()
@@ -73,7 +72,7 @@ class Breakpoints:
         Raises BadInput for a file that ranks can't have.
         """
         file = asked_file(arguments, self._paths)
-        asked = asked_wishes(arguments, file, self._first_line)
+        asked = asked_wishes(arguments, file)
         if not self._window.may_act:
             return {"breakpoints": [{"verified": False, "message": WATCHES} for _ in asked]}
         async with self._turn:
@@ -182,11 +181,9 @@ class Breakpoints:
 
     def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
         told = shown(line.wish.line, line.said, ranks)
-        # The IDE's number of a line differs from ours where it counts from 0.
-        number = told["line"] - 1 + self._first_line
         file = line.wish.file
         source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
-        line.told = {"id": line.id, **told, "line": number, "source": source}
+        line.told = {"id": line.id, **told, "source": source}
         return line.told
 
 
@@ -237,24 +234,18 @@ def asked_file(arguments: Message, paths: Paths) -> str:
     return file
 
 
-def asked_wishes(arguments: Message, file: str, first_line: int) -> list[BreakpointWish | str]:
-    """Return what is asked for in a file, one for each breakpoint; a sentence for one that can't be. Raises BadInput.
-
-    ``first_line`` is how the IDE numbers a file's first line.
-    """
-    given = arguments.get("breakpoints")
-    if given is None:
-        lines = arguments.get("lines")
-        given = [{"line": line} for line in lines] if isinstance(lines, list) else []
+def asked_wishes(arguments: Message, file: str) -> list[BreakpointWish | str]:
+    """Return each breakpoint that is asked for in a file; a sentence for one that can't be. Raises BadInput."""
+    given = arguments.get("breakpoints") or []
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
         raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")
-    return [_wish(one, file, first_line) for one in given]
+    return [_wish(one, file) for one in given]
 
 
-def _wish(one: object, file: str, first_line: int) -> BreakpointWish | str:
+def _wish(one: object, file: str) -> BreakpointWish | str:
     fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
     line = fields.get("line")
-    if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line + 1 - first_line <= MAX_RANK:
+    if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line <= MAX_RANK:
         return f"{printable(repr(line), 40)} is no line"
     texts = {}
     for name, ours in (("condition", "condition"), ("hitCondition", "hits"), ("logMessage", "log")):
@@ -263,6 +254,6 @@ def _wish(one: object, file: str, first_line: int) -> BreakpointWish | str:
             return f"{name} is no text of at most {MAX_CONDITION} characters"
         texts[ours] = text.strip() if ours != "log" else text
     try:
-        return given(BreakpointWish, file=file, line=line + 1 - first_line, **texts)
+        return given(BreakpointWish, file=file, line=line, **texts)
     except BadInput as error:
         return printable(str(error))

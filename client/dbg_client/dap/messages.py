@@ -37,6 +37,9 @@ UNNAMED = "IDE"
 SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
 """What people call a client that tells a longer name: it stands in the lines of many terminals."""
 
+NVIM = "neovim"
+"""The name by which nvim-dap greets."""
+
 CAPABILITIES: Message = {
     "supportsConfigurationDoneRequest": True,
     "supportsEvaluateForHovers": True,
@@ -44,8 +47,6 @@ CAPABILITIES: Message = {
     "supportsCompletionsRequest": True,
     "supportsExceptionInfoRequest": True,
     "supportsSingleThreadExecutionRequests": True,
-    "supportsCancelRequest": True,
-    "supportsDelayedStackTraceLoading": True,
     "supportsClipboardContext": True,
     "supportsConditionalBreakpoints": True,
     "supportsHitConditionalBreakpoints": True,
@@ -127,24 +128,23 @@ def numbered(write: Callable[[Message], None]) -> Send:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the IDE has said of itself. Lines and columns count from ``first_line`` and ``first_column``."""
+    """What the IDE has said of itself.
+
+    ``goes_on_by_itself`` tells that it is nvim-dap, whose ``auto_continue_if_many_stopped`` is on unless its user says
+    otherwise.
+    """
 
     name: str = UNNAMED
-    first_line: int = 1
-    first_column: int = 1
-    knows_invalidated: bool = False
+    goes_on_by_itself: bool = False
 
     @classmethod
     def read(cls, arguments: Message) -> Client:
         """Return what the arguments of ``initialize`` say; what is missing is as the protocol has it."""
         said = arguments.get("clientName") or arguments.get("clientID")
         name = printable(said, MAX_NAME).strip() if isinstance(said, str) else ""
-        return cls(
-            name=SHORT_NAMES.get(name, name) or UNNAMED,
-            first_line=0 if arguments.get("linesStartAt1") is False else 1,
-            first_column=0 if arguments.get("columnsStartAt1") is False else 1,
-            knows_invalidated=arguments.get("supportsInvalidatedEvent") is True,
-        )
+        # Until 2023 nvim-dap wrote the field in another way.
+        is_nvim = NVIM in (arguments.get("clientID"), arguments.get("clientId"))
+        return cls(name=SHORT_NAMES.get(name, name) or UNNAMED, goes_on_by_itself=is_nvim)
 
 
 class LostFrames(BadInput):

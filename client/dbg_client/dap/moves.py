@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from dbg_client.api.answers import safe_text
 from dbg_client.api.inspection import RankError
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Event
-from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Threads, Window
 from dbg_client.seat.effects import Effect, Finish, Note
@@ -34,8 +32,6 @@ class Keyboard:
         self._seat: Seat | None = None
         self._was_driving = False
         self._changing = asyncio.Lock()
-        self._coming: asyncio.Task[None] | None = None
-        """Takes the keyboard of the rank that was broken into last."""
         self._own_name: str | None = None
         """The name by which the broker's list has this window, once it had a keyboard; the list may be behind."""
 
@@ -62,13 +58,6 @@ class Keyboard:
                 self.require_free(rank)
                 await self._attach(rank, Mode.DRIVE)
 
-    async def hold_if_open(self, rank: RankInfo) -> None:
-        """Have the keyboard of a rank whose debugger is open; another one is not moved for it. Raises BadInput."""
-        if rank.engine is not None:
-            await self.hold(rank)
-        else:
-            self.require_free(rank)
-
     async def seize(self, rank: RankInfo) -> None:
         """Take the keyboard of a rank from the terminal or program that has it.
 
@@ -77,27 +66,6 @@ class Keyboard:
         async with self._changing:
             if not self.is_ours(rank):
                 await self._attach(rank, Mode.TAKE)
-
-    async def seize_at_stop(self, rank: RankInfo, *, has_stopped: bool) -> None:
-        """Take the keyboard of a rank that this window has broken into, now or once it has stopped.
-
-        A terminal that follows the job goes to this stop, too, and may be there first. Why the keyboard can't be had is
-        told in the console: the rank stands all the same.
-        """
-        self._forget_break_in()
-        self._coming = asyncio.create_task(self._seize_at_stop(rank))
-        if has_stopped:
-            await asyncio.wait([self._coming])
-
-    async def _seize_at_stop(self, rank: RankInfo) -> None:
-        try:
-            await self.seize(await until_stopped(self._window.switchboard, rank))
-        except DbgError as error:
-            self._window.tell(str(error))
-
-    def _forget_break_in(self) -> None:
-        if self._coming is not None:
-            self._coming.cancel()
 
     def give(self) -> RankInfo | None:
         """Leave the keyboard; return the rank at which it was, None if there was none."""
@@ -114,7 +82,6 @@ class Keyboard:
 
     def close(self) -> None:
         """Leave the keyboard; the rank stays as it is."""
-        self._forget_break_in()
         self.give()
 
     # ----------------------------------------------------------------------------------------------------------- inner
@@ -181,13 +148,12 @@ class Moves:
             # The broker refuses, and the request is answered with its sentence.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
-        self._threads.table.mute(rank.key, on=True)
+        self._threads.begin_move(rank, is_step=True)
         try:
             has_moved = await self._open_debugger(rank)
         except BaseException:
-            self._threads.table.mute(rank.key, on=False)
+            self._end(rank, failed=True)
             raise
-        self._threads.table.begin_move(rank.key, is_step=True)
         if has_moved and request != "stepOut":
             # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
             asyncio.get_running_loop().call_soon(self._end, rank)
@@ -203,7 +169,7 @@ class Moves:
             # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
             if self._keyboard.is_ours(rank):
                 self._keyboard.give()
-            self._threads.table.begin_move(rank.key, is_step=False)
+            self._threads.begin_move(rank, is_step=False)
             self._start(rank, action)
         else:
             await self._window.ask_one(action, rank)
@@ -213,25 +179,11 @@ class Moves:
         """Carry out ``pause``: break into a rank."""
         rank = self._threads.rank(arguments.get("threadId"))
         self._threads.table.expect_stop(rank.key)
-        await self._have_left(rank)
-        is_running = self._window.now(rank).state is RankState.RUNNING
         (answer,) = await self._window.asker().ask(Action.INTERRUPT, [rank])
         if answer.kind is Kind.RUNNING:
             self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
         elif answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
-        if is_running:
-            await self._keyboard.seize_at_stop(rank, has_stopped=answer.kind is Kind.VALUE)
-
-    async def _have_left(self, rank: RankInfo) -> None:
-        """Wait until a rank that was told to go on has left its stop: it would answer that it stands already."""
-
-        def left() -> bool | None:
-            return not self._threads.table.is_leaving(self._window.now(rank)) or None
-
-        switchboard = self._window.switchboard
-        with suppress(TimeoutError):
-            await switchboard.until(left, switchboard.seconds)
 
     def close(self) -> None:
         """Wait for no answer any more; ranks move on or stand as they are."""

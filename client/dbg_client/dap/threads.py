@@ -108,10 +108,6 @@ class ThreadTable:
 
     # ------------------------------------------------------------------------------------------------- this window acts
 
-    def mute(self, key: str, *, on: bool) -> None:
-        """Tell nothing of a rank while its debugger is opened for a move, or after all that has failed tell it."""
-        self._of(key).is_moving = on
-
     def begin_move(self, key: str, *, is_step: bool) -> None:
         """Note that this window makes a rank move: it is told nothing of that rank until :meth:`end_move`."""
         seen = self._of(key)
@@ -130,11 +126,6 @@ class ThreadTable:
     def expect_stop(self, key: str) -> None:
         """Note that this window breaks into a rank."""
         self._of(key).is_ours = True
-
-    def is_leaving(self, rank: RankInfo) -> bool:
-        """Tell whether a rank that was told to go on is still listed at the stop that it leaves."""
-        moment = moment_of(rank)
-        return moment is not None and moment == self._of(rank.key).left
 
     def _of(self, key: str) -> _Seen:
         """Return what is known of a rank; of one that has ended meanwhile something that nobody keeps."""

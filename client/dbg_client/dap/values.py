@@ -38,9 +38,6 @@ class Handles(Generic[T]):
         self._things: dict[int, tuple[str, int, T]] = {}
         self._numbers: dict[tuple[str, int, T], int] = {}
 
-    def __len__(self) -> int:
-        return len(self._things)
-
     def number(self, owner: str, version: int, thing: T) -> int:
         """Return the number of something, the same one each time."""
         key = owner, version, thing
@@ -68,13 +65,10 @@ class FrameOf(NamedTuple):
 class Frames:
     """The stacks of the ranks of a window."""
 
-    def __init__(
-        self, window: Window, threads: Threads, sources: SourceLocator, first_line: int, first_column: int
-    ) -> None:
+    def __init__(self, window: Window, threads: Threads, sources: SourceLocator) -> None:
         self._window = window
         self._threads = threads
         self._sources = sources
-        self._first_line, self._first_column = first_line, first_column
         self._numbers: Handles[str] = Handles()
 
     async def stack_trace(self, arguments: Message) -> Message:
@@ -87,12 +81,8 @@ class Frames:
                 f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
             )
         self._threads.focus = rank
-        begin = count_of(arguments.get("startFrame"))
-        levels = count_of(arguments.get("levels")) or len(frames)
-        shown = [
-            self._frame(rank, version, up, place) for up, place in enumerate(frames) if begin <= up < begin + levels
-        ]
-        return {"stackFrames": shown, "totalFrames": len(frames)}
+        shown = [self._frame(rank, version, up, place) for up, place in enumerate(frames)]
+        return {"stackFrames": shown, "totalFrames": len(shown)}
 
     def frame(self, number: object) -> FrameOf:
         """Return the frame with this number. Raises BadInput for one of an earlier stop."""
@@ -111,8 +101,8 @@ class Frames:
             "id": self._numbers.number(rank.key, version, str(-1 - up)),
             "name": printable(place.function),
             "source": self._sources.source(rank, place.file),
-            "line": max(0, place.line - 1 + self._first_line),
-            "column": self._first_column,
+            "line": max(0, place.line),
+            "column": 1,
         }
 
 
@@ -181,7 +171,7 @@ class Values:
     async def set_variable(self, arguments: Message) -> Message:
         """Carry out ``setVariable``."""
         rank, holder = self._holder(arguments.get("variablesReference"))
-        await self._keyboard.hold_if_open(rank)
+        self._keyboard.require_free(rank)
         name, value = str(arguments.get("name", "")), str(arguments.get("value", ""))
         values, at = self._window.values(rank), At(holder.frame)
         row = await values.set(name, value, holder.handle, holder.scope.value, at)

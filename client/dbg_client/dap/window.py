@@ -98,8 +98,11 @@ COALESCE_SECONDS = 0.03
 class Threads:
     """The ranks of a window as threads; watches the broker from :meth:`begin` on."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, *, goes_on_by_itself: bool = False) -> None:
         self.table = ThreadTable()
+        self._goes_on_by_itself = goes_on_by_itself
+        self._shown: set[str] = set()
+        """Ranks of which the IDE was told that they stand, and of no move since then."""
         self.focus: RankInfo | None = None
         """The rank that the IDE has looked at or was shown last."""
         self._window = window
@@ -197,31 +200,49 @@ class Threads:
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
 
+    def begin_move(self, rank: RankInfo, *, is_step: bool) -> None:
+        """Note that the IDE makes a rank move, and looks at it."""
+        self.focus = rank
+        self._shown.discard(rank.key)
+        self.table.begin_move(rank.key, is_step=is_step)
+
     # ----------------------------------------------------------------------------------------------------------- inner
 
     def _tell(self, told: ThreadEvent) -> None:
+        if not isinstance(told, Stopped):
+            self._shown.discard(self.table.key(told.thread) or "")
+        if isinstance(told, Continued) or (isinstance(told, Exited) and self._goes_on_by_itself):
+            # Without it nvim-dap takes a rank that has ended for the one at which it stands.
+            self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
         if isinstance(told, (Started, Exited)):
             reason = "started" if isinstance(told, Started) else "exited"
             self._window.event("thread", {"reason": reason, "threadId": told.thread})
-        elif isinstance(told, Continued):
-            self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
         elif isinstance(told, Stopped):
             self._tell_stop(told)
 
     def _tell_stop(self, told: Stopped) -> None:
         rank = self.rank(told.thread)
         focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
+        is_awaited = told.is_ours and self.focus is not None and self.focus.key == rank.key
         keeps_focus = not told.is_ours and focus.key != rank.key
         if not keeps_focus:
             self.focus = rank
         body = {
-            "reason": told.reason,
+            "reason": "pause" if not is_awaited and self._would_go_on(rank) else told.reason,
             "description": told.description,
             "threadId": told.thread,
             "allThreadsStopped": False,
             "preserveFocusHint": keeps_focus,
         }
+        self._shown.add(rank.key)
         self._window.event("stopped", {**body, "text": safe_text(told.text)} if told.text else body)
+
+    def _would_go_on(self, rank: RankInfo) -> bool:
+        """Tell whether the IDE would let a rank go on by itself that is told to have stopped.
+
+        nvim-dap does so while it stands at another rank, for each reason but ``pause``.
+        """
+        return self._goes_on_by_itself and any(self.table.stands(key) for key in self._shown - {rank.key})
 
     def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
         """Return the ranks and, for a while after the broker is back, those that it does not list yet."""

@@ -16,8 +16,7 @@ from dbg_client.core.errors import bug
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp import protocol
-from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tools import TOOLS, More
+from dbg_client.mcp.tools import TOOLS, TOOLS_OF_COMMANDS, short_answer
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_wire import RELEASE
 from dbg_wire.errors import BadInput
@@ -53,7 +52,6 @@ class McpServer:
         self._broker: AsyncBroker | None = None
         self._client = "agent"
         self._dialling = asyncio.Lock()
-        self._rests = Rests()
         self._open = OpenRequests(MAX_AT_ONCE, "call")
 
     async def receive(self, line: bytes) -> None:
@@ -104,7 +102,7 @@ class McpServer:
         if call.method == "ping":
             return protocol.result_line(request, {})
         if call.method == "tools/list":
-            return protocol.result_line(request, {"tools": [*(tool.document() for tool in TOOLS), More.document()]})
+            return protocol.result_line(request, {"tools": [tool.document() for tool in TOOLS]})
         problem = f"this server has no method {call.method[:60]!r}"
         return protocol.error_line(request, protocol.METHOD_NOT_FOUND, problem)
 
@@ -142,16 +140,13 @@ class McpServer:
             self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
 
     async def _do(self, name: object, given: dict[str, Any]) -> str:
-        if name == More.name:
-            more = More.read(given)
-            return self._rests.more(more.answer, more.begin)
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
             raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r}")
         call, broker = tool.read(given), await self._connected()
         if tool.changes and broker.role == WATCHER:
             raise BadInput(f"the token of this server lets it look only, and {tool.name} may touch a rank", LOOKS)
-        return self._rests.cut(await call.do(broker))
+        return short_answer(await call.do(broker))
 
     async def _connected(self) -> AsyncBroker:
         async with self._dialling:

@@ -18,12 +18,11 @@ from dbg_client.command_line.parser import fields_of
 from dbg_client.command_line.reading import TEXTS, text_field
 from dbg_client.core.choose import call_roll, there
 from dbg_client.core.switchboard import WATCHER
-from dbg_client.mcp.rest import tool_for
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb, Style
 from dbg_client.views.naming import absent_only
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import BadInput, Remedy, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import rank_order
 from dbg_wire.records.record import refusal
@@ -33,6 +32,21 @@ MAX_WAIT = 300.0
 
 MAX_REFUSAL = 200
 """Characters of a refusal: it repeats the wrong value."""
+
+MAX_LINES = 120
+"""Lines of one answer: some 2,000 words for a model, and as many as a tree of 1,000 ranks usually has."""
+
+MAX_CHARACTERS = 8000
+"""Characters of one answer."""
+
+TOOLS_OF_COMMANDS = {
+    "list": "`ranks`",
+    "wait": "`wait_for_stop` with ranks='{ranks}'",
+    "interrupt": "`interrupt` with ranks='{ranks}'",
+    "release": "`continue` with ranks='{ranks}'",
+    "attach": "`where` with ranks='{ranks}'",
+}
+"""What an agent calls where an error names a command of the terminal."""
 
 RANKS = Meta(
     description="which ranks: all, 0-7,12 or 0-1023/8, stopped, held, running, crashed, gpu01:*, !5, or a group of the "
@@ -69,16 +83,12 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
             what = printable(f"{cls.name}{refusal(error)}", MAX_REFUSAL)
             raise BadInput(what, f"it takes {takes}") from None
 
-
-class BrokerTool(Tool):
-    """A call that is answered by ranks or their broker."""
-
     @abstractmethod
     async def do(self, broker: AsyncBroker) -> str:
         """Return the answer as a text."""
 
 
-class RanksTool(BrokerTool):
+class RanksTool(Tool):
     """A call for some ranks of a job."""
 
     ranks: SomeRanks = "all"
@@ -102,7 +112,7 @@ class RankTool(RanksTool):
         return ranks
 
 
-class ListRanks(BrokerTool):
+class ListRanks(Tool):
     """List the ranks of the training jobs: which are there, in which state, where they stand, who is missing."""
 
     name = "ranks"
@@ -231,15 +241,7 @@ class Breakpoints(RanksTool):
         return str(await ranks.set_breakpoint(file, line, **wish, timeout=seconds))
 
 
-class More(Tool):
-    """Return further lines of an answer that was cut."""
-
-    name = "more"
-    answer: Annotated[str, Meta(description="the name that stands at the end of the cut answer")]
-    begin: Annotated[int, Meta(description="the number of the first line")] = msgspec.field(name="from")
-
-
-TOOLS: tuple[type[BrokerTool], ...] = (
+TOOLS: tuple[type[Tool], ...] = (
     ListRanks,
     *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
     *(WaitForStop, Variables, Breakpoints),
@@ -253,3 +255,30 @@ def _present_file(ranks: AsyncRanks) -> str:
         stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
         raise BadInput(f"no file is given, and {stand}", "give file")
     return files.pop()
+
+
+def short_answer(text: str) -> str:
+    """Return the beginning of an answer, and how to ask for less; a short one as it is, without escape sequences."""
+    lines = text.rstrip("\n").split("\n")
+    shown = "\n".join(printable(line, MAX_CHARACTERS) for line in lines[:MAX_LINES])
+    if len(lines) <= MAX_LINES and len(shown) <= MAX_CHARACTERS:
+        return shown
+    kept = shown[:MAX_CHARACTERS]
+    left_out = len(lines) - kept.count("\n") - 1
+    return f"{kept}\n[cut here, {left_out} more lines: ask for fewer ranks, such as a group, or a smaller value]"
+
+
+def tool_for(remedy: Remedy, *, may_change: bool) -> str:
+    """Return the tool to call in place of a command of the shell.
+
+    Without ``may_change`` the tools that touch a rank are refused, and its stack is named instead.
+    """
+    if remedy.verb == "why":
+        return "`why`"
+    job, slash, ranks = remedy.ranks.partition("/")
+    given = f"ranks={ranks!r}, job={job!r}" if slash else f"ranks={job!r}"
+    if remedy.verb == "interrupt" and may_change:
+        return f"`interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"
+    if remedy.verb == "attach" and may_change:
+        return f"`where` with {given}, then `variables` or `eval`: it is stopped"
+    return f"`where` with {given}" + (", threads=true" if "--threads" in remedy.options else "")

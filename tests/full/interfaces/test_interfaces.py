@@ -5,14 +5,11 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
-from tests.conftest import OpenTerminal
 from tests.e2e.test_dap import TRAIN
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, adapter_process, ide
 from tests.support.processes import Processes
-from tests.support.ranks import attach_command, start_ranks, wait_until_states
+from tests.support.ranks import start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 
@@ -50,27 +47,4 @@ def test_a_file_that_the_ide_lacks_comes_from_the_rank(processes: Processes, hom
         assert source["path"] == str(elsewhere / "rank_script.py")
         given = {"source": source, "sourceReference": source["sourceReference"]}
         assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
-        window.leave()
-
-
-@pytest.mark.parametrize("by_console", [False, True], ids=["button", "console"])
-def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_on(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, *, by_console: bool
-) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, "import time, dbg_agent\ndbg_agent.install()\nwhile True:\n    time.sleep(0.01)\n", 1)
-    wait_until_states(home, {0: "running"})
-    with ide(home) as window:
-        window.attach()
-        (thread,) = window.threads().values()
-        terminal = open_terminal(attach_command("wait", "0"), rows=30, cols=140)
-        terminal.wait_for("Waiting for 0 to stop")
-        if by_console:
-            assert "stopped" in window.evaluate("interrupt 0")
-        else:
-            window.request("pause", {"threadId": thread})
-        assert window.stopped(thread)["reason"] == "pause"
-        window.request("next", {"threadId": thread})
-        assert window.stopped(thread)["reason"] == "step"
-        terminal.wait_for("(VS Code) types")
         window.leave()

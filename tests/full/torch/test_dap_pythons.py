@@ -82,7 +82,7 @@ def test_ranks_of_each_python_stop_at_a_breakpoint_that_is_set_while_they_run(pr
         for thread in threads.values():
             window.go_on(thread)
         for rank in threads:
-            window.printed(rf"(?m)^{rank}: {rank} saw \d+")
+            window.printed(rf"(?m):{rank}: {rank} saw \d+")
         wait_until_states(home, dict.fromkeys(range(len(pythons)), "running"))
         window.leave()
     # The adapter itself runs on each of them, too.

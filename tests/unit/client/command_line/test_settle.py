@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from dbg_client.after.report import Report
-from dbg_client.dap.verb import Dap
 from dbg_client.terminal.verb import Attach, Tmux, Wait
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt
@@ -123,24 +122,6 @@ def test_colour_is_for_terminals_that_want_it(
 
     assert settled("list", ListRanks, environ).output.color is color
     assert settled("5", Attach, environ).color is color
-
-
-# --------------------------------------------------------------------------------------------------- other verbs
-
-
-@pytest.mark.parametrize(
-    ("line", "target", "port"),
-    [
-        ("dap", None, None),
-        ("dap train/all", "train/all", None),
-        ("dap train/all --port 0", "train/all", 0),
-        ("dap --port 5678", None, 5678),
-    ],
-)
-def test_an_ide_is_served_on_a_port_or_on_stdin(line: str, target: str | None, port: int | None) -> None:
-    settings = settled(line, Dap)
-
-    assert (settings.target, settings.port) == (target, port)
 
 
 # ------------------------------------------------------------------------------------------------------ line debuggers

@@ -12,7 +12,7 @@ from dbg_client.command_line.reading import LEADING
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
-from dbg_client.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.mcp.tools import TOOLS_OF_COMMANDS
 from dbg_client.notebook import CALLS, CellError
 from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped

@@ -25,7 +25,7 @@ from dbg_client.dap.threads import (
     choose_listed,
 )
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Snapshot, Welcome
+from dbg_wire.messages import Action, Answers, Change, Gone, Kind, RankAnswer, Refusal, RefusalCode, Snapshot, Welcome
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.answers import answered
@@ -258,6 +258,41 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
 
     asyncio.run(pause())
     assert [asked.action for asked in link.sent] == [Action.INTERRUPT]
+
+
+async def test_nvim_lets_no_rank_go_on_by_itself_while_it_stands_at_another_one() -> None:
+    """It sends `continue` for each stop with another reason than `pause`, unless it has sent a move since then."""
+    ranks = [make_rank(number, stop=1) for number in range(3)]
+    link = ScriptedLink()
+
+    async with threads(link, ranks, goes_on_by_itself=True) as (listing, shown, _):
+
+        async def reasons(count: int) -> list[str]:
+            await shown.until(lambda: len(shown.named("stopped")) == count)
+            return [one["reason"] for one in shown.named("stopped")]
+
+        assert await reasons(3) == ["breakpoint", "pause", "pause"]
+        # The user steps the first rank, and is shown where it stops; then a terminal steps another one.
+        first, second = ranks[:2]
+        listing.begin_move(first, is_step=True)
+        listing.table.end_move(first.key)
+        link.events.put_nowait(Change(rank=changed(first, where=THERE)))
+        assert (await reasons(4))[-1] == "step"
+        link.events.put_nowait(Change(rank=changed(second, where=THERE)))
+        assert (await reasons(5))[-1] == "pause"
+        # The user lets the first one go on; while it runs, the next stop is shown, and so its own one is not.
+        listing.begin_move(first, is_step=False)
+        listing.table.end_move(first.key)
+        for rank in (*(running(number) for number in range(3)), changed(second, stop=2)):
+            link.events.put_nowait(Change(rank=rank))
+        assert (await reasons(6))[-1] == "breakpoint"
+        link.events.put_nowait(Change(rank=changed(first, stop=2)))
+        assert (await reasons(7))[-1] == "pause"
+        # A rank that has ended is none at which it stands.
+        shown.said.clear()
+        link.events.put_nowait(Gone(key=second.key))
+        await shown.until(lambda: len(shown.named("thread")) == 1)
+        assert [one["threadId"] for one in shown.named("continued")] == [shown.named("thread")[0]["threadId"]]
 
 
 async def test_ranks_beyond_the_most_are_told_and_listed_as_they_stop() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import cast
 
 import pytest
@@ -23,7 +21,7 @@ from dbg_wire.errors import BadInput
 from dbg_wire.messages import Change, Gone, Logged
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
-from tests.unit.client.dap.shown import Shown, threads
+from tests.unit.client.dap.shown import threads
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink
 
@@ -50,7 +48,7 @@ def test_a_number_is_of_one_thing_for_ever_and_the_table_is_bounded(asked: list[
         number = numbers.number(*one)
         assert given_out.setdefault(number, one) == one
         assert numbers.find(number) == one
-        assert len(numbers) <= 6
+        assert len(numbers._things) <= 6
         for known, thing in given_out.items():
             assert numbers.find(known) in (None, thing)
 
@@ -155,48 +153,32 @@ def logged(number: int, text: str, left_out: int = 0) -> Logged:
     return Logged(key=RANKS[number].key, text=text, left_out=left_out)
 
 
-def printed(*events: Event, ranks: Sequence[RankInfo] = RANKS, target: str = "all", lines: int = 1) -> list[str]:
-    """Return the lines of the console after these events of the broker, as soon as there are so many."""
-
-    def console(shown: Shown) -> list[str]:
-        return [line for body in shown.named("output") for line in body["output"].splitlines()]
+def printed(*events: Event, lines: int = 1) -> list[str]:
+    """Return what the console prints after these events of the broker, as soon as there are so many outputs."""
 
     async def talk() -> list[str]:
         link = ScriptedLink()
-        async with threads(link, ranks, target) as (_, shown, window):
-            texts = LogTexts(window)
-            with window.switchboard.watched_by(texts.receive):
+        async with threads(link, RANKS) as (_, shown, window):
+            with window.switchboard.watched_by(LogTexts(window).receive):
                 for event in events:
                     link.events.put_nowait(event)
-                with suppress(TimeoutError):
-                    await shown.until(lambda: len(console(shown)) >= lines)
-            texts.close()
-            return console(shown)
+                await shown.until(lambda: len(shown.named("output")) >= lines)
+            return [body["output"] for body in shown.named("output")]
 
     return asyncio.run(talk())
 
 
-def test_equal_texts_of_many_ranks_are_one_line() -> None:
-    texts = [logged(number, "at 7" if number != 5 else "at 6") for number in (*range(4), 5, 6, 7)]
-    assert printed(*texts, lines=2) == ["0-3,6-7: at 7", "5: at 6"]
-
-
-def test_a_text_that_a_rank_logs_twice_is_printed_twice() -> None:
-    texts = [logged(0, "here"), logged(1, "here"), logged(0, "here"), logged(0, "here")]
-    assert printed(*texts, lines=3) == ["0-1: here", "0: here", "0: here"]
-
-
 def test_what_is_left_out_is_told(approved: Approved) -> None:
-    approved("\n".join(printed(logged(0, "a"), logged(1, "b", left_out=12), lines=3)))
+    approved("".join(printed(logged(0, "a"), logged(1, "b", left_out=12), lines=3)).rstrip())
 
 
 def test_a_text_can_do_nothing_to_the_console_and_is_short() -> None:
     (line,) = printed(logged(0, "\x1b[2J\nforged: " + "x" * 10_000))
-    assert line.startswith("0: \\x1b[2J\\nforged: x")
-    assert len(line) < console.MAX_TEXT + 10
+    assert line.startswith("gpu013:0: \\x1b[2J\\nforged: x")
+    assert len(line) < console.MAX_TEXT + 20
 
 
 def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
     new = running(9)
     texts = [logged(0, "a"), Gone(key=RANKS[1].key), logged(1, "c"), Change(rank=new), Logged(key=new.key, text="b")]
-    assert printed(*texts, lines=2) == ["0: a", "9: b"]
+    assert printed(*texts, lines=2) == ["gpu013:0: a\n", "gpu013:9: b\n"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,11 +14,10 @@ from hypothesis import strategies as st
 
 from dbg_client.api.broker import open_broker
 from dbg_client.mcp.protocol import VERSIONS, BadCall, agreed_version, read_call, result_line, text_result
-from dbg_client.mcp.rest import MAX_CHARACTERS, MAX_KEPT, MAX_LINES, Rests, tool_for
 from dbg_client.mcp.server import McpServer
-from dbg_client.mcp.tools import TOOLS
+from dbg_client.mcp.tools import MAX_CHARACTERS, MAX_LINES, TOOLS, short_answer, tool_for
 from dbg_dial.tcp import within
-from dbg_wire.errors import BadInput, Remedy
+from dbg_wire.errors import Remedy
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -179,36 +177,12 @@ def test_the_clients_version_is_spoken_if_it_is_known() -> None:
     assert agreed_version("2099-01-01") == agreed_version(None) == VERSIONS[0]
 
 
-REST = re.compile(r"\[.*answer='(rest-\d+)'.*from=(\d+)\]")
-
-
-@given(st.lists(st.text("abc ", max_size=300), min_size=1, max_size=400))
-def test_the_pieces_are_the_whole_answer_and_each_is_short(lines: list[str]) -> None:
-    rests = Rests()
-    text = "\n".join(lines).rstrip("\n")
-    shown = rests.cut(text)
-    got: list[str] = []
-    while True:
-        *piece, last = shown.split("\n")
-        more = REST.fullmatch(last)
-        got += piece if more else [*piece, last]
-        assert len(piece) <= MAX_LINES
-        if more is None:
-            break
-        shown = rests.more(more[1], int(more[2]))
-    assert "\n".join(got) == text
-
-
-def test_text_of_a_rank_can_not_act_and_one_long_line_is_cut() -> None:
-    assert Rests().cut("a\x1b[2J\nb") == "a\\x1b[2J\nb"
-    assert len(Rests().cut("x" * (2 * MAX_CHARACTERS)).split("\n")[0]) == MAX_CHARACTERS
-
-
-def test_what_is_no_longer_kept_says_so() -> None:
-    rests = Rests()
-    for _ in range(MAX_KEPT + 1):
-        rests.cut("a\n" * (MAX_LINES + 1) + "b")
-    with pytest.raises(BadInput):
-        rests.more("rest-1", 0)
-    with pytest.raises(BadInput, match="has no line 1000"):
-        rests.more(f"rest-{MAX_KEPT + 1}", 1000)
+def test_a_long_answer_is_cut_and_says_so() -> None:
+    short = "\n".join(map(str, range(MAX_LINES)))
+    assert short_answer(short) == short
+    *shown, note = short_answer(f"{short}\na\nb\n").split("\n")
+    assert "\n".join(shown) == short
+    assert "2 more lines" in note
+    line, note = short_answer("x" * (2 * MAX_CHARACTERS)).split("\n")
+    assert len(line) == MAX_CHARACTERS
+    assert short_answer("a\x1b[2J\nb") == "a\\x1b[2J\nb"
