@@ -133,36 +133,15 @@ def pending_document(standing: PendingCollective) -> dict[str, object]:
 # ----------------------------------------------------------------------------------------------------------- the table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRow:
-    """The last collective of a group that a rank has called, or a send or receive that waits.
-
-    ``called`` are the ranks that have, and ``missing`` those that have told that they have not. ``call`` is one rank's
-    call, None if no rank lists it.
-    """
-
-    group: ProcessGroup
-    name: str
-    sequence: int | None
-    called: tuple[int, ...]
-    missing: tuple[int, ...]
-    call: CollectiveSeen | None
-    age: float | None
-    peer: int | None = None
-    is_receive: bool = False
-
-
-def group_rows(matched: Matched) -> list[GroupRow]:
-    """Return a row for each group that libraries tell of, and one for each send or receive that waits."""
-    groups = [group for group in matched.groups if not group.is_inferred]
-    exchanges = [_pending(standing) for standing in matched.standings if standing.has_peer]
+def group_rows(matched: Matched) -> list[PendingCollective]:
+    """Return the last collective of each group that libraries tell of, and the sends and receives that wait."""
+    exchanges = [one for one in matched.standings if one.has_peer]
     unnumbered = [
-        _pending(standing)
-        for standing in matched.standings
-        if standing.sequence is None and not standing.has_peer and not standing.group.is_inferred
+        one for one in matched.standings if one.sequence is None and not one.has_peer and not one.group.is_inferred
     ]
     known = {id(row.group) for row in unnumbered}
-    return [*(_last(group) for group in groups if id(group) not in known), *unnumbered, *exchanges]
+    groups = [group for group in matched.groups if not group.is_inferred and id(group) not in known]
+    return [*map(_last, groups), *unnumbered, *exchanges]
 
 
 def show_collectives(everybody: Sequence[Matched], *, color: bool) -> str:
@@ -184,35 +163,27 @@ def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
     }
 
 
-def _last(group: ProcessGroup) -> GroupRow:
+def _last(group: ProcessGroup) -> PendingCollective:
+    """Return the last collective of a group that a rank has called."""
     numbers = {number: member.called for number, member in group.members.items()}
     last = max((called for called in numbers.values() if called is not None and called >= 0), default=None)
-    called = tuple(number for number, at in numbers.items() if last is not None and at is not None and at >= last)
-    calls = [call for number in called if (call := group.members[number].call_of(last)) is not None]
-    open_calls = [call for call in calls if call.state is not CollectiveState.COMPLETED]
-    return GroupRow(
+    came = tuple(number for number, at in numbers.items() if last is not None and at is not None and at >= last)
+    calls = {number: call for number in came if (call := group.members[number].call_of(last)) is not None}
+    finished = {number: call for number, call in calls.items() if call.state is CollectiveState.COMPLETED}
+    return PendingCollective(
         group=group,
-        name=next((call.name for call in calls if call.name), ""),
+        name=next((call.name for call in calls.values() if call.name), ""),
         sequence=last,
-        called=called,
-        missing=tuple(number for number in group.members if number not in called) if last is not None else (),
-        call=calls[0] if calls else None,
-        age=max((call.age for call in open_calls if call.age is not None), default=None),
+        calls={number: call for number, call in calls.items() if number not in finished},
+        came=came,
+        missing=tuple(number for number in group.members if number not in came) if last is not None else (),
+        unheard=(),
+        finished=finished,
     )
 
 
-def _pending(standing: PendingCollective) -> GroupRow:
-    return GroupRow(
-        group=standing.group,
-        name=standing.name,
-        sequence=standing.sequence,
-        called=standing.waiting if standing.has_peer else standing.came,
-        missing=standing.missing,
-        call=standing.calls[min(standing.calls)],
-        age=standing.age,
-        peer=standing.peer,
-        is_receive=standing.is_receive,
-    )
+def _first_call(row: PendingCollective) -> CollectiveSeen | None:
+    return row.all_calls[min(row.all_calls)] if row.all_calls else None
 
 
 def _block(matched: Matched, *, named: bool, color: bool) -> str:
@@ -257,18 +228,17 @@ def _lacks(matched: Matched) -> list[str]:
     return lacks(matched.roster, NamedRanks(matched.run, matched.roster, several_jobs=False))
 
 
-def _cells(row: GroupRow) -> tuple[str, ...]:
-    name = row.name or ("" if row.sequence is None else "a collective")
-    call = f"{name} #{row.sequence}" if row.sequence is not None else name
+def _cells(row: PendingCollective) -> tuple[str, ...]:
+    call = row.call if row.name or row.sequence is not None else ""
     if row.peer is not None:
         call = f"{call} {'from' if row.is_receive else 'to'} {row.peer}"
     return (
         printable(row.group.label, 100),
         clip(format_ranks(row.group.numbers), MAX_NAMES),
         printable(call, 80) or "none yet",
-        f"{len(row.called)} of {len(row.group.numbers)}" if row.peer is None else format_ranks(row.called),
+        f"{len(row.came)} of {len(row.group.numbers)}" if row.peer is None else format_ranks(row.came),
         clip(format_ranks(row.missing), MAX_NAMES),
-        _data(row.call),
+        _data(_first_call(row)),
         show_age(row.age) if row.age is not None else "",
     )
 
@@ -280,9 +250,9 @@ def _data(call: CollectiveSeen | None) -> str:
     return " ".join(piece for piece in (printable(call.types, 40), size) if piece)
 
 
-def _document(matched: Matched, row: GroupRow) -> dict[str, object]:
+def _document(matched: Matched, row: PendingCollective) -> dict[str, object]:
     member = next(iter(row.group.members.values()))
-    call = row.call
+    call = _first_call(row)
     return {
         "job": matched.run[0],
         "group": row.group.label,
@@ -292,7 +262,7 @@ def _document(matched: Matched, row: GroupRow) -> dict[str, object]:
         "collective": row.name or None,
         "sequence": row.sequence,
         "peer": row.peer,
-        "called": format_ranks(row.called),
+        "called": format_ranks(row.came),
         "missing": format_ranks(row.missing),
         "types": (call.types or None) if call is not None else None,
         "shapes": (call.shapes or None) if call is not None else None,

@@ -30,8 +30,6 @@ class State(enum.Enum):
     """C code lets no thread run Python code."""
     COMPUTES = enum.auto()
     """The same, and it uses a processor."""
-    MAY_WAIT = enum.auto()
-    """The same, and it may wait in MPI, which spins."""
     UNHEARD = enum.auto()
     """It has been silent."""
     WAITS = enum.auto()
@@ -45,8 +43,7 @@ class State(enum.Enum):
 
 
 AGE_TOLD = frozenset(
-    {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.MAY_WAIT, State.UNHEARD}
-    | {State.DEADLOCK}
+    {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.UNHEARD} | {State.DEADLOCK}
 )
 """States whose text tells the age itself, or of which it is no news."""
 
@@ -88,11 +85,8 @@ class Condition:
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
 
-def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Condition:
-    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them.
-
-    In a run that ``has_mpi`` who computes may wait instead: mpi4py keeps Python's lock in some collectives, and spins.
-    """
+def condition_of(one: RankEvidence, now: float) -> Condition:
+    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
@@ -106,7 +100,7 @@ def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Con
         return Condition(state=State.STOPPED, kind=VerdictKind.WAITING, age=since, is_still=True)
     if rank.state is RankState.HELD:
         return Condition(state=State.HELD, kind=None, age=since, is_still=True)
-    return _of_live(one, since, has_mpi)
+    return _of_live(one, since)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], *, by_threads: bool, is_sure: bool) -> Condition:
@@ -127,17 +121,16 @@ def waits_of(one: RankEvidence, kind: WaitKind) -> list[ThreadWait]:
     return [wait for wait in one.evidence.waits if wait.kind is kind] if one.evidence is not None else []
 
 
-def _of_live(one: RankEvidence, since: float | None, has_mpi: bool) -> Condition:
+def _of_live(one: RankEvidence, since: float | None) -> Condition:
     process = one.evidence.process if one.evidence is not None else None
     age = one.answer.age
     if one.is_suspended:
         return Condition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
     if one.answer.found is GuardFinding.STUCK:
-        # Who computes lets no other thread run Python code either, and may get on all the same.
+        # Who computes lets no other thread run Python code either, and may get on; mpi4py spins so in some collectives.
         computes = process is not None and process.state == "R"
-        state = (State.MAY_WAIT if has_mpi else State.COMPUTES) if computes else State.STUCK
-        is_sure = state is not State.MAY_WAIT
-        return Condition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=is_sure)
+        state = State.COMPUTES if computes else State.STUCK
+        return Condition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)
     if one.rank.state is RankState.UNRESPONSIVE:
         return Condition(state=State.UNHEARD, kind=VerdictKind.STUCK, age=since, is_still=True, is_sure=False)
     return _of_main_thread(one)

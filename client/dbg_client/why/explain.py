@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dbg_client.why.collective_matching import Matched, PendingCollective, is_certain, match_collectives
 from dbg_client.why.condition import Condition, State, condition_of, main_wait
-from dbg_client.why.moving import Movement, last_of, movement
+from dbg_client.why.moving import Movement, movement
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.roots import awaited_ranks, find_roots
@@ -40,9 +40,6 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
-
-MPI = "mpi4py"
-"""What ranks call the library that has MPI's collectives."""
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
@@ -152,17 +149,14 @@ class _RunVerdicts:
     ) -> None:
         """Take the last look at one run, the first one, if that was another, and what has changed in between."""
         roster = matched.roster
-        names = NamedRanks(matched.run, roster, matched.groups, several_jobs=several_jobs)
+        names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
         self._matched = matched
         self._seconds = seconds
         self._has_two = before is not None
         self._moved = moved
-        told = [one.evidence for one in roster.values() if one.evidence is not None]
-        has_mpi = any(source.library == MPI for evidence in told for source in evidence.sources)
         earlier = before.roster if before is not None else {}
         conditions = {
-            number: self._aged(one, condition_of(one, now, has_mpi=has_mpi), earlier.get(number))
-            for number, one in roster.items()
+            number: self._aged(one, condition_of(one, now), earlier.get(number)) for number, one in roster.items()
         }
         waits_for = awaited_ranks(matched, conditions)
         children = [(child, condition_of(child, now)) for child in matched.children]
@@ -216,7 +210,6 @@ class _RunVerdicts:
                 certainty=Certainty.SURE,
                 ranks=tuple(sorted(self._moved.moved)),
                 notes=notes,
-                **last_of(self._moved),
             )
         is_told = not unmoved or verdict.kind is VerdictKind.BUSY or unmoved <= judged.workers
         if not notes or not is_told:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence, Sized
 
 from dbg_client.core.choose import Run
 from dbg_client.views.naming import clip
-from dbg_client.why.process_groups import ProcessGroup, Roster, world_size
+from dbg_client.why.process_groups import Roster
 from dbg_client.why.verdict import NextStep, Purpose
 from dbg_command.targets import JOB_NAME
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import DIED, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 MAX_NAMES = 24
 """Columns for the ranks of one sentence; JSON has them all."""
@@ -21,7 +20,7 @@ MAX_WORD = 60
 """Characters of a name that a rank has told."""
 
 MANY = 8
-"""Ranks from which on a sentence counts them, and names the group or host whose ranks they are."""
+"""Ranks from which on a sentence counts them."""
 
 SHUTDOWN = "_shutdown"
 """The function of threading in which a program that has ended waits for its threads; nobody breaks in there."""
@@ -30,31 +29,19 @@ SHUTDOWN = "_shutdown"
 class NamedRanks:
     """Name the ranks of one run; where ``several_jobs`` are asked, a command names the job, too."""
 
-    def __init__(self, run: Run, roster: Roster, groups: Iterable[ProcessGroup] = (), *, several_jobs: bool) -> None:
+    def __init__(self, run: Run, roster: Roster, *, several_jobs: bool) -> None:
         self._job = run[0]
         self._roster = roster
         self._several_jobs = several_jobs
-        self._wholes: dict[tuple[int, ...], str] = {}
-        hosts: defaultdict[str, list[int]] = defaultdict(list)
-        for number, one in roster.items():
-            hosts[one.rank.host].append(number)
-        if len(hosts) > 1:
-            self._wholes.update((tuple(sorted(numbers)), host) for host, numbers in hosts.items())
-        self._wholes.update((group.numbers, group.label) for group in groups if group.label)
-        if world_size(roster) == len(roster):
-            self._wholes.pop(tuple(sorted(roster)), None)
 
     def ranks(self, numbers: Iterable[int]) -> str:
-        """Return ``rank 11``, ``ranks 0-3,5``, or of many ``12 ranks (0-11)`` or ``all 8 ranks of gpu013``."""
+        """Return ``rank 11``, ``ranks 0-3,5``, or of many ``12 ranks (0-11)`` or ``all 8 ranks``."""
         several = sorted(set(numbers))
         if len(several) < MANY:
             return f"rank{'s' if len(several) != 1 else ''} {format_ranks(several)}"
-        whole = self._wholes.get(tuple(several), "")
-        named = f" ({clip(format_ranks(several), MAX_NAMES)})"
-        if whole:
-            return f"all {len(several)} ranks of {printable(whole, MAX_WORD)}"
-        everybody = several == sorted(self._roster)
-        return f"{'all ' * everybody}{len(several)} ranks{'' if everybody else named}"
+        if several == sorted(self._roster):
+            return f"all {len(several)} ranks"
+        return f"{len(several)} ranks ({clip(format_ranks(several), MAX_NAMES)})"
 
     def described(self, numbers: Sequence[int]) -> str:
         """Return the ranks, and for a single one in brackets where it is: ``rank 11 (dp 2, tp 3, gpu013)``."""
@@ -83,12 +70,11 @@ class NamedRanks:
         one = self._roster[numbers[0]]
         state = one.rank.state
         if state in (RankState.EXITED, RankState.LOST):
-            stack = Purpose.LAST_SEEN if one.rank.reason == DIED else Purpose.LAST_STACK
-            return NextStep(Remedy("where", target, ("--all",)), stack if one.answer.frames else Purpose.END)
+            return NextStep(Remedy("where", target, ("--all",)), Purpose.END)
         if state is RankState.STOPPED:
             return NextStep(Remedy("attach", target), Purpose.OPENS)
         if state is RankState.UNRESPONSIVE or one.is_suspended:
-            return NextStep(Remedy("where", target), Purpose.STACK)
+            return NextStep(Remedy("where", target), Purpose.STACKS)
         if one.answer.frames and one.answer.frames[0].function == SHUTDOWN:
             return self.looking(numbers[:1], threads=True)
         return NextStep(Remedy("interrupt", target), Purpose.BREAKS_IN)

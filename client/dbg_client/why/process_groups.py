@@ -268,7 +268,7 @@ def _title(members: Iterable[Member]) -> str:
 
 def _told_apart(groups: list[ProcessGroup]) -> list[ProcessGroup]:
     """Add the members, or else the name, to the label of groups that have the same one."""
-    for way in (_with_members, _with_name, _with_library):
+    for way in (_with_members, _with_name):
         times = Counter(group.label for group in groups)
         groups = [group if times[group.label] == 1 else replace(group, label=way(group)) for group in groups]
     return groups
@@ -279,11 +279,7 @@ def _with_members(group: ProcessGroup) -> str:
 
 
 def _with_name(group: ProcessGroup) -> str:
-    return f"{group.label} [{group.name[:MAX_TITLE]}]"
-
-
-def _with_library(group: ProcessGroup) -> str:
-    return f"{group.label} of {group.library}"
+    return f"{group.label} [{group.library} {group.name[:MAX_TITLE]}]"
 
 
 def _clipped(names: str) -> str:

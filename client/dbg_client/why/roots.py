@@ -13,7 +13,7 @@ from dataclasses import replace
 from dbg_client.why.collective_matching import Matched, PendingCollective, difference_of, is_parting, sides
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import has_peer
-from dbg_client.why.scene import Node, NodeKind, Scene, collective_node, rank_node, stores_of
+from dbg_client.why.scene import Node, NodeKind, Scene, collective_node, rank_node
 from dbg_client.why.verdict import Finding, Topic, VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
@@ -121,7 +121,7 @@ class _Finding:
         for index in self._alone:
             standing = self._standings[index]
             kind = _own_kind(matched, standing, _suspects(standing, self._scene.conditions))
-            self._add(_alone(self._scene, standing, kind or Topic.COMPLETE), [index])
+            self._add(_alone(standing, kind or Topic.COMPLETE), [index])
         self._find_those_behind()
         return self._roots
 
@@ -189,7 +189,7 @@ class _Finding:
             # Who has passed the same root as the root itself may have gone on: its data was sent before.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._standings[index] for index in sorted(indices) if self._standings[index] is not torn]
-            root = _alone(self._scene, whole, Topic.CONFLICT)
+            root = _alone(whole, Topic.CONFLICT)
             root.behind += behind
             self._add(root, indices)
             return
@@ -235,7 +235,7 @@ class _Finding:
                 self._roots[root].behind.append(self._standings[index])
 
 
-def _alone(scene: Scene, standing: PendingCollective, topic: Topic) -> Finding:
+def _alone(standing: PendingCollective, topic: Topic) -> Finding:
     """Return a finding on a collective that waits for no other, with the ranks that it is about."""
     found = Finding(topic=topic, standing=standing, ranks=standing.waiting[:1])
     if topic is Topic.DOUBTFUL:
@@ -246,10 +246,6 @@ def _alone(scene: Scene, standing: PendingCollective, topic: Topic) -> Finding:
         found.ranks = tuple(sorted(number for _, numbers in named for number in numbers))
     elif topic is Topic.COMPLETE:
         found.ranks = tuple(sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])}))
-        stores = stores_of(scene, found.ranks)
-        if len(stores) > 1:
-            others = tuple(number for number in found.ranks if number not in stores[1][1])
-            found = replace(found, topic=Topic.OTHER_STORE, ranks=tuple(stores[1][1]), followers=others)
     return found
 
 

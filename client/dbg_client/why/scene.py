@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched, PendingCollective, sides
-from dbg_client.why.condition import Condition, deadlocked, main_wait, waits_of
+from dbg_client.why.condition import Condition, deadlocked, main_wait
 from dbg_client.why.moving import Movement
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
@@ -219,17 +219,6 @@ class Scene:
         """Return how it is known what these ranks do by themselves."""
         return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
 
-    def ended_in(self, standings: Sequence[PendingCollective]) -> tuple[int, ThreadWait] | None:
-        """Return a rank of a circle of which a thread has ended, with that; None if there is none."""
-        if all(standing.has_peer for standing in standings):
-            return None
-        for number in sorted({number for standing in standings for number in standing.missing}):
-            one = self.matched.roster.get(number)
-            ended = waits_of(one, WaitKind.ENDED) if one is not None else []
-            if ended:
-                return number, ended[-1]
-        return None
-
 
 def set_scene(
     matched: Matched,
@@ -379,13 +368,3 @@ def _called_at(scene: Scene, standing: PendingCollective, number: int) -> Place 
     if place is not None or number not in standing.calls or not one.is_in_collective:
         return place
     return next(reversed(own_frames(one.answer.frames)), None)
-
-
-def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Return the stores at which ranks wait for each other to make torch's first group, where most wait first."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for number in ranks:
-        main = main_wait(scene.matched.roster[number]) if number in scene.matched.roster else None
-        if main is not None and main.does.address:
-            found[main.does.address].append(number)
-    return sorted(found.items(), key=lambda one: (-len(one[1]), one[1]))

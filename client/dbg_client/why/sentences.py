@@ -17,11 +17,10 @@ from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.collective_matching import Difference, PendingCollective, difference_of, is_parting, sides
 from dbg_client.why.collectives import tag_and_root
 from dbg_client.why.condition import AGE_TOLD, main_wait, waits_of
-from dbg_client.why.moving import leading
 from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
 from dbg_client.why.process_groups import world_size
 from dbg_client.why.reasons import MAX_NAME, Brevity, Reasons
-from dbg_client.why.scene import place_of_call, rank_node, stores_of, went_on
+from dbg_client.why.scene import place_of_call, rank_node, went_on
 from dbg_client.why.verdict import Certainty, Finding, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
@@ -65,12 +64,9 @@ TEMPLATES: dict[str, str] = {
     "part": "{who} {likely}part at {what}{group}{ago}: {sides}",
     "lonely": "{who} {likely}waits in {what}{since}, a group that no other rank has made",
     "circle": "{who} {links}{since}{end}",
-    "circle of ended": "{who}'s {thread}; {waiters} likely {wait} for it in {what}{since}",
     "ring": "{who} each {likely}wait in {name} for the rank {side}{since}{end}",
     "peerless": "{who} {likely}waits in {what}{since}, and no rank of the group {other}; who should is not known",
     "doubtful": "{who} did not tell of {what}, so that who is missing can't be told; {waiters}",
-    "other store": "{who} {likely}{wait} in {what} at the store {store}, where {others} {they_wait} at the store"
-    " {usual}{since}",
     "complete": "{who} {be} in {what}{since}{end}",
     "goes on": "{what} goes on{since}: its ranks exchange data",
     "own": "{who} {likely}{reason}{how_long}",
@@ -81,12 +77,8 @@ TEMPLATES: dict[str, str] = {
     "silent": "{count} of {connected} ranks did not answer, so that what they do can't be told: {who}",
     "all ended": "the job has ended: {count} of its ranks have exited",
     "nothing told": "no rank has told anything, so that it can't be told whether the job hangs",
-    "unmoved": "{who} {have} not moved{looked}, and what for can't be told",
-    "at one place": "{who} {did}; whether {they_get} on can't be told",
-    "others move": "{count} {move}",
+    "unmoved": "{who} {be} not seen to get on{looked}, and what for can't be told",
     "busy": "everybody is busy: in {seconds} s {moved}",
-    "calls moved": "{count} went from {call} to #{now} of {group}",
-    "code moved": "{count} moved in their code",
     "nobody": "there is no rank with an agent that could tell",
     "no dump": "{who} left no dump, so that what {they} did can't be told",
     "all finished": "in the dumps of {who} all collectives have ended, so that no collective is what {they} waited for",
@@ -336,15 +328,6 @@ class Words(Reasons):
     def _circle(self, found: Finding) -> str:
         standings = found.circle
         age = since(max((one.age or 0.0 for one in standings), default=None))
-        told = self.scene.ended_in(standings)
-        if told is not None:
-            number, thread = told
-            awaiting = next(one for one in standings if number in one.missing)
-            told_of = Finding(topic=Topic.CIRCLE, standing=awaiting, ranks=awaiting.waiting)
-            text = self._cut(self.thread(thread.thread, wait_text(thread.does, brief=min(self._way.level, 2))))
-            waiters = self.names.ranks(awaiting.waiting)
-            who = self.names.ranks([number])
-            return self._tell("circle of ended", told_of, who=who, thread=text, waiters=waiters, since=age)
         first, count = standings[0], len(standings)
         steps = {
             (one.name, (one.waiting[0] - one.missing[0]) % count) for one in standings if one.has_peer and one.missing
@@ -367,11 +350,6 @@ class Words(Reasons):
 
     def _peerless(self, found: Finding) -> str:
         return self._tell("peerless", found, other="sends" if found.pending.is_receive else "receives")
-
-    def _other_store(self, found: Finding) -> str:
-        (usual, most), (store, _), *_ = stores_of(self.scene, (*found.ranks, *found.followers))
-        parts = {"others": self.names.ranks(most), "they_wait": agreeing(most, "waits", "wait")}
-        return self._tell("other store", found, store=printable(store, 100), usual=printable(usual, 100), **parts)
 
     def _complete(self, found: Finding) -> str:
         standing, ranks = found.pending, found.ranks
@@ -423,41 +401,13 @@ class Words(Reasons):
         stood = min((roster[number].answer.age or 0.0 for number in numbers), default=0.0)
         looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
         looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
-        works = moved.working | moved.awake
-        still, working = [n for n in numbers if n not in works], [n for n in numbers if n in works]
-        pieces = []
-        if still:
-            pieces.append(self._tell("unmoved", Finding(topic=Topic.UNMOVED, ranks=tuple(still)), looked=looked))
-        if working:
-            pieces.append(self._at_one_place(Finding(topic=Topic.UNMOVED, ranks=tuple(working))))
-        others = len(roster.keys() & moved.moved)
-        if others:
-            move = f"other{'s move' if others > 1 else ' moves'}"
-            pieces.append(self._tell("others move", found, count=others, move=move))
-        return "; ".join(pieces)
-
-    def _at_one_place(self, found: Finding) -> str:
-        """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
-        numbers, moved = found.ranks, self.scene.moved
-        texts = {self._work(number) for number in numbers}
-        if len(texts) == 1:
-            who = self.who(numbers) if len(numbers) == 1 else f"each of {self.names.ranks(numbers)}"
-            return self._tell("at one place", found, who=who, did=self._cut(texts.pop()))
-        way = "computed" if set(numbers) <= moved.computing else "worked"
-        return self._tell("at one place", found, did=f"{way} in {moved.seconds:.1f} s at one place of their code")
+        return self._tell("unmoved", found, looked=looked)
 
     def _busy(self, found: Finding) -> str:
         moved, of = self.scene.moved, len(self.scene.matched.roster)
-
-        def count(ranks: int) -> str:
-            return "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
-
-        what = self._tell("code moved", found, count=count(len(moved.stacks)))
-        if moved.collectives:
-            label, (name, before, now, numbers) = leading(moved)
-            call = f"{printable(name, 60) or 'collective'} #{before}"
-            group = printable(label, 100)
-            what = self._tell("calls moved", found, count=count(len(numbers)), call=call, now=now, group=group)
+        ranks = len(moved.collectives or moved.stacks)
+        count = "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
+        what = f"{count} went on in {'collectives' if moved.collectives else 'their code'}"
         return self._tell("busy", found, seconds=f"{moved.seconds:.1f}", moved=what)
 
 
@@ -483,7 +433,6 @@ _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
     Topic.CONFLICT: Words._conflict,
     Topic.CIRCLE: Words._circle,
     Topic.PEERLESS: Words._peerless,
-    Topic.OTHER_STORE: Words._other_store,
     Topic.COMPLETE: Words._complete,
     Topic.UNMOVED: Words._unmoved,
     Topic.BUSY: Words._busy,
@@ -512,7 +461,6 @@ _PARTS: Mapping[str, Callable[[Words, Finding], str]] = {
     "wait": _agreeing("waits", "wait"),
     "they": _agreeing("it", "they"),
     "them": _agreeing("it", "them"),
-    "they_get": _agreeing("it gets", "they get"),
 }
 """What stands for a part of a template."""
 

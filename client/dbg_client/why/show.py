@@ -25,7 +25,7 @@ from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.messages import Kind
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.evidence import ThreadWait, WaitKind
+from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, Place
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ LEAST_COLUMNS = 40
 PURPOSES: Mapping[Purpose, str] = {
     Purpose.OPENS: "opens the debugger in which it stands",
     Purpose.BREAKS_IN: "breaks in, and opens the debugger there",
-    Purpose.STACKS: "shows their stacks",
-    Purpose.STACK: "shows its stack",
-    Purpose.LAST_SEEN: "shows where it was last seen",
-    Purpose.LAST_STACK: "shows its last stack",
-    Purpose.END: "shows how it ended",
+    Purpose.STACKS: "shows the stacks",
+    Purpose.END: "shows how it ended, and where it was last seen",
     Purpose.TELLS_HANG: "tells whether it hangs",
 }
 """What the next step is for."""
@@ -169,9 +166,6 @@ MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
 MAX_DEADLOCKS, MAX_ALSO = 4, 3
 """Ranks whose threads are told one by one, and further collectives that are told."""
 
-NEAR_SECONDS, NEAR_FACTOR = 2.0, 1.5
-"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
-
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
     """Return the lines of evidence below the sentence of a verdict."""
@@ -192,21 +186,19 @@ class _Lines:
 
     def about(self, found: Finding, notes: Sequence[str]) -> list[str]:
         """Return the lines about what was found."""
-        scene, topic = self.scene, found.topic
+        topic = found.topic
         if topic in (Topic.MISSING, Topic.NO_PARTNER, Topic.HELD):
             return self._missing(found)
         if topic is Topic.CONFLICT:
             return self._conflict(found)
         if topic is Topic.CIRCLE:
-            told = scene.ended_in(found.circle)
-            return [*self.ranks(found.ranks, told=told[1] if told is not None else None), *time_left(found.pending)]
+            return [*self.ranks(found.ranks), *time_left(found.pending)]
         if topic in (Topic.LONELY, Topic.PEERLESS):
             standing = found.pending
             others = [n for n in standing.group.numbers if n not in found.ranks] if topic is Topic.LONELY else []
             return [*self.ranks(found.ranks, standing), *self.ranks(others, standing), *self._call(standing)]
-        if topic in (Topic.DOUBTFUL, Topic.COMPLETE, Topic.OTHER_STORE):
-            ranks = sorted({*found.ranks, *found.followers})
-            return [*self.ranks(ranks, found.pending), *self._call(found.pending), *self._lacks()]
+        if topic in (Topic.DOUBTFUL, Topic.COMPLETE):
+            return [*self.ranks(found.ranks, found.pending), *self._call(found.pending), *self._lacks()]
         if topic is Topic.OWN:
             behind = ["behind them:", *self.ranks(found.followers)] if found.followers else []
             after = ["after that:", *self.ranks(found.after)] if found.after else []
@@ -281,12 +273,10 @@ class _Lines:
         standing: PendingCollective | None = None,
         *,
         is_cause_told: bool = False,
-        told: ThreadWait | None = None,
     ) -> list[str]:
-        """Return a line for each of the ranks, one for those of which the same is true, for about as long.
+        """Return a line for each of the ranks, one for those of which the same is true.
 
-        Deadlocked threads, what the kernel tells, and threads that have ended follow, apart from the one that the
-        sentence has ``told``.
+        Deadlocked threads, what the kernel tells, and threads that have ended follow.
         """
         waits: dict[int, str] = {}
         for other in self.scene.matched.standings:
@@ -302,13 +292,12 @@ class _Lines:
             else:
                 text = self._line_of(number, one, group, waits.get(number, ""), is_cause_told=is_cause_told)
                 alike[text][number] = age_of(one.answer) if one.answer.frames else Age()
-        rows = [(text, some) for text, ages in alike.items() for some in of_about_one_age(ages)]
-        rows.sort(key=lambda row: (-len(row[1]), min(row[1])))
+        rows = sorted(alike.items(), key=lambda row: (-len(row[1]), min(row[1])))
         shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {text.with_age(some)}" for text, some in rows]
         rest = sum(len(some) for _, some in rows[MAX_LINES - 1 :])
         lines = [*shown[: MAX_LINES - 1], f"and {rest} more; --json names them"] if rest else shown
         for number in numbers[:MAX_DEADLOCKS]:
-            lines += self._notes(number, told)
+            lines += self._notes(number)
         return lines
 
     def _line_of(
@@ -334,14 +323,14 @@ class _Lines:
         where = "  ".join(filter(None, (state, place_of(one.answer.frames))))
         return _Line(where, tuple(news), finished)
 
-    def _notes(self, number: int, told: ThreadWait | None) -> list[str]:
+    def _notes(self, number: int) -> list[str]:
         condition, one = self.scene.conditions.get(number), self.scene.matched.roster.get(number)
         if condition is None or one is None:
             return []
         threads = condition.threads if condition.state in (State.DEADLOCK, State.FOR_ITSELF) else ()
         process = one.evidence.process if one.evidence is not None else None
         handles = self._whole.handles(number) if condition.is_loop else ""
-        ended = [wait for wait in waits_of(one, WaitKind.ENDED)[-MAX_DEADLOCKS:] if wait is not told]
+        ended = waits_of(one, WaitKind.ENDED)[-MAX_DEADLOCKS:]
         notes = [
             process_text(process) if process is not None else "",
             *(self._whole.thread(wait.thread, wait_text(wait.does)) for wait in ended),
@@ -387,7 +376,7 @@ class _Line:
     last: str = ""
 
     def with_age(self, ages: Mapping[int, Age]) -> str:
-        """Return the line of ranks that have been there for about as long."""
+        """Return the line of ranks that have been there for so long."""
         told = told_for(list(ages.values()))
         news = [*self.news, f"in it for {told}" if told else "", self.last]
         said = "; ".join(filter(None, news))
@@ -416,19 +405,6 @@ def time_left(standing: PendingCollective) -> list[str]:
     article = "an" if library[:1] in "aeio" or library.lower().startswith(("nccl", "mpi")) else "a"
     what = "send or receive" if standing.has_peer else "collective"
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
-
-
-def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
-    """Return the ranks in groups of about the same age; those whose age is unknown, or no news, are one group."""
-    no_news = {number: age for number, age in ages.items() if not _news(age)}
-    groups = [no_news] if no_news else []
-    limit = 0.0
-    for number, age in sorted(ages.items(), key=lambda item: _news(item[1]))[len(no_news) :]:
-        if _news(age) > limit:
-            groups.append({})
-            limit = max(_news(age) * NEAR_FACTOR, _news(age) + NEAR_SECONDS)
-        groups[-1][number] = age
-    return groups
 
 
 def told_for(ages: Sequence[Age]) -> str:

@@ -91,8 +91,6 @@ class Topic(enum.Enum):
     """A send or receive to nobody who is known."""
     DOUBTFUL = enum.auto()
     """Silent ranks may be missing."""
-    OTHER_STORE = enum.auto()
-    """Ranks wait for the others at different stores."""
     COMPLETE = enum.auto()
     """All wait, and nobody is missing."""
     OWN = enum.auto()
@@ -152,11 +150,8 @@ class Purpose(enum.Enum):
     BREAKS_IN = enum.auto()
     STACKS = enum.auto()
     """It shows the stacks of ranks."""
-    STACK = enum.auto()
-    LAST_SEEN = enum.auto()
-    LAST_STACK = enum.auto()
     END = enum.auto()
-    """It shows how a rank has ended."""
+    """It shows how a rank has ended, and where it was."""
     TELLS_HANG = enum.auto()
     """It tells whether the job hangs."""
 

@@ -12,7 +12,7 @@ from dbg_client.why.collective_matching import Difference, difference_of, is_cer
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.roots import rank_circles
-from dbg_client.why.scene import Scene, stores_of
+from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, WITHOUT_TRACEBACK, RankInfo, RankState
@@ -80,9 +80,7 @@ def _no_partner(scene: Scene, found: Finding) -> _Judged:
 
 def _circle(scene: Scene, found: Finding) -> _Judged:
     kind = VerdictKind.PARTNER if all(one.has_peer for one in found.circle) else VerdictKind.ORDER
-    has_ended = scene.ended_in(found.circle) is not None
-    certainty = Certainty.LIKELY if has_ended else certainty_of(found.circle)
-    return _Judged(kind, certainty, scene.names.looking(one.waiting[0] for one in found.circle[:2]))
+    return _Judged(kind, certainty_of(found.circle), scene.names.looking(one.waiting[0] for one in found.circle[:2]))
 
 
 def _held(scene: Scene, found: Finding) -> _Judged:
@@ -107,14 +105,6 @@ def _unknown_collective(scene: Scene, found: Finding) -> _Judged:
     return _Judged(VerdictKind.UNKNOWN, None, scene.names.looking(known))
 
 
-def _other_store(scene: Scene, found: Finding) -> _Judged:
-    stores = stores_of(scene, (*found.ranks, *found.followers))
-    # One host may have several names, but one port is not another.
-    is_sure = len({store.rpartition(":")[2] for store, _ in stores}) > 1
-    certainty = Certainty.SURE if is_sure else Certainty.LIKELY
-    return _Judged(VerdictKind.MISMATCH, certainty, scene.names.looking(some[0] for _, some in stores[:2]))
-
-
 _JUDGES: Mapping[Topic, Callable[[Scene, Finding], _Judged]] = {
     Topic.MISSING: _missing,
     Topic.NO_PARTNER: _no_partner,
@@ -124,7 +114,6 @@ _JUDGES: Mapping[Topic, Callable[[Scene, Finding], _Judged]] = {
     Topic.LONELY: _alone(VerdictKind.ORDER),
     Topic.PEERLESS: _alone(VerdictKind.PARTNER),
     Topic.DOUBTFUL: _unknown_collective,
-    Topic.OTHER_STORE: _other_store,
     Topic.COMPLETE: _unknown_collective,
 }
 

@@ -2,31 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.views.ages import Age
 from dbg_client.views.groups import AnswerGroup
 from dbg_client.why.collective_matching import PendingCollective, match_collectives
 from dbg_client.why.collectives import missing_from_collectives, pending_document, show_pending
 from dbg_client.why.process_groups import RankEvidence
-from dbg_client.why.show import of_about_one_age
 from dbg_wire.records.evidence import Evidence
 from tests.conftest import Approved
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
-
-
-@pytest.mark.parametrize(
-    ("seconds", "groups"),
-    [
-        ([5.9, 7.0, 6.1], [[0, 2, 1]]),
-        ([5.0, 5.9, 60.0, 80.0], [[0, 1], [2, 3]]),
-        ([0.3, None, 1.2], [[0, 1], [2]]),
-        ([1.0, 3600.0], [[0], [1]]),
-        ([], []),
-    ],
-)
-def test_ranks_that_are_there_for_about_as_long_belong_together(
-    seconds: list[float | None], groups: list[list[int]]
-) -> None:
-    assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
 
 
 def standing_of(*everybody: RankEvidence) -> PendingCollective:
