@@ -63,8 +63,7 @@ c move whatever debugger is open there; q, interact, debug, commands and run are
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these verbs on any ranks (where all, eval 0-7 loss,
 release, help), R ends a job that `dbg-attach run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
-resumes or ends a rank. At pdb's prompt `detach` leaves, too. In a terminal of 30 rows or more the source is shown
-after every stop; `sticky` switches that off, and on again. To change the debugger that is open while somebody else
+resumes or ends a rank. At pdb's prompt `detach` leaves, too. To change the debugger that is open while somebody else
 types, add --take to --engine.
 """
 

@@ -152,10 +152,9 @@ def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | No
 async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
     """Keep a link to the broker until the job is over, and go to its stops where that can be shown."""
     attaches = run.task.attach and _has_cursor(run.task)
-    home = os.environ.get("HOME") if settings.attach.rc else None
     try:
         commands = settings.attach.commands if attaches else None
-        startup = await asyncio.to_thread(read_startup, home, commands)
+        startup = await asyncio.to_thread(read_startup, commands)
         run.switchboard = switchboard = await _opened(settings, run, output)
         if switchboard is None:
             return

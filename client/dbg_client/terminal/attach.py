@@ -34,8 +34,6 @@ from dbg_wire.records.ranks import RankInfo
 if TYPE_CHECKING:
     from dbg_client.terminal.verb import Attach
 
-RC_FILE = ".pdbrc"
-
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
 
@@ -52,8 +50,7 @@ async def attach(settings: Attach) -> int:
     target = None
     if settings.target is not None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
-    home = os.environ.get("HOME") if settings.attach.rc else None
-    startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
+    startup = await asyncio.to_thread(read_startup, settings.attach.commands)
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
     recording = await asyncio.to_thread(_open_recording, settings.recording)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
@@ -67,7 +64,7 @@ async def attach(settings: Attach) -> int:
 
 
 def _open_recording(options: RecordingOptions) -> Recording | None:
-    return None if options.record is None else Recording(options.record, terminal_size, keys=options.keys)
+    return None if options.record is None else Recording(options.record, terminal_size)
 
 
 def require_terminal() -> None:
@@ -98,17 +95,12 @@ class Startup:
         return self._left.setdefault(key, deque(self._lines))
 
 
-def read_startup(home: str | None, file: str | None) -> Startup:
-    """Return the lines of ``.pdbrc`` in ``home``, if there is one, and then of ``file``.
+def read_startup(file: str | None) -> Startup:
+    """Return the lines of ``file``, if one is named.
 
-    Blocks for two small files. Raises BadInput if ``file`` can't be read, or either is no text or too long.
+    Blocks for a small file. Raises BadInput if it can't be read, is no text or too long.
     """
-    lines: list[str] = []
-    if home is not None and (Path(home) / RC_FILE).is_file():
-        lines += _read(Path(home) / RC_FILE, "leave it out with --no-rc")
-    if file is not None:
-        lines += _read(Path(file), "name another file with -x")
-    return Startup(lines)
+    return Startup(_read(Path(file)) if file is not None else ())
 
 
 def commands_of(text: str) -> list[str]:
@@ -117,8 +109,8 @@ def commands_of(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _read(path: Path, remedy: str) -> list[str]:
-    shown = printable(str(path))
+def _read(path: Path) -> list[str]:
+    shown, remedy = printable(str(path)), "name another file with -x"
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MAX_INPUT_PENDING + 1)

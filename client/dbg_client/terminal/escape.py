@@ -30,12 +30,10 @@ _KEYS = (
 
 _LINE_KEYS = """\
 detach      leave the rank as it is
-sticky      {} the source after every stop; it is {}
 Ctrl-C      drop the line; interrupt what runs
 Ctrl-D      ask whether to continue, kill or stay
 Tab         complete
 Alt-Enter   begin another line of the same block
-F4          emacs or vi keys
 help        the debugger's own help"""
 
 PASTE_START = b"\x1b[200~"
@@ -174,19 +172,9 @@ def _join(parts: Iterable[Keys | Command]) -> list[Keys | Command]:
     return joined
 
 
-def help_text(prefix: str) -> str:
-    """Return the help page of a session; ``prefix`` is the escape key's name."""
+def help_text(prefix: str, *, lines: bool) -> str:
+    """Return the help page of a session, at a line debugger or another; ``prefix`` is the escape key's name."""
     keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
-    lines = [f"{prefix}, then", "", *(f"  {key:<10}{does}" for key, does in keys)]
-    lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
-    return "\n".join(lines)
-
-
-def line_help(prefix: str, *, sticky: bool) -> str:
-    """Return the help of a session at a line debugger.
-
-    ``prefix`` is the escape key's name, empty if there is none. ``sticky``: the source is shown after every stop.
-    """
-    lines = [f"{prefix}, then", *(f"  {key:<10}{does}" for key, does in _KEYS)] if prefix else []
-    now = ("stop showing", "on") if sticky else ("show", "off")
-    return "\n".join([*lines, _LINE_KEYS.format(*now)]) + "\n"
+    page = [f"{prefix}, then", "", *(f"  {key:<10}{does}" for key, does in keys)]
+    page += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
+    return "\n".join([*page, "", _LINE_KEYS] if lines else page)

@@ -6,53 +6,41 @@ for its next prompt. What is entered appears where the rank's log has it.
 
 from __future__ import annotations
 
+import ast
 import asyncio
-import os
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.cursor_shapes import CursorShape
-from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.lexers import DynamicLexer
 from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.renderer import print_formatted_text
 
-from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
-from dbg_client.terminal.escape import COMMANDS, HELP, line_help
+from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Note
+from dbg_client.terminal.escape import COMMANDS, HELP
 from dbg_client.terminal.prompt import (
-    STYLE,
-    KeyInput,
     Lines,
     PrefixKey,
     RankCompleter,
+    UserHistory,
     key_bytes,
     key_presses,
-    line_lexer,
-    line_style,
-    open_history,
-    show_source,
     terminal_output,
 )
 from dbg_client.terminal.screen import POP_TITLE, PUSH_TITLE, title
 from dbg_client.terminal.status_line import render
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import PromptInfo, PromptState, Source
+from dbg_wire.messages import PromptInfo, PromptState
 
 if TYPE_CHECKING:
     from dbg_client.terminal.session import Session
-
-STICKY_ROWS = 30
-"""Rows that a terminal needs to show the source after every stop; in a smaller one little else would fit."""
 
 MAX_KEPT = limits.MAX_LOG
 """Characters of output kept while something else has the terminal; what is older than that is dropped."""
@@ -73,10 +61,9 @@ class LineDisplay:
     def __init__(self, host: Session) -> None:
         self._host = host
         self._prefix = PrefixKey(host.options.attach.prefix)
-        self._input = KeyInput(host.options.recording)
+        self._input = create_input()
         self._output = terminal_output(host.options.recording)
         self._completer = RankCompleter(self._ask_completions)
-        self._lexer = line_lexer(color=host.options.color)
         self._session = self._new_prompt()
         self._session.default_buffer.read_only = ~Condition(self._may_type)
         self._session.default_buffer.accept_handler = self._accept
@@ -90,10 +77,6 @@ class LineDisplay:
         self._seen: PromptInfo | None = None
         """The prompt that stands on the screen; one that comes before it is drawn is not answered by what is typed."""
         self._lines = Lines()
-        self._sticky = self.size[0] >= STICKY_ROWS
-        self._source: Source | None = None
-        self._is_source_shown = False
-        """Whether the source stands above, with nothing entered since."""
 
     def _new_prompt(self) -> PromptSession[str]:
         """Return a prompt that completes on Tab only, because completing evaluates attributes in the rank."""
@@ -101,14 +84,11 @@ class LineDisplay:
         return PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
-            lexer=DynamicLexer(lambda: self._lexer if self._takes_code() else None),
             completer=self._completer,
             complete_while_typing=False,
-            auto_suggest=ConditionalAutoSuggest(AutoSuggestFromHistory(), Condition(self._takes_code)),
-            history=open_history(os.environ, self._takes_code),
+            history=UserHistory(self._takes_code),
             key_bindings=self._keys(),
             vi_mode=options.attach.vi,
-            style=STYLE,
             color_depth=None if options.color else ColorDepth.DEPTH_1_BIT,
             cursor=CursorShape._NEVER_CHANGE,
             prompt_continuation=lambda width, number, wraps: "." * min(3, max(0, width - 1)) + " ",
@@ -139,7 +119,7 @@ class LineDisplay:
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
-        self._lines, self._source = Lines(), None
+        self._lines = Lines()
         self._output.write_raw(title(address).decode())
         if self._begun:
             self._print(f"Attached to {printable(address)}.\n")
@@ -155,10 +135,6 @@ class LineDisplay:
             self._print(f"{printable(effect.text, limits.MAX_TEXT)}\n")
         elif isinstance(effect, Blank) and effect.text:
             self._print("".join(f"{printable(line)}\n" for line in effect.text.split("\n")))
-        elif isinstance(effect, Look):
-            is_news, self._source = effect.source != self._source or not self._is_source_shown, effect.source
-            if is_news:
-                self._show_source()
         elif isinstance(effect, Completed):
             self._completer.answered(effect.request, effect.matches)
         elif isinstance(effect, Bell):
@@ -225,15 +201,10 @@ class LineDisplay:
         return False
 
     def _enter(self, text: str, at: PromptInfo | None) -> None:
-        self._is_source_shown = False
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":
             self._leave_prompt()
             self._host.detach()
-        elif word == "sticky":
-            self._sticky = not self._sticky
-            self._print(f"sticky is {'on' if self._sticky else 'off'}\n")
-            self._show_source()
         else:
             self._host.perform(self._host.attachment.conversation.enter(text, at))
 
@@ -273,23 +244,11 @@ class LineDisplay:
             text = text if self._host.options.color else _plain(text)
             # Colours that a line leaves on must not reach the prompt.
             reset = "\x1b[0m" if "\x1b" in text else ""
-            self._above(lambda: self._output.write_raw(text + reset))
-
-    def _above(self, write: Callable[[], None]) -> None:
-        """Write where the prompt stands, which is drawn again below."""
-        app = self._session.app
-        if app.is_running:
-            app.renderer.erase()
-        write()
-        self._output.flush()
-        self.paint()
-
-    def _show_source(self) -> None:
-        if self._sticky and self._source is not None and self._kept is None:
-            self._is_source_shown = True
-            shown = show_source(self._source, self.size[1], self._lexer)
-            depth = self._session.app.color_depth
-            self._above(lambda: print_formatted_text(self._output, shown, line_style(), color_depth=depth))
+            if self._session.app.is_running:
+                self._session.app.renderer.erase()
+            self._output.write_raw(text + reset)
+            self._output.flush()
+            self.paint()
 
     # ------------------------------------------------------------------------------------------------- keys
 
@@ -299,7 +258,6 @@ class LineDisplay:
         for key in ("c-c", "<sigint>"):
             keys.add(key)(lambda event: self._interrupt())
         keys.add("escape", "enter", filter=may_type)(lambda event: event.current_buffer.newline(copy_margin=False))
-        keys.add("f4")(_toggle_editing)
 
         @keys.add("c-d")
         def _ended(event: KeyPressEvent) -> None:
@@ -323,8 +281,8 @@ class LineDisplay:
         if self._host.lends(key):
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
-        elif not self._host.command(key):
-            self._print(line_help(self._host.options.prefix_name, sticky=self._sticky))
+        else:
+            self._host.command(key)
 
     def _interrupt(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""
@@ -342,28 +300,25 @@ class LineDisplay:
         self._host.perform(self._host.attachment.refuse(self._host.now()))
 
 
-def _toggle_editing(event: KeyPressEvent) -> None:
-    app = event.app
-    app.editing_mode = EditingMode.EMACS if app.editing_mode is EditingMode.VI else EditingMode.VI
-
-
 def replies(text: str, at: PromptInfo | None) -> list[str]:
     """Return the replies that a text of several lines is: one block of Python, or a command in each line."""
     if "\n" not in text or (at is not None and at.state not in (PromptState.COMMAND, PromptState.COMMANDS)):
         return [text]
-    if (at is None or at.state is PromptState.COMMAND) and _is_python(text):
+    if (at is None or at.state is PromptState.COMMAND) and _is_block(text):
         return [text.rstrip("\n")]
     return [line for line in text.split("\n") if line.strip()] or [""]
 
 
-def _is_python(text: str) -> bool:
+def _is_block(text: str) -> bool:
+    """Return True for Python, unless it has a plain name and fits in lines: ``n`` twice is two steps."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<pasted>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+            statements = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return True
+    has_name = any(isinstance(each, ast.Expr) and isinstance(each.value, ast.Name) for each in statements)
+    return not has_name or any(each.end_lineno != each.lineno for each in statements)
 
 
 def _plain(line: str) -> str:

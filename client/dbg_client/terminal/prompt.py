@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import cast
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory, History
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.lexers import Lexer, PygmentsLexer, SimpleLexer
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import BaseStyle, Style, merge_styles
-from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
 from dbg_client.shell.streams import silence
 from dbg_client.terminal.recording import Recording
-from dbg_client.views.list import show_place
-from dbg_client.views.table import clip
-from dbg_command.home import write_whole
 from dbg_command.sequences import TextFilter
 from dbg_dial.tcp import within
-from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
-from dbg_wire.messages import Source
 
 ESCAPE_SECONDS = 0.05
 """Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
@@ -52,21 +40,6 @@ def key_presses(data: bytes) -> list[KeyPress]:
 def key_bytes(presses: Iterable[KeyPress]) -> bytes:
     """Return the bytes that these keys were typed as."""
     return "".join(press.data for press in presses).encode("utf-8", "surrogateescape")
-
-
-class KeyInput(Vt100Input):
-    """Standard input, whose keys are recorded if the session is."""
-
-    def __init__(self, recording: Recording | None) -> None:
-        super().__init__(sys.stdin)
-        self._recording = recording
-
-    def read_keys(self) -> list[KeyPress]:
-        """Return the keys that have come."""
-        keys = super().read_keys()
-        if self._recording is not None:
-            self._recording.typed("".join(press.data for press in keys))
-        return keys
 
 
 class LineOutput(Vt100_Output):
@@ -142,31 +115,11 @@ class PrefixKey:
         self.bind(keys, second)
 
 
-STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
-
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """Characters that end a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
 
-MAX_BYTES = 1024 * 1024
-"""Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
-
-MAX_SHOWN = 1000
-"""Characters of one line; no terminal is wider."""
-
 MAX_PARTIAL = 4096
 """Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
-
-
-def line_lexer(*, color: bool) -> Lexer:
-    """Return what highlights Python."""
-    if not color:
-        return SimpleLexer()
-    return PygmentsLexer.from_filename("source.py")
-
-
-def line_style() -> BaseStyle:
-    """Return the colours."""
-    return merge_styles([default_ui_style(), default_pygments_style(), STYLE])
 
 
 Ask = Callable[[str, int, int], int]
@@ -216,75 +169,26 @@ class RankCompleter(Completer):
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
 
 
-def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
-    """Return the history of this user, kept in a private file where possible.
+_ENTERED: list[str] = []
+"""Lines entered so far, for the whole process: sessions come and go while the user stays."""
 
-    ``keeps`` is asked before a line is stored. Never raises: without a file the history is this session's own.
-    """
-    path = history_path(environ)
-    if path is not None:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-            path.chmod(0o600)
-            _shorten(path)
-            return _UserHistory(path, keeps)
-    return _UserHistory(Path(os.devnull), keeps)
+MAX_ENTERED = 1000
+"""Lines that the arrow up goes back; an older one is typed again sooner than it is found."""
 
 
-def history_path(environ: Mapping[str, str]) -> Path | None:
-    """Return where the file is, ``$XDG_STATE_HOME/dbg-broker/pdb_history``; None if nothing names a home."""
-    state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
-    if Path(state).is_absolute():
-        return Path(state) / "dbg-broker" / "pdb_history"
-    return Path(user) / ".local" / "state" / "dbg-broker" / "pdb_history" if Path(user).is_absolute() else None
+class UserHistory(InMemoryHistory):
+    """The lines that this process was given at any prompt, of which those are kept that ``keeps`` says."""
 
-
-class _UserHistory(FileHistory):
-    """A file of lines, to which lines are added only while ``keeps`` says so."""
-
-    def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
-        super().__init__(str(path))
+    def __init__(self, keeps: Callable[[], bool]) -> None:
+        super().__init__(_ENTERED)
         self._keeps = keeps
 
     def append_string(self, string: str) -> None:
+        """Keep a line."""
         if self._keeps():
             super().append_string(string)
-
-    def store_string(self, string: str) -> None:
-        # A full disk must not end the session.
-        with contextlib.suppress(OSError):
-            super().store_string(string)
-
-
-def _shorten(path: Path) -> None:
-    if path.stat().st_size <= MAX_BYTES:
-        return
-    with path.open("rb") as file:
-        file.seek(-MAX_BYTES // 2, os.SEEK_END)
-        kept = file.read()
-    # Entries begin with a blank line and a comment; half of one is no entry.
-    kept = kept[max(0, kept.find(b"\n# ")) :]
-    write_whole(path, kept)
-
-
-def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuples:
-    """Return the place, then each line with its number, ``B`` at breakpoints and ``->`` at the current one.
-
-    Lines are cut to ``columns``, and nothing in them acts on the terminal.
-    """
-    shown: StyleAndTextTuples = [("class:source.place", clip(show_place(source.where) or "", columns)), ("", "\n")]
-    digits = len(str(source.first + len(source.lines)))
-    room = columns - digits - len(" B-> ")
-    lines = [clip(printable(line.rstrip("\r\n").expandtabs(), MAX_SHOWN), room) for line in source.lines]
-    highlighted = lexer.lex_document(Document("\n".join(lines)))
-    for index in range(len(lines)):
-        number = source.first + index
-        current = number == source.where.line
-        mark = f"{number:>{digits}} {'B' if number in source.breakpoints else ' '}{'->' if current else '  '} "
-        style = "class:source.current" if current else "class:source.number"
-        shown += [(style, mark), *highlighted(index), ("", "\n")]
-    return shown
+            _ENTERED.append(string)
+            del _ENTERED[:-MAX_ENTERED]
 
 
 class Lines:

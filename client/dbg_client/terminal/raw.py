@@ -156,10 +156,12 @@ class RawDisplay:
                 return  # keys behind a detach were not meant for the rank
             if isinstance(part, Keys):
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
-            elif self._host.lends(part.key) or not self._host.command(part.key):
+            elif self._host.lends(part.key):
                 self._loop.remove_reader(STDIN)
                 self._host.lend(part.key, b"".join(map(self._as_typed, parts[number + 1 :])))
                 return
+            else:
+                self._host.command(part.key)
         self.paint()
 
     def _typed(self) -> None:
@@ -170,8 +172,6 @@ class RawDisplay:
         except OSError:
             data = b""
         if data:
-            if self._host.options.recording is not None:
-                self._host.options.recording.typed(data)
             self.take_keys(data)
         else:
             self._host.detach()

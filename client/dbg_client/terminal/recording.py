@@ -26,7 +26,7 @@ END_SECONDS = 1.0
 
 
 class Recording:
-    """One file with what the terminal is shown, and with ``keys`` what is typed.
+    """One file with what the terminal is shown.
 
     Only the constructor and :meth:`close` wait for the disk. A failure ends the recording, and :meth:`close` returns
     the reason. All methods belong to one thread. ``size`` returns the terminal's (rows, columns).
@@ -37,7 +37,6 @@ class Recording:
         path: str,
         size: Callable[[], tuple[int, int]],
         *,
-        keys: bool = False,
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         """Create the file, with mode 600. Blocks. Raises BadInput if the file exists or can't be created.
@@ -45,7 +44,7 @@ class Recording:
         ``write`` may block, raise OSError, or write a part.
         """
         self._path = Path(path)
-        self._size, self._has_keys = size, keys
+        self._size = size
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -53,7 +52,7 @@ class Recording:
             raise BadInput(f"--record {printable(path)} can't be created ({reason})", "name a new file") from None
         self._write = write
         self._began: float | None = None
-        self._shown, self._typed = (codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2))
+        self._shown = codecs.getincrementaldecoder("utf-8")("replace")
         self._problem = ""
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._put_bytes = self._written = 0
@@ -64,11 +63,6 @@ class Recording:
     def shown(self, data: bytes | str) -> None:
         """Record output; a character may be cut between two calls."""
         self._put("o", data if isinstance(data, str) else self._shown.decode(data))
-
-    def typed(self, data: bytes | str) -> None:
-        """Record keys, if the user has asked for them."""
-        if self._has_keys:
-            self._put("i", data if isinstance(data, str) else self._typed.decode(data))
 
     def resized(self) -> None:
         """Record the terminal's new size."""

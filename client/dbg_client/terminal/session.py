@@ -315,8 +315,8 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------ the user
 
-    def command(self, key: str) -> bool:
-        """Do what the key behind the prefix means; False if it means nothing to the session."""
+    def command(self, key: str) -> None:
+        """Do what the key behind the prefix means."""
         if key in ("d", "."):
             self.detach()
         elif key == "w":
@@ -326,9 +326,6 @@ class Session:
         elif key == "R":
             self.attachment.say(where_to_run_again(self.attachment.rank), self.now())
             self.perform([Bell()])
-        else:
-            return False
-        return True
 
     def _go_to_neighbour(self, step: int) -> None:
         rank = neighbour(self.attachment.rank, self._switchboard.directory.ranks, step)
@@ -346,7 +343,7 @@ class Session:
 
     def lends(self, key: str) -> bool:
         """Return True if the key behind the prefix opens something that takes the terminal for a while."""
-        return key in ("r", ":") or (key == "R" and self.options.may_run_again)
+        return key in ("r", ":", HELP) or (key == "R" and self.options.may_run_again)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
         """Open what the key behind the prefix means; keys typed ahead are for it.
@@ -384,7 +381,7 @@ class Session:
         return None, b""
 
     async def _help(self, typed_ahead: bytes) -> Picked:
-        await self._show_page(help_text(self.options.prefix_name))
+        await self._show_page(help_text(self.options.prefix_name, lines=self._display is not self._raw))
         return None, b""
 
     async def _show_page(self, text: str) -> None:

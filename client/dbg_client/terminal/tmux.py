@@ -23,7 +23,6 @@ from dbg_client.shell.streams import show_waiting
 from dbg_command.targets import unique_target
 from dbg_dial.home import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo, RankState
 
 if TYPE_CHECKING:
@@ -31,16 +30,6 @@ if TYPE_CHECKING:
 
 MAX_PANES = 16
 """Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
-
-MAX_NAME = 40
-"""Characters of a window's name: tmux shows several names in its status line."""
-
-_OPTIONS = (
-    ("pane-border-status", "top"),
-    ("pane-border-format", "#{?pane_active,#[reverse],} #{pane_title} #[default]"),
-    # A pane whose session has ended stays, with its last words.
-    ("remain-on-exit", "on"),
-)
 
 
 def open_panes(verb: Tmux) -> int:
@@ -52,9 +41,13 @@ def open_panes(verb: Tmux) -> int:
         raise NeedsTarget(verb.name, verb.example)
     given = given_environment(os.environ)
     ranks, known = asyncio.run(_find(verb, verb.target))
+    options = [f"--timeout={verb.broker.timeout}"]
+    if verb.broker.address is not None:
+        options.append(f"--broker={verb.broker.address}")
+    panes = [[*given, *own_command(ATTACH, [*options, *words])] for words in attach_words(verb.target, ranks, known)]
     begin = "new-window" if os.environ.get("TMUX") else "new-session"
     try:
-        return subprocess.call(["tmux", *window(verb, begin, ranks, known, given)])
+        return subprocess.call(["tmux", *window(begin, panes)])
     except OSError as error:
         raise BadInput(f"tmux can't be run ({error.strerror or type(error).__name__})", "install it") from None
 
@@ -81,16 +74,13 @@ async def _find(verb: Tmux, text: str) -> tuple[Sequence[RankInfo], Sequence[Ran
     return find(target, known).ranks, known
 
 
-def window(
-    verb: Tmux, begin: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo], given: Sequence[str]
-) -> list[str]:
-    """Return the arguments of tmux for a window with a pane for each rank, tiled in their order.
+def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[list[str]]:
+    """Return the words of a dbg-attach at each of these ranks, which are those of the target ``text``.
 
-    Raises RankEnded if all ranks have exited, and BadInput if they are too many.
+    Raises RankEnded if all have exited, and BadInput if they are too many.
     """
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
-    text = verb.target or ""
     if len(ranks) > MAX_PANES:
         raise BadInput(
             f"{printable(text)} has {len(ranks)} ranks, and more than {MAX_PANES} panes can't be read in a window",
@@ -98,48 +88,21 @@ def window(
         )
     # A pane follows its rank: a running rank shows up when it stops. If all ranks are held, the user means them as they
     # are: a terminal that waits for a stop would wait for ever.
-    words = attach_words(verb, follow=not all(rank.state is RankState.HELD for rank in ranks))
-    commands = [[begin, "-n", plain_name(text)], *[["split-window"]] * (len(ranks) - 1)]
+    follow = [] if all(rank.state is RankState.HELD for rank in ranks) else ["--follow"]
+    targets = [unique_target(rank, known) for rank in ranks]
+    # With its job, so that a job which comes later doesn't make it ambiguous.
+    whole = [target if "/" in target else f"{rank.job}/{target}" for rank, target in zip(ranks, targets, strict=True)]
+    return [[*follow, "--", target] for target in whole]
+
+
+def window(begin: str, panes: Sequence[Sequence[str]]) -> list[str]:
+    """Return the arguments of tmux for these panes, tiled in their order; the command ``begin`` opens the first one."""
     arguments: list[str] = []
-    for number, (rank, command) in enumerate(zip(ranks, commands, strict=True)):
-        short = unique_target(rank, known)
-        # With its job, so that a job which comes later doesn't make it ambiguous.
-        target = short if "/" in short else f"{rank.job}/{short}"
-        attach = map(literal, own_command(ATTACH, [*words, "--", target]))
-        arguments += [*command, *given, *attach, ";", "select-pane", "-T", plain_name(short), ";"]
-        if number == 0:
-            arguments += [word for option in _OPTIONS for word in ("set-option", "-w", *option, ";")]
-        # A split halves one pane, so that the sixth would find no room.
-        arguments += ["select-layout", "tiled", ";"]
+    for pane in panes:
+        # A split halves one pane, so that the sixth would find no room without the layout.
+        command = "split-window" if arguments else begin
+        arguments += [command, *map(literal, pane), ";", "select-layout", "tiled", ";"]
     return arguments[:-1]
-
-
-def attach_words(verb: Tmux, *, follow: bool) -> list[str]:
-    """Return the options that give a pane's dbg-attach these settings."""
-    broker, asked = verb.broker, verb.attach
-    values = {
-        "--timeout": broker.timeout,
-        "--broker": broker.address,
-        "--escape": "none" if asked.prefix is None else f"^{chr(asked.prefix[0] ^ 0x40)}",
-        "--engine": asked.asked_engine,
-        "--frame": asked.frame or None,
-        "-x": asked.commands,
-    }
-    flags = {
-        "--follow": follow or asked.follow,
-        "--watch": asked.mode is Mode.WATCH,
-        "--take": asked.mode is Mode.TAKE,
-        "--no-status": not asked.status,
-        "--no-rc": not asked.rc,
-        "--vi": asked.vi,
-    }
-    given = [f"{name}={value}" for name, value in values.items() if value is not None]
-    return given + [name for name, is_on in flags.items() if is_on]
-
-
-def plain_name(text: str) -> str:
-    """Return a name that tmux shows as it is: ``#`` begins a format, and formats run commands."""
-    return printable(text, MAX_NAME).replace("#", "?")
 
 
 def literal(argument: str) -> str:

@@ -34,7 +34,6 @@ class Attach(Verb):
 
     def check(self) -> None:
         self.attach.check()
-        self.recording.check()
 
     def check_in_session(self) -> None:
         what = "--frame is for eval, command and interrupt here"
@@ -79,10 +78,6 @@ class Tmux(Verb):
     operands = Operands.TARGET
 
     target: str | None = None
-    attach: AttachOptions = AttachOptions()
-
-    def check(self) -> None:
-        self.attach.check()
 
     def run(self) -> int:
         from dbg_client.terminal.tmux import open_panes

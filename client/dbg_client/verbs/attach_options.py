@@ -38,9 +38,8 @@ class AttachOptions(Record):
     """What sessions are like.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` says whether the last row is a status
-    line. ``commands`` is the file whose lines a line debugger is told on attach, and ``rc`` whether it is told those of
-    ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``pager`` is the command that shows what a session
-    answers. ``record`` is the new file for a recording, None for no recording, and ``record_input`` adds keys to it.
+    line. ``commands`` is the file whose lines a line debugger is told on attach. ``frame`` is empty for the usual one.
+    ``pager`` is the command that shows what a session answers.
     """
 
     frame: Annotated[
@@ -65,9 +64,6 @@ class AttachOptions(Record):
     asked_engine: Engine = None
     default_engine: Annotated[str | None, Preferred((ENGINE,), read_engine)] = None
     commands: Commands = None
-    rc: Annotated[
-        bool, Option("--no-rc", heading=Heading.ATTACH, const=False, help="don't tell pdb the lines of ~/.pdbrc")
-    ] = True
     vi: Annotated[
         bool,
         Option("--vi", heading=Heading.ATTACH, help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
@@ -107,7 +103,7 @@ class AttachOptions(Record):
 
 
 class RecordingOptions(Record):
-    """Where a session is recorded: ``record`` is a new file, None for no recording; ``keys`` adds the keys to it."""
+    """Where a session is recorded: ``record`` is a new file, None for no recording."""
 
     record: Annotated[
         str | None,
@@ -118,15 +114,3 @@ class RecordingOptions(Record):
             help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
         ),
     ] = None
-    keys: Annotated[
-        bool,
-        Option(
-            "--record-input",
-            heading=Heading.ATTACH,
-            help="with --record: record keys as well, passwords included",
-        ),
-    ] = False
-
-    def check(self) -> None:
-        """Raise BadInput for options that contradict each other."""
-        refuse(self.keys and self.record is None, "--record-input was given without --record", "add --record FILE")

@@ -157,7 +157,6 @@ class Interrupt(RanksVerb):
 
     def check(self) -> None:
         self.attach.check()
-        self.recording.check()
 
     def may_change(self) -> bool:
         return True

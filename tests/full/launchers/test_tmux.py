@@ -111,13 +111,11 @@ def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
     shell.send(in_shell(home, "tmux", "0-3"))
 
     on_screen(shell, "Variables:", 4)
-    assert tmux("display-message", "-p", "#{window_name} #{window_panes}").strip() == "0-3 4"
     assert [title.rpartition(":")[2] for title in tmux.panes()] == ["0", "1", "2", "3"]
     for rank, pane in enumerate(tmux.panes("#{pane_id}")):
         assert f"my_rank_is: {rank}" in tmux.text(pane)
     widths = [int(width) for width in tmux.panes("#{pane_width}")]
     assert max(widths) - min(widths) <= 1
-    assert tmux("list-windows", "-F", "#{window_name}").splitlines()[1:] == ["0-3"]
     assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait() for rank in ranks] == [0] * 4
 
@@ -141,7 +139,4 @@ def test_a_token_reaches_the_panes_by_a_file_alone(
     assert not any(token in line for line in command_lines())
     shell.send(f"unset DBG_TOKEN; clear; DBG_TOKEN_FILE={shlex.quote(str(file))} {panes}\r")
     on_screen(shell, "Variables:", 2)
-    shell.send("\x1dd")
-    # A pane whose session has ended stays, with what it said last.
-    shell.wait_for("Detached from")
     assert len(tmux.panes()) == 2

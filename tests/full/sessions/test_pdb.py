@@ -16,7 +16,6 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
-from tests.support.sessions import detach
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
@@ -168,26 +167,6 @@ def test_each_value_is_seen(
     values = [int(value) for value in re.findall(rb"\('v', ([0-9]+)\)\r?\n", terminal.output)]
     assert values == list(range(steps))
     assert terminal.output.count(b"breakpoint left") == 1
-
-
-def test_the_users_own_pdbrc_and_a_file_of_commands_are_applied_unless_left_out(
-    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
-) -> None:
-    user, commands = tmp_path / "user", tmp_path / "commands"
-    user.mkdir()
-    (user / ".pdbrc").write_text("# mine\nalias nl n;;l\n")
-    commands.write_text("alias hi p 'hello', loss\n")
-    env = {**os.environ, "HOME": str(user)}
-    rank = start(processes, home)
-    without = sit(open_terminal, "--no-rc", env=env)
-    assert "NameError" in run(without, "nl")
-    detach(without)
-    terminal = sit(open_terminal, "-x", str(commands), env=env)
-    assert run(terminal, "hi") == "('hello', 8)"
-    shown = run(terminal, "nl")
-    assert f"-> {AFTER_FIRST}" in shown
-    assert re.search(rf"^ *{FIRST} ", shown, re.MULTILINE)
-    let_end(terminal, rank)
 
 
 def test_a_watcher_sees_prompts_what_is_typed_and_output_and_types_nothing(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +13,11 @@ from dbg_wire.messages import (
     Complete,
     Completions,
     Interrupt,
-    PromptState,
     Reply,
     Report,
-    Source,
 )
 from tests.support.terminal import Terminal
-from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
+from tests.unit.client.fake_broker import FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 
 RANK = make_rank(5, engine="pdb")
 
@@ -30,9 +26,6 @@ BEFORE = b"> train.py(41)step()\n-> loss.backward()\n"
 
 
 PROMPT = make_prompt(1, len(BEFORE))
-
-
-SOURCE = Source(where=HERE, first=40, lines=("def f():", "    return 'x'\x1b[2J" + "y" * 200), breakpoints=(40,))
 
 
 @pytest.fixture
@@ -176,23 +169,6 @@ def test_lines_typed_ahead_answer_the_next_prompt(broker: FakeBroker, environ: d
         window.wait_for("> train.py(42)step()\n(Pdb) n\n> train.py(43)step()\n(Pdb)")
 
 
-def test_the_source_follows_every_stop_where_there_is_room(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, rows=40) as window:
-        window.at_prompt()
-        broker.tell(SOURCE)
-        window.wait_for("41  ->     return 'x'\\x1b[2Jyyy")
-
-        assert "40 B   def f():" in window.text
-        assert sum("yyyy" in row for row in window.screen) == 1  # cut, not wrapped
-        window.send("sticky\r")
-        window.wait_for("sticky is off")
-        broker.tell(SOURCE)
-        broker.write("later\n")
-        window.wait_for("later")
-        assert window.text.count("def f()") == 1
-        assert replied(broker) == []
-
-
 def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "5", "--engine", "pdb") as window:
         window.at_prompt()
@@ -211,29 +187,6 @@ def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, s
         assert broker.wait_for(Reply).prompt == 4
         window.send("\x1dd")
         assert window.exit_status() == 0
-
-
-def test_history_lasts_and_is_private(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p loss\r")
-        broker.wait_for(Reply)
-        following = broker.take(PROMPT, "p loss")
-        window.at_prompt()
-        broker.report(make_prompt(3, following.offset, text="password: ", state=PromptState.INPUT))
-        window.at_prompt("password:")
-        window.send("secret\r")
-        broker.wait_for(Reply, lambda it: it.text == "secret")
-        window.send("\x1dd")
-        assert window.exit_status() == 0
-    broker.report(make_prompt(4, len(broker.log)))
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("\x1b[A")
-        window.at_prompt("(Pdb) p loss")
-    (history,) = Path(environ["HOME"]).rglob("pdb_history")
-    assert stat.S_IMODE(history.stat().st_mode) == 0o600
-    assert "secret" not in history.read_text()
 
 
 def test_vi_keys(broker: FakeBroker, environ: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dbg_client.after.report import Report
-from dbg_client.terminal.verb import Attach, Tmux, Wait
+from dbg_client.terminal.verb import Attach, Wait
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.preferences import Wish
@@ -31,7 +31,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
     assert settled("command all n --frame ' Model.step '", PdbCommand).frame == "Model.step"
     assert settled("5 --frame ' Model.step '", Attach).attach.frame == "Model.step"
     assert settled("interrupt 5 --frame ' Model.step '", Interrupt).attach.frame == "Model.step"
-    assert settled("tmux 5 --frame ' Model.step '", Tmux).attach.frame == "Model.step"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,5 @@ def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
     assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == Wish()
 
 
-def test_the_users_own_commands_come_along_unless_left_out() -> None:
-    assert settled("5", Attach).attach.rc
-    assert not settled("5 --no-rc", Attach).attach.rc
+def test_a_file_of_commands_comes_along() -> None:
     assert settled("5 -x cmds", Attach).attach.commands == "cmds"

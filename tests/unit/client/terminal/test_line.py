@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import stat
 from pathlib import Path
 
 import pytest
@@ -12,106 +11,26 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from dbg_client.terminal import prompt as line_history
-from dbg_client.terminal.attach import Startup, commands_of, read_startup
+from dbg_client.terminal.attach import commands_of, read_startup
 from dbg_client.terminal.line_display import replies
 from dbg_client.terminal.prompt import (
     MAX_PARTIAL,
     Lines,
     RankCompleter,
-    history_path,
-    line_lexer,
-    open_history,
-    show_source,
+    UserHistory,
     word_start,
 )
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_INPUT_PENDING
-from dbg_wire.messages import PromptInfo, PromptState, Source
-from tests.unit.client.fake_broker import HERE, make_prompt
+from dbg_wire.messages import PromptInfo, PromptState
+from tests.unit.client.fake_broker import make_prompt
 
 
-def strings(environ: dict[str, str]) -> list[str]:
-    return list(open_history(environ, lambda: True).load_history_strings())
+def test_a_history_has_what_was_entered_in_this_process_and_is_to_be_kept() -> None:
+    UserHistory(lambda: True).append_string("p loss")
+    UserHistory(lambda: False).append_string("secret")
 
-
-def test_the_file_is_the_users_own_and_has_what_is_to_be_kept(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path)}
-    open_history(environ, lambda: True).append_string("p loss")
-    open_history(environ, lambda: False).append_string("secret")
-
-    path = tmp_path / ".local/state/dbg-broker/pdb_history"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert strings(environ) == ["p loss"]
-
-
-def test_it_lies_where_the_user_keeps_state(tmp_path: Path) -> None:
-    assert history_path({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/dbg-broker/pdb_history")
-    assert history_path({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/dbg-broker/pdb_history")
-    assert history_path({}) is None
-
-
-def test_without_a_file_it_is_the_sessions_own(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    for environ in ({"HOME": str(blocked)}, {}):
-        history = open_history(environ, lambda: True)
-        history.append_string("p loss")
-        assert history.get_strings() == ["p loss"]
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    path = tmp_path / "dbg-broker/pdb_history"
-    path.parent.mkdir()
-    elsewhere = tmp_path / "elsewhere"
-    path.symlink_to(elsewhere)
-    open_history({"XDG_STATE_HOME": str(tmp_path)}, lambda: True).append_string("p loss")
-
-    assert not elsewhere.exists()
-
-
-def test_its_older_half_goes_when_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = {"HOME": str(tmp_path)}
-    history = open_history(environ, lambda: True)
-    for number in range(100):
-        history.append_string(f"p {number}")
-    monkeypatch.setattr(line_history, "MAX_BYTES", 1000)
-
-    kept = strings(environ)
-
-    assert kept[0] == "p 99"
-    assert 5 < len(kept) < 30
-    assert kept == [f"p {99 - age}" for age in range(len(kept))]
-    path = history_path(environ)
-    assert path is not None
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def shown_source(source: Source, columns: int = 40) -> list[str]:
-    return "".join(part[1] for part in show_source(source, columns, line_lexer(color=True))).split("\n")
-
-
-def test_the_source_has_numbers_breakpoints_and_the_current_line() -> None:
-    lines = ("def f():", "    a = 1", "    b = 2")
-
-    assert shown_source(Source(where=HERE.replace(line=10), first=9, lines=lines, breakpoints=(9, 10))) == [
-        "train.py:10 in step",
-        " 9 B   def f():",
-        "10 B->     a = 1",
-        "11         b = 2",
-        "",
-    ]
-
-
-def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
-    lines = ("x = '\x1b[2J'\t# tab", "y = " + "界" * 40)
-
-    shown = shown_source(Source(where=HERE, first=41, lines=lines, breakpoints=()), columns=30)
-
-    assert shown[1] == "41  -> x = '\\x1b[2J'      # …"
-    assert len(shown[2]) == 7 + 4 + (30 - 11) // 2
-    assert all(line.isprintable() for line in shown)
+    assert next(iter(UserHistory(lambda: True).load_history_strings())) == "p loss"
 
 
 COMMAND, COMMANDS, INPUT = (
@@ -130,9 +49,13 @@ COMMAND, COMMANDS, INPUT = (
         ("b 3\n\nb 4\nc\n", COMMAND, ["b 3", "b 4", "c"]),
         ("x\nend", COMMANDS, ["x", "end"]),
         ("b 3\nb 4", INPUT, ["b 3\nb 4"]),
+        ("n\nn", COMMAND, ["n", "n"]),
+        ("n\nx = 1\n", COMMAND, ["n", "x = 1"]),
+        ("x = 1\ny = x", COMMAND, ["x = 1\ny = x"]),
+        ("for i in x:\n    i\nx", COMMAND, ["for i in x:\n    i\nx"]),
     ],
 )
-def test_lines_that_are_no_python_are_one_reply_each(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
+def test_python_is_one_reply_and_so_is_each_command(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
     assert replies(entered, at) == expected
 
 
@@ -236,17 +159,9 @@ def test_comments_and_empty_lines_are_no_commands() -> None:
     assert commands_of("# mine\n\nalias nl n;;l\r\n  b 12  \n   # b 13\n") == ["alias nl n;;l", "b 12"]
 
 
-def test_the_users_file_comes_before_the_one_named(tmp_path: Path) -> None:
-    (tmp_path / ".pdbrc").write_text("first\n")
-    (tmp_path / "x").write_text("second\n")
-
-    assert list(read_startup(str(tmp_path), str(tmp_path / "x")).for_rank("a")) == ["first", "second"]
-    assert list(read_startup(None, str(tmp_path / "x")).for_rank("a")) == ["second"]
-    assert list(read_startup(str(tmp_path / "nowhere"), None).for_rank("a")) == []
-
-
-def test_each_rank_is_told_each_line_once() -> None:
-    startup = Startup(["b 12", "c"])
+def test_each_rank_is_told_each_line_once(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("b 12\nc\n")
+    startup = read_startup(str(tmp_path / "x"))
     startup.for_rank("a").popleft()
 
     assert list(startup.for_rank("a")) == ["c"]
@@ -260,4 +175,4 @@ def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, content: bytes | N
         path.write_bytes(content)
 
     with pytest.raises(BadInput, match=str(path)):
-        read_startup(None, str(path))
+        read_startup(str(path))
