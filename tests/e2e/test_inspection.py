@@ -76,10 +76,7 @@ def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look
     assert (scope["step"].text, scope["step"].type, scope["step"].handle) == ("7", "int", 0)
     assert [*look.parts(scope["numbers"], begin=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
     layer = look.parts(scope["layer"])
-    assert [*layer] == ["extra", "weight", "depth", "norm"]
-    assert layer["norm"].is_lazy
-    (norm,) = look.parts(layer["norm"]).values()
-    assert (norm.text, norm.is_lazy) == ("2.0", False)
+    assert [*layer] == ["extra", "weight"]
     assert "`absent`" in look.refusal(Inspection(sight=Sight.ASSIGN, name="absent", text="3"))
     assert "9999" in look.refusal(Inspection(sight=Sight.PARTS, handle=9999))
     assert look.parts(scope=Scope.GLOBALS)["LIMIT"].expression == "LIMIT"

@@ -122,7 +122,6 @@ EVIDENCE: tuple[Row, ...] = (
 )
 INQUIRIES: tuple[Inquiry, ...] = (
     inspection.command_line(["ls", "-l"]),
-    inspection.PartsQuestion(of=("d",), path=("0",)),
     inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
     BreakpointsWish(set=(BreakpointWish(file="/a.py", line=1, condition="x"),)),
 )

@@ -36,16 +36,12 @@ OF_TWO = ("send", "recv_", "recv_any_source_")
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The outcome of an expression or a command, as it is answered.
-
-    ``kept`` is a 1-tuple with a value that stays available for questions about its parts; None if there is none.
-    """
+    """The outcome of an expression or a command, as it is answered."""
 
     kind: Kind
     text: str
     digest: str = ""
     exact: str = ""
-    kept: tuple[object] | None = None
 
 
 def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None = None) -> Evaluated:
@@ -65,7 +61,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
     except BaseException as error:
         return raised(error)
     if not printed.text:
-        return Evaluated(Kind.VALUE, described.text, described.digest, described.exact, (value,))
+        return Evaluated(Kind.VALUE, described.text, described.digest, described.exact)
     return printed_only(printed) if value is None else _both(printed.text, described)
 
 

@@ -25,7 +25,7 @@ from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, Wanted
 from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, Kind, Look, answer_to
-from dbg_wire.records.inspection import PartsQuestion, ScreenSize
+from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
 
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 STILL_SECONDS = 0.1
 """Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
 
-KEEP_SECONDS = 10.0
-"""Seconds for which an answered value stays available for questions about its parts."""
-
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
     "dbg_agent.breakpoints.points",
@@ -60,7 +57,6 @@ NEEDED = (
     "dbg_agent.evidence.sampling",
     "dbg_agent.values.describe",
     "dbg_agent.values.inspector",
-    "dbg_agent.values.parts",
     "dbg_wire.records.evidence",
     "dbg_wire.records.inspection",
 )
@@ -104,7 +100,6 @@ class Questions:
             call_later=broker.call_later,
             answer=self.answer,
         )
-        self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
         self._inspector: Inspector | None = None
@@ -237,9 +232,7 @@ class Questions:
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
-        if isinstance(ask.inquiry, PartsQuestion):
-            self._work.at_stop(ask, partial(self._answer_parts, ask, ask.inquiry))
-        elif ask.live and self._stops.current[0] is None:
+        if ask.live and self._stops.current[0] is None:
             asked = time.monotonic()
             self._break_in.ask(
                 ask, lambda frame: self._work.in_time(ask, asked, lambda: self._evaluate_live(ask, frame))
@@ -268,34 +261,8 @@ class Questions:
             kind, text, rows = inspected(self._inspector, ask, at, self._debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
-    def _answer_parts(self, ask: Ask, question: PartsQuestion) -> None:
-        from dbg_agent.values.parts import parts_of
-
-        kept = self._kept
-        if kept is None or kept[0] not in question.of:
-            self.answer(ask, Kind.ERROR, "the value is no longer at hand")
-            return
-        parts = parts_of(kept[1], question.path, exact=question.exact, seconds=ask.seconds / 2)
-        self.answer(ask, Kind.VALUE, "", rows=tuple(parts))
-
-    def _keep(self, value: object, exact: str) -> None:
-        """Keep a value available for a while, unless it has no digest; in the stopped thread."""
-        self._kept = None
-        stop = self._stops.current[0]
-        if exact and stop is not None:
-            kept = self._kept = (exact, value)
-            self._broker.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
-
-    def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
-        if self._kept is kept:
-            self._inbox.put(stop, RunJob(self._forget_kept))
-
-    def _forget_kept(self) -> None:
-        self._kept = None
-
     def forget(self) -> None:
         """Forget all values of the stop; in the stopped thread."""
-        self._kept = None
         if self._inspector is not None:
             self._inspector.forget()
 
@@ -324,9 +291,7 @@ class Questions:
         return at
 
     def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
-        """Answer with the outcome of an expression or a command, and keep its value available for a while."""
-        if evaluated.kept is not None:
-            self._keep(evaluated.kept[0], evaluated.exact)
+        """Answer with the outcome of an expression or a command."""
         digests = {"digest": evaluated.digest, "exact": evaluated.exact}
         place = place_at(at)
         # Somebody has gone up the stack in the open debugger, where a name may have another value.

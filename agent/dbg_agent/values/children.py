@@ -6,7 +6,6 @@ that of a ``data`` that a class derived from UserDict or UserList computes.
 
 from __future__ import annotations
 
-import enum
 import math
 import operator
 import struct
@@ -15,15 +14,13 @@ from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from types import (
     BuiltinMethodType,
     CellType,
     CodeType,
-    DynamicClassAttribute,
     FunctionType,
-    GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
@@ -33,7 +30,7 @@ from types import (
 from typing import Any, NamedTuple
 from weakref import ReferenceType
 
-from dbg_agent.frames.variables import attributes, class_dict, has_method, mro_of
+from dbg_agent.frames.variables import attribute, attributes, class_dict, has_method, mro_of
 from dbg_agent.values.arrays import is_array
 from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 
@@ -138,13 +135,20 @@ EXACT: dict[type, Callable[[Any], object]] = {
 
 def attributes_of(value: object) -> dict[str, object]:
     """Return the attributes in an object's ``__dict__`` and slots, without running code of its class."""
-    found: dict[str, object] = {}
+    found: dict[str, object] = {name: slot.__get__(value) for name, slot in _slots_of(value).items()}
+    found.update((name, inner) for name, inner in list(attributes(value).items()) if type(name) is str)
+    return found
+
+
+def _slots_of(value: object) -> dict[str, Any]:
+    """Return the slots of an object that are set, by name."""
+    found: dict[str, Any] = {}
     for one in mro_of(type(value)):
         for name, slot in class_dict(one).items():
             if type(slot) is MemberDescriptorType and not name.startswith("__"):
                 with suppress(AttributeError):
-                    found[name] = slot.__get__(value)
-    found.update((name, inner) for name, inner in list(attributes(value).items()) if type(name) is str)
+                    slot.__get__(value)
+                    found.setdefault(name, slot)
     return found
 
 
@@ -182,9 +186,6 @@ ARRAY_ATTRIBUTES = ("shape", "dtype", "nbytes")
 TORCH_GROUPS = ("_modules", "_parameters", "_buffers")
 """The dicts in which a torch module keeps what users know as its attributes."""
 
-HIDING_MODULES = ("torch.", "enum")
-"""Modules whose classes have attributes that tell users nothing of an object."""
-
 MAX_KEY = 200
 """Characters of a key's literal."""
 
@@ -193,11 +194,6 @@ _CLOSED: frozenset[type] = frozenset(
 )
 """Classes whose values have no children."""
 
-_COMPUTED = (property, cached_property, DynamicClassAttribute, GetSetDescriptorType)
-"""Classes of attributes that code computes. DynamicClassAttribute is the property of an enum's members."""
-
-_HEAP_TYPE = 1 << 9
-
 _ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__notes__")
 
 
@@ -205,15 +201,14 @@ _ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__not
 class Child:
     """A child: ``read`` returns its value and ``write`` assigns one, None if nothing can be assigned.
 
-    Both may raise what the value's own code raises. ``is_lazy`` tells that ``read`` runs code of the program. ``step``
-    makes an expression of the child of one of its parent, such as ``.name`` or ``[3]``; empty if there is none.
+    Both may raise what the value's own code raises. ``step`` makes an expression of the child of one of its parent,
+    such as ``.name`` or ``[3]``; empty if there is none.
     """
 
     name: str
     read: Callable[[], Any]
     step: str = ""
     write: Callable[[Any], object] | None = None
-    is_lazy: bool = False
 
 
 def _no_items(_begin: int, _end: int) -> Iterable[Child]:
@@ -248,39 +243,15 @@ class Children:
         return next(iter(self.items(int(name), int(name) + 1)), None)
 
 
-class LazyChild(NamedTuple):
-    """Takes the place of a value that is not read before somebody asks for it: it has one child, the value."""
-
-    child: Child
-
-
-class Survey(NamedTuple):
-    """The attributes that objects of a class have by their class."""
-
-    slots: dict[str, Any]
-    computed: list[str]
-    shared: dict[str, Any]
-    """Data that the class itself has, for all its objects."""
-    overriding: set[str]
-    """Names that the class computes even if the object's ``__dict__`` has them."""
-    is_usual: bool
-    """Whether ``object.name`` is what ``__dict__`` has: no method of the program's finds attributes."""
-
-
-Surveys = dict[int, tuple[type, Survey]]
-"""What is known of classes, by their ids: a class's own hash may be code of the program."""
-
 NameOf = Callable[[Any], str]
 """Returns the text by which a mapping's item is known."""
 
 
-def children_of(value: Any, surveys: Surveys, name_of_key: NameOf) -> Children:
+def children_of(value: Any, name_of_key: NameOf) -> Children:
     """Return the children of a value."""
     kind = type(value)
     if kind in _CLOSED:
         return Children()
-    if kind is LazyChild:
-        return Children([value.child])
     if is_tensor(kind):
         own = _of_tensor(value)
     elif is_array(kind):
@@ -288,10 +259,10 @@ def children_of(value: Any, surveys: Surveys, name_of_key: NameOf) -> Children:
     else:
         items = _items_of(value, name_of_key)
         if items is None:
-            return Children(_attributes_of(value, surveys))
+            return Children(_attributes_of(value))
         own = items
     if kind.__module__ not in ("builtins", "collections", "array"):
-        own.named = [*own.named, *_in_dictionary(value, attributes(value), _survey(kind, surveys))]
+        own.named = [*own.named, *_in_dictionary(value, attributes(value))]
     return own
 
 
@@ -443,80 +414,33 @@ def _of_array(value: Any) -> Children:
 # ---------------------------------------------------------------------------------------------------------- attributes
 
 
-def _attributes_of(value: Any, surveys: Surveys) -> list[Child]:
+def _attributes_of(value: Any) -> list[Child]:
     """Return the attributes of an object, a module or a class."""
     kind = type(value)
     if issubclass(kind, type):
         return _of_class(value)
-    survey, dictionary = _survey(kind, surveys), attributes(value)
-    if kind is FunctionType:
-        return _in_dictionary(value, dictionary, survey)
-    # What is at hand already is not listed, nor what a known builtin class computes.
-    computed = (
-        [] if issubclass(kind, (BaseException, tuple)) else [one for one in survey.computed if one not in dictionary]
-    )
-    slots = {name: slot for name, slot in survey.slots.items() if has_value(slot, value)}
-    shared = [name for name in survey.shared if name not in dictionary]
     put = partial(partial, setattr, value)
     return [
         *_fields_of_tuple(value),
         *_of_error(value),
-        *_of_torch_module(value, dictionary),
-        *_in_dictionary(value, dictionary, survey),
-        *(Child(name, partial(slot.__get__, value), f".{name}", put(name)) for name, slot in slots.items()),
-        *(Child(name, partial(object.__getattribute__, value, name), f".{name}", put(name)) for name in shared),
-        *(Child(name, partial(getattr, value, name), f".{name}", put(name), is_lazy=True) for name in computed),
+        *_of_torch_module(value),
+        *_in_dictionary(value, attributes(value)),
+        *(Child(name, partial(slot.__get__, value), f".{name}", put(name)) for name, slot in _slots_of(value).items()),
     ]
 
 
-def _survey(kind: type, surveys: Surveys) -> Survey:
-    if id(kind) not in surveys:
-        surveys[id(kind)] = kind, _survey_of(kind)
-    return surveys[id(kind)][1]
-
-
-def _survey_of(kind: type) -> Survey:
+def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
+    kind = type(owner)
+    is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    survey = Survey({}, [], {}, set(), type(finders[0]) is WrapperDescriptorType)
-    known: set[str] = set()
-    for one in mro_of(kind):
-        tells = bool(one.__flags__ & _HEAP_TYPE) and not str(module_of(one)).startswith(HIDING_MODULES)
-        for name, value in list(class_dict(one).items()):
-            if type(name) is not str or name in known or _is_dunder(name):
-                continue
-            known.add(name)
-            if has_method(value, "__set__") or has_method(value, "__delete__"):
-                survey.overriding.add(name)
-            if type(value) is MemberDescriptorType:
-                survey.slots[name] = value
-            elif issubclass(type(value), _COMPUTED):
-                survey.computed.append(name)
-            elif tells and not name.startswith("_") and _is_data(value):
-                survey.shared[name] = value
-    return survey
-
-
-def _is_data(value: Any) -> bool:
-    return not has_method(value, "__get__") and not issubclass(type(value), (type, enum.Enum))
-
-
-def has_value(slot: Any, owner: Any) -> bool:
-    """Tell whether a slot of an object is set."""
-    try:
-        slot.__get__(owner)
-    except AttributeError:
-        return False
-    return True
-
-
-def _in_dictionary(owner: Any, values: dict[str, Any], survey: Survey) -> list[Child]:
-    is_torch = _is_torch_module(type(owner))
+    # A method of the program's finds attributes in ways of its own.
+    is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):
         if is_torch and (name in TORCH_GROUPS or _is_of_torch(name)):
             continue
-        is_usual = survey.is_usual and name not in survey.overriding and name.isidentifier()
-        step = f".{name}" if is_usual else f".__dict__[{name!r}]"
+        is_plain = is_usual and name.isidentifier() and attribute(owner, name) is values[name]
+        step = f".{name}" if is_plain else f".__dict__[{name!r}]"
         found.append(Child(name, partial(values.__getitem__, name), step, partial(setattr, owner, name)))
     return found
 
@@ -559,12 +483,12 @@ def _is_of_torch(name: str) -> bool:
     return name.startswith("_") and ("hook" in name or name == "_non_persistent_buffers_set")
 
 
-def _of_torch_module(value: Any, dictionary: dict[str, Any]) -> list[Child]:
+def _of_torch_module(value: Any) -> list[Child]:
     if not _is_torch_module(type(value)):
         return []
     found = []
     for group in TORCH_GROUPS:
-        values: dict[str, Any] = dictionary.get(group) or {}
+        values: dict[str, Any] = attributes(value).get(group) or {}
         for name in list(values):
             step = f".{name}" if name.isidentifier() else f".{group}[{name!r}]"
             found.append(Child(name, partial(values.__getitem__, name), step, partial(setattr, value, name)))

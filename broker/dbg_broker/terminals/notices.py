@@ -25,7 +25,6 @@ from dbg_wire.records.inspection import (
     CommandLine,
     Inspection,
     LineOfFile,
-    PartsQuestion,
     Sight,
 )
 
@@ -130,7 +129,7 @@ _PLAIN = {
 def _of_what_is_asked(question: Question) -> VisibleAction | None:
     action, text, asked = question.action, question.text, question.inquiry
     if action is Action.EVAL:
-        return None if isinstance(asked, PartsQuestion) else VisibleAction(f"asked {_quoted(text)}")
+        return VisibleAction(f"asked {_quoted(text)}")
     if action is Action.COMMAND:
         return VisibleAction(f"ran {_quoted(text)}", ends_stop=text.strip() in _ENDING)
     if action is Action.EXEC and isinstance(asked, CommandLine):

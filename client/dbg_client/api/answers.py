@@ -33,8 +33,8 @@ class Group:
     """Ranks that have answered the same.
 
     ``id`` is a target afterwards, as in ``job["@1"]``. ``kind`` is ``value``, ``error``, ``stack``, ``running``,
-    ``silent`` or ``lost``. ``ranks`` is a set as in ``0-6,9``, and ``addresses`` names each rank. ``difference`` says
-    where a value differs from another one that reads the same. ``frames`` is a stack, the outermost frame first.
+    ``silent`` or ``lost``. ``ranks`` is a set as in ``0-6,9``, and ``addresses`` names each rank. ``frames`` is
+    a stack, the outermost frame first.
     """
 
     id: str
@@ -42,7 +42,6 @@ class Group:
     ranks: str
     addresses: tuple[str, ...]
     text: str
-    difference: str = ""
     frames: tuple[Place, ...] = ()
 
     @property
@@ -111,7 +110,7 @@ class Answer(Shown):
     def _repr_html_(self) -> str:
         """Return the groups as a table, for a notebook; all that comes from ranks is escaped."""
         head = str(self).partition("\n")[0]
-        rows = [(one.id, one.ranks, _with_difference(one)) for one in self.groups]
+        rows = [(one.id, one.ranks, one.text) for one in self.groups]
         return table_html(head, ("", "ranks", "value"), rows)
 
 
@@ -217,10 +216,6 @@ def _cell_html(text: str) -> str:
     return f"<td><{tag}>{html.escape(safe_text(text))}</{tag}></td>"
 
 
-def _with_difference(group: Group) -> str:
-    return f"{group.text} ({group.difference})" if group.difference else group.text
-
-
 def safe_text(text: str) -> str:
     """Return a rank's text with its control characters escaped but for line ends, so that a program may print it."""
     return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
@@ -241,6 +236,5 @@ def _group(group: AnswerGroup, naming: Naming) -> Group:
         ranks=naming.names(group.ranks),
         addresses=tuple(rank.address for rank in group.ranks),
         text=safe_text(group.text),
-        difference=group.difference,
         frames=group.frames if isinstance(group, StackGroup) else (),
     )

@@ -36,8 +36,7 @@ class Variable:
 
     ``text`` is what the terminal shows of it, the beginning of a long one in a list. ``named`` and ``indexed`` count
     the parts that it has, which ``stop.variables(of=variable)`` returns until the rank goes on. ``expression`` yields
-    the value at the frame, empty if none does. ``is_fixed`` tells that nothing can be assigned, ``is_lazy`` that the
-    value was not looked at, since that runs code of the program.
+    the value at the frame, empty if none does. ``is_fixed`` tells that nothing can be assigned.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Variable:
     named: int
     indexed: int
     is_fixed: bool
-    is_lazy: bool
     handle: int
     """The number by which the rank knows the value; 0 for one without parts."""
 
@@ -61,23 +59,17 @@ class Variables(tuple[Variable, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n".join(f"{one.name}: {_shown(one)}{_parts(one)}" for one in self)
+        return "\n".join(f"{one.name}: {one.text}{_parts(one)}" for one in self)
 
     def _repr_html_(self) -> str:
         """Return the variables as a table, for a notebook; all that comes from ranks is escaped."""
-        rows = [(one.name, one.type, _shown(one), _parts(one).strip(" ()")) for one in self]
+        rows = [(one.name, one.type, one.text, _parts(one).strip(" ()")) for one in self]
         return table_html(f"{len(self)} variables", ("name", "type", "value", "parts"), rows)
-
-
-def _shown(one: Variable) -> str:
-    if not one.is_lazy:
-        return one.text
-    return "not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
 
 
 def _parts(one: Variable) -> str:
     count = one.named + one.indexed
-    if one.is_lazy or not count:
+    if not count:
         return ""
     return f"  ({count} part{'s' if count > 1 else ''})"
 

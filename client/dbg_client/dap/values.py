@@ -123,12 +123,11 @@ def count_of(value: object) -> int:
 
 
 class Holder(NamedTuple):
-    """What has variables: a scope of a frame, a value by its handle in the rank, or a value that is yet to be read."""
+    """What has variables: a scope of a frame, or a value by its handle in the rank."""
 
     frame: str
     scope: Scope = Scope.LOCALS
     handle: int = 0
-    expression: str = ""
 
 
 class Values:
@@ -159,12 +158,9 @@ class Values:
     async def variables(self, arguments: Message) -> Message:
         """Answer ``variables``: a page if the IDE asks for one, and otherwise all up to MAX_ROWS."""
         rank, holder = self._holder(arguments.get("variablesReference"))
-        if holder.expression:
-            rows = [await self._window.values(rank).inspect(holder.expression, At(holder.frame))]
-        else:
-            parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
-            begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
-            rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
+        parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
+        begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
+        rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
         self._holder(arguments.get("variablesReference"))  # it may have moved meanwhile
         return {"variables": [self._variable(rank, holder.frame, row) for row in rows]}
 
@@ -237,8 +233,6 @@ class Values:
         hint: Message = {}
         if row.is_fixed:
             hint["attributes"] = ["readOnly"]
-        if row.is_lazy:
-            hint["lazy"] = True
         return {
             "name": printable(row.name),
             **self._result(rank, frame, row, "value"),
@@ -249,15 +243,11 @@ class Values:
     def _result(self, rank: RankInfo, frame: str, row: Variable, field: str) -> Message:
         """Return a value with what an IDE needs to ask for its parts."""
         reference = 0
-        if row.is_lazy and row.expression:
-            reference = self._number(rank, Holder(frame, expression=row.expression))
-        elif row.handle:
+        if row.handle:
             reference = self._number(rank, Holder(frame, handle=row.handle))
         return {
             field: row.text,
             "type": printable(row.type),
             "variablesReference": reference,
-            **(
-                {"namedVariables": row.named, "indexedVariables": row.indexed} if row.handle and not row.is_lazy else {}
-            ),
+            **({"namedVariables": row.named, "indexedVariables": row.indexed} if row.handle else {}),
         }

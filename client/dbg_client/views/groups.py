@@ -56,8 +56,6 @@ class AnswerGroup:
     kind: str
     ranks: tuple[RankInfo, ...]
     text: str
-    difference: str = ""
-    """Where the value differs from another one with the same text."""
     frame: str = ""
     """What is odd about where the value was evaluated: somebody has gone up the stack in the rank's debugger."""
     places: tuple[Place, ...] = ()
@@ -120,7 +118,6 @@ def groups_document(
                 "ranks": naming.names(group.ranks),
                 "count": group.count,
                 "text": group.text,
-                **({"difference": group.difference} if group.difference else {}),
                 "frame": place_document(group.place) if group.place is not None else None,
             }
             for group in groups
@@ -226,10 +223,9 @@ def _shown(groups: Sequence[AnswerGroup]) -> tuple[list[AnswerGroup], list[Answe
 def _lines(group: AnswerGroup, head: str, *, blocks: bool, color: bool) -> list[str]:
     painted = paint(head.rstrip() if blocks else head, _COLORS.get(group.kind) if color else None)
     texts = [printable(line.expandtabs(), MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
-    for more in (group.frame, group.difference):
-        if more:
-            shown = printable(more, MAX_LINE)
-            texts = [*texts, f"({shown})"] if blocks else [f"{texts[0]}  ({shown})"]
+    if group.frame:
+        shown = printable(group.frame, MAX_LINE)
+        texts = [*texts, f"({shown})"] if blocks else [f"{texts[0]}  ({shown})"]
     if blocks:
         return [painted, *(f"    {text}".rstrip() for text in texts)]
     return [f"{painted}  {texts[0]}".rstrip()]

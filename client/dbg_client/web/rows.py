@@ -102,7 +102,7 @@ def _groups(groups: Sequence[AnswerGroup], naming: Naming) -> tuple[messages.Gro
 def _text_of(group: AnswerGroup) -> str:
     if isinstance(group, StackGroup) and group.frames:
         return show_frame(group.frames[-1])
-    return "\n".join([group.text, *(f"({note})" for note in (group.frame, group.difference) if note)])
+    return f"{group.text}\n({group.frame})" if group.frame else group.text
 
 
 def _branches(answer: StackAnswer) -> Iterator[messages.Branch]:

@@ -72,24 +72,6 @@ main()
 """
 
 
-def test_values_that_read_the_same_say_where_they_differ(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, DIFFERING, 3)
-    wait_until_stopped(home, 3)
-    same, other = ask(home, "eval", "all", "count()")["groups"]
-    assert same["text"] == other["text"]
-    assert "difference" not in same
-    assert other["difference"] == "first difference: ['names'][12345]: 'a' | 'b', @1 first"
-    shown = attach(home, "eval", "all", "count()").stdout
-    assert "(first difference: ['names'][12345]: 'a' | 'b', @1 first)" in shown
-    # The search for the difference has not evaluated the expression again.
-    assert [group["text"] for group in ask(home, "eval", "all", "times")["groups"]] == ["2"]
-    (same,) = ask(home, "eval", "0-1", "table")["groups"]
-    assert "difference" not in same
-    _, other = ask(home, "eval", "all", "nested")["groups"]
-    assert other["difference"] == "first difference: [1500][1]['a'][2]: 1500 | -1, @1 first"
-
-
 def test_an_answer_from_up_the_stack_says_so(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, DIFFERING, 2)
@@ -148,7 +130,6 @@ def test_a_command_that_prints_json_and_values_that_are_nested(processes: Proces
 
     same, other = ask(home, "eval", "all", "v")["groups"]
     assert (same["ranks"], other["ranks"]) == ("0", "1")
-    assert other["difference"] == "first difference: [200][30]: 0 | 1, @1 first"
     assert [one["since"] for one in attach_list(home)] == [one["since"] for one in before]
 
 

@@ -14,12 +14,10 @@ import pytest
 
 from dbg_agent.values import record as value_effort
 from dbg_agent.values.describe import Described, describe
-from dbg_agent.values.parts import parts_of
 from dbg_agent.values.record import Effort, OutOfTime
 from dbg_agent.values.tensors import NO_ELEMENTS, wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch
-from tests.unit.agent.values.test_inspector import first
 
 pytestmark = needs_torch
 
@@ -382,17 +380,3 @@ def test_a_view_of_a_file_is_compared_by_its_content(numpy: Any, tmp_path: Path)
     before = digest(mapped)
     mapped[7] = 1.0
     assert digest(mapped) != before
-
-
-def test_a_tensor_is_searched_by_ranges(torch: Any) -> None:
-    a = torch.zeros(1000, 700)
-    b = a.clone()
-    b[17, 5] = 0.25
-    assert first({"w": a}, {"w": b}) == ("['w'][17, 5]", "0.0", "0.25")
-    assert first(a.t(), b.t()) == ("[5, 17]", "0.0", "0.25")
-
-
-def test_an_array_is_searched_and_a_number_of_numpy_has_no_parts(numpy: Any) -> None:
-    assert first(numpy.zeros((300, 400)), numpy.eye(300, 400, 399)) == ("[0, 399]", "0.0", "1.0")
-    assert first([numpy.float32([0.1, 0.5])], [numpy.float32([0.1000010, 0.5])]) == ("[0][0]", "0.1", "0.100001")
-    assert parts_of(numpy.float32(1), [], exact=False, seconds=5) == []

@@ -40,7 +40,7 @@ from dbg_wire.messages import (
     StopInfo,
     answer_to,
 )
-from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import MAX_NUMBER, bound_of, hints_of, name_of
 from tests.conftest import Approved
@@ -226,7 +226,12 @@ def test_what_a_line_says(message: Message, line: str) -> None:
     [
         Reply(prompt=1, generation=1, text=HIDDEN),
         Question(
-            request=1, keys=(), action=Action.COMMAND, seconds=1.0, text=HIDDEN, inquiry=PartsQuestion(of=(HIDDEN,))
+            request=1,
+            keys=(),
+            action=Action.INSPECT,
+            seconds=1.0,
+            text=HIDDEN,
+            inquiry=Inspection(sight=Sight.VALUE, text=HIDDEN),
         ),
         answer_to(1, Kind.VALUE, HIDDEN, rows=(HIDDEN,), digest=HIDDEN, exact=HIDDEN),
         Completions(request=1, matches=(HIDDEN,)),

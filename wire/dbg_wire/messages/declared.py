@@ -22,8 +22,6 @@ from dbg_wire.records.inspection import (
     Completion,
     ExceptionSeen,
     Inspection,
-    Part,
-    PartsQuestion,
     ScreenSize,
     SourceText,
     Variable,
@@ -161,7 +159,6 @@ AnyRow = (
     | SourceText
     | ExceptionSeen
     | BreakpointState
-    | Part
     | CommandEnd
     | RankSample
     | GroupArrivals
@@ -171,7 +168,7 @@ AnyRow = (
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize | SampleQuestion
+AnyInquiry = Inspection | BreakpointsWish | CommandLine | ScreenSize | SampleQuestion
 
 
 class AnswerBody(Record):

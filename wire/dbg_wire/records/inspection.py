@@ -117,8 +117,7 @@ class Variable(Row, tag="variable"):
     """One value. ``text`` is what ``dbg-attach eval`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
 
     ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
-    ``named`` and ``indexed`` count its parts. ``is_fixed`` tells that nothing can be assigned. ``is_lazy`` tells that
-    the value is not looked at before somebody asks for it, since that runs code of the program.
+    ``named`` and ``indexed`` count its parts. ``is_fixed`` tells that nothing can be assigned.
     """
 
     name: FreeText
@@ -129,7 +128,6 @@ class Variable(Row, tag="variable"):
     named: Count = 0
     indexed: Count = 0
     is_fixed: bool = False
-    is_lazy: bool = False
 
 
 class Completion(Row, tag="completion"):
@@ -220,35 +218,11 @@ def inspected_in(rows: Iterable[object]) -> Inspected:
     )
 
 
-class Part(Row, tag="part"):
-    """One part: ``step`` finds it, ``label`` is the step as a reader sees it, empty for a range of elements.
-
-    Equal parts of two ranks have equal digests; a part with an empty digest can't be compared.
-    """
-
-    step: FreeText
-    label: FreeText
-    digest: FreeText
-    text: FreeText = ""
-
-
 class ScreenSize(Inquiry, tag="size"):
     """The size for which a debugger that nobody looks at draws what a ``screen`` asks for."""
 
     rows: Annotated[int, integers(MIN_ROWS, MAX_ROWS)] = 24
     columns: Annotated[int, integers(MIN_COLUMNS, MAX_COLUMNS)] = 80
-
-
-class PartsQuestion(Inquiry, tag="parts"):
-    """A question for the parts of the element at ``path``, in the value that has one of the digests ``of``.
-
-    ``of`` holds the exact digests of the values on all asked ranks, ``path`` the steps from the whole value to the part
-    whose parts are asked for, and ``exact`` tells whether memory addresses count.
-    """
-
-    of: Annotated[tuple[FreeText, ...], elements(MAX_ITEMS)]
-    path: Annotated[tuple[FreeText, ...], elements(MAX_ITEMS)] = ()
-    exact: bool = False
 
 
 # ----------------------------------------------------------------------------------------------------- breakpoints

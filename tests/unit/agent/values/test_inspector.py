@@ -10,9 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -20,9 +18,7 @@ import pytest
 from hypothesis import given, settings
 
 from dbg_agent.values.describe import describe
-from dbg_agent.values.inspector import Refused
-from dbg_agent.values.listing import NoSuchHandle
-from dbg_agent.values.parts import MAX_PARTS, parts_of
+from dbg_agent.values.inspector import NoSuchHandle, Refused
 from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
 from tests.conftest import Approved
 from tests.unit.agent.values.inspected import PLENTY, VALUES, Sights, cut
@@ -79,7 +75,7 @@ def check_each_part(value: object, depth: int = 1) -> list[Variable]:
     sights = Sights(frame_with(value))
     found = list(walk(sights, sights.parts()["value"], depth))
     for part in found:
-        if part.expression and not part.is_lazy:
+        if part.expression:
             assert cut(sights.value(part.expression).text) == part.text, part
     return found
 
@@ -96,8 +92,8 @@ def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
     [
         (Config(3, ["a"]), ["width", "names"]),
         (Point(1, [2]), ["x", "y"]),
-        (Slotted(), ["extra", "left", "shared", "computed"]),
-        (Colour.RED, ["name", "value"]),
+        (Slotted(), ["extra", "left"]),
+        (Colour.RED, []),
         (OddItems(a=1), ["'a'"]),
         (OwnList([5, 6]), ["0", "1"]),
         (collections.deque([1, 2]), ["0", "1"]),
@@ -183,12 +179,9 @@ def test_listing_runs_no_code_of_the_program_but_repr() -> None:
     RAN.clear()
     sights = Sights(frame_with(value))
     found = sights.parts(sights.parts()["value"])
-    parts = sights.parts(found["0"])
-    assert RAN == []
     assert (found["0"].text, found["0"].type) == ("hostile", "Hostile")
-    assert parts["computed"].is_lazy
-    assert sights.parts(parts["computed"])["computed"].text == "3"
-    assert RAN == ["computed"]
+    assert found["0"].handle == 0
+    assert RAN == []
 
 
 def test_a_repr_that_raises_or_never_ends_takes_no_other_variable_with_it() -> None:
@@ -224,12 +217,9 @@ def test_what_is_assigned_is_assigned_as_the_program_would(approved: Approved) -
     assert sights.assign("1", "len('abc')", top["'list'"]).text == "3"
     assert sights.assign("width", "41 + 1", top["'config'"]).text == "42"
     assert sights.assign("left", "'new'", top["'slotted'"]).text == "'new'"
-    assert sights.assign("shared", "'own'", top["'slotted'"]).text == "'own'"
     assert sights.assign("'tuple'", "None", sights.parts()["value"]).text == "None"
     assert value["list"] == [1, 3]
     assert value["config"] == Config(42, [])
-    assert vars(value["slotted"])["shared"] == "own"
-    assert Slotted.shared == "shared"
     refused = []
     wrong = [("x", "3", "namespace"), ("computed", "3", "slotted"), ("9", "3", "list"), ("1", "absent", "list")]
     for name, text, of in wrong:
@@ -278,62 +268,3 @@ def test_globals_come_with_pythons_own_last_and_shadowed_ones_without_an_express
     assert all(name.startswith("__") for name in names[first_own:])
     told = sights.parts(scope=Scope.GLOBALS)
     assert (told["Point"].expression, told["Colour"].expression) == ("", "Colour")
-
-
-@dataclass
-class Settings:
-    lr: float
-    names: list[str]
-
-
-class Held:
-    """An object with the default repr."""
-
-    def __init__(self, held: object) -> None:
-        self.held = held
-
-
-def first(a: object, b: object) -> tuple[str, str, str]:
-    """Return the label and the texts of the first part that differs, as a terminal finds it."""
-    path: list[str] = []
-    label, texts = "", ("", "")
-    for _ in range(20):
-        one, two = (parts_of(value, path, exact=False, seconds=20) for value in (a, b))
-        assert max(len(one), len(two)) <= MAX_PARTS
-        others = {part.step: part for part in two}
-        found = [part for part in one if part.step in others and others[part.step].digest != part.digest]
-        if not found:
-            break
-        path.append(found[0].step)
-        label += found[0].label
-        texts = found[0].text, others[found[0].step].text
-    return label, *texts
-
-
-def changed(size: int, at: int, by: Any) -> list[Any]:
-    values: list[Any] = list(range(size))
-    values[at] = by
-    return values
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "found"),
-    [
-        ([1, 2, 3], [1, 2, 4], ("[2]", "3", "4")),
-        (changed(100_000, 77_777, "x"), changed(100_000, 77_777, "y"), ("[77777]", "'x'", "'y'")),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ("['a']['b'][1]", "2", "3")),
-        (
-            {n: n for n in range(5000)},
-            {n: n if n != 4321 else -1 for n in reversed(range(5000))},
-            ("[4321]", "4321", "-1"),
-        ),
-        (OrderedDict(lr=0.1), OrderedDict(lr=0.2), ("['lr']", "0.1", "0.2")),
-        (Settings(0.1, ["a"]), Settings(0.1, ["b"]), (".names[0]", "'a'", "'b'")),
-        (Point(1, 2), Point(1, 3), (".y", "2", "3")),
-        ([Held([1])], [Held([2])], ("[0].held[0]", "1", "2")),
-        ("a" * 9999, "a" * 5000 + "b" + "a" * 4998, ("[4992:5040]", repr("a" * 48), repr("a" * 8 + "b" + "a" * 39))),
-    ],
-    ids=["list", "long", "nested", "many keys", "ordered", "dataclass", "namedtuple", "object", "string"],
-)
-def test_the_first_difference_is_found(a: object, b: object, found: tuple[str, str, str]) -> None:
-    assert first(a, b) == found

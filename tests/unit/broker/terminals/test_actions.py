@@ -18,7 +18,6 @@ from dbg_wire.records.inspection import (
     BreakpointWish,
     Inspection,
     LineOfFile,
-    PartsQuestion,
     Sight,
     command_line,
 )
@@ -73,7 +72,6 @@ def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: V
         (Action.WHERE, "", {}),
         (Action.SCREEN, "", {}),
         (Action.NATIVE, "", {}),
-        (Action.EVAL, PartsQuestion(of=("d",)), {}),
         (Action.INTERRUPT, "", {"withdrawn": True}),
         (Action.EXEC, "ls", {}),
         (Action.EXEC, SETS, {}),
