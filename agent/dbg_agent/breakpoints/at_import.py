@@ -1,6 +1,7 @@
 """Stops on Python 3.11: files are compiled with calls before their lines as they are loaded; caches never hold those.
 
-Each call has the line of the statement that follows it, so all line numbers stay as they are, in tracebacks too.
+Each call has the line of the statement that follows it, so all line numbers stay as they are, in tracebacks too. The
+head of a loop stops once, before the loop.
 
 The interpreter's own finders find a module, and only its loader is replaced. The script of the command line is never
 imported. A path hook gives it to the interpreter like a folder or an archive with a ``__main__`` inside.
@@ -17,7 +18,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
-from dbg_agent.breakpoints.placing import DEFINITIONS, Spot, same_file, spot_at, spots_of
+from dbg_agent.breakpoints.placing import Spot, same_file, spot_at, spots_of
 from dbg_agent.launch.this_process import started_module
 from dbg_agent.process.imports import FinderInFront, compiled, parsed
 
@@ -33,8 +34,6 @@ COMPILES = "invoke_and_store_as_constant"
 """Dynamo's function that calls a function marked as constant, in place of the program."""
 
 LATER = "the file is loaded already; the breakpoint counts from the rank's next stop on"
-
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 _served: list[AtImport] = []
 """Those that have the program stop; of two at one line the later one comes first, as with `sys.monitoring`."""
@@ -109,49 +108,13 @@ def compile_file(source: bytes, path: str, module: str) -> CodeType:
 
 
 def _insert_at(spot: Spot, number: int) -> None:
-    _insert(spot.body, spot.before, spot.first, number)
-    loop = spot.owner
-    if isinstance(loop, _LOOPS):
-        # A breakpoint at the head of a loop is hit each turn: at its end, and before each `continue`.
-        for body, statement in list(_continues(loop.body)):
-            _insert(body, statement, spot.first, number)
-        loop.body.append(_call(loop, spot.first, number))
-
-
-def _insert(body: list[ast.stmt], before: ast.stmt, line: int, number: int) -> None:
-    index = next(i for i, statement in enumerate(body) if statement is before)
-    body.insert(index, _call(before, line, number))
-
-
-def _call(before: ast.stmt, line: int, number: int) -> ast.stmt:
+    index = next(i for i, statement in enumerate(spot.body) if statement is spot.before)
     call = ast.Expr(ast.Call(ast.Name(CALL, ast.Load()), [ast.Constant(number)], []))
     for node in ast.walk(call):
         if isinstance(node, (ast.stmt, ast.expr)):
-            node.lineno = node.end_lineno = line
-            node.col_offset = node.end_col_offset = before.col_offset
-    return call
-
-
-def _continues(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
-    """Yield each ``continue`` of this loop, not of inner loops, with the list that holds it."""
-    for statement in body:
-        if isinstance(statement, ast.Continue):
-            yield body, statement
-        elif isinstance(statement, _LOOPS):
-            # A `continue` in the `else:` of an inner loop belongs to the outer loop.
-            yield from _continues(statement.orelse)
-        elif not isinstance(statement, DEFINITIONS):
-            for part in _parts(statement):
-                yield from _continues(part)
-
-
-def _parts(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    holders = (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
-    for holder in holders:
-        for field in ("body", "orelse", "finalbody"):
-            part = getattr(holder, field, None)
-            if isinstance(part, list):
-                yield part
+            node.lineno = node.end_lineno = spot.first
+            node.col_offset = node.end_col_offset = spot.before.col_offset
+    spot.body.insert(index, call)
 
 
 # -------------------------------------------------------------------------------------------------------- the loading

@@ -84,7 +84,8 @@ class Point(Wish):
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
         global _process  # noqa: PLW0603 - one per process
-        if isinstance(self.stop, StopIn) and not _begins_line(frame):
+        # A compiled-in call comes once.
+        if isinstance(self.stop, StopIn) and WITHIN_STATEMENTS and not _begins_line(frame):
             return False
         if not self.is_reached:
             _process = _load()
@@ -103,10 +104,7 @@ def _begins_line(frame: FrameType) -> bool:
     """Tell whether a frame is at its line for the first time, and not at a further turn of a loop."""
     lines = [(start, line) for start, _, line in frame.f_code.co_lines() if start <= frame.f_lasti]
     first = next(start for start, line in lines if line == frame.f_lineno)
-    if WITHIN_STATEMENTS:
-        return frame.f_lasti == first
-    # A compiled-in call is behind the first instruction of the line, and that of a further turn behind other lines.
-    return all(line == frame.f_lineno for start, line in lines if start >= first)
+    return frame.f_lasti == first
 
 
 POINTS: list[Point] = []

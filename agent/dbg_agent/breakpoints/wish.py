@@ -60,16 +60,10 @@ def hits_of(text: str) -> Callable[[int], bool] | None:
     if sign == "%":
         if number == 0:
             raise _no_hits(text)
-        remainder = int(rest or 0)
-        if remainder >= number:
-            raise NoHits(f"`{text}` is never true: a remainder of {number} is below {number}")
-        return lambda count: count % number == remainder
+        return lambda count: count % number == int(rest or 0)
     if rest is not None:
         raise _no_hits(text)
-    compare = _COMPARISONS[sign]
-    if not any(compare(count, number) for count in (1, max(1, number), number + 1)):
-        raise NoHits(f"`{text}` is never true: hits are counted from 1")
-    return lambda count: compare(count, number)
+    return lambda count: _COMPARISONS[sign](count, number)
 
 
 def _no_hits(text: str) -> NoHits:

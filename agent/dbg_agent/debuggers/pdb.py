@@ -26,7 +26,6 @@ from dbg_agent.frames.capture import talking_to
 from dbg_agent.frames.stacks import is_split
 from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
-from dbg_agent.values.evaluation import runs_nothing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 from dbg_wire.records.ranks import PDB
@@ -146,11 +145,8 @@ class CompletingPdb(Engine, pdb.Pdb):
         long is interrupted. Another thread can't be interrupted while it sleeps, so such code is not run there. A
         prompt inside a command offers no completion, because the interrupt might hit the command.
         """
-        in_main = threading.current_thread() is threading.main_thread()
-        namespace, frame_locals = self.namespaces()
-        if self.ticket is not None or not (
-            in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
-        ):
+        looks_inside = "." in line[begin:end] and threading.current_thread() is not threading.main_thread()
+        if self.ticket is not None or looks_inside:
             return ()
         interruptible = self._workplace.interruptible
         try:

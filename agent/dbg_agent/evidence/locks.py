@@ -85,9 +85,6 @@ def owner_of(lock: object) -> int | None:
     if type(lock) is RLOCK:
         found = _OWNER.search(repr(lock))
         return int(found[1]) if found else 0
-    if is_a(lock, threading._PyRLock):  # type: ignore[attr-defined] # the one in Python, for debugging
-        owner = attribute(lock, "_owner")
-        return owner if type(owner) is int else 0
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_agent.frames.stacks import outward, place_of
+from dbg_agent.host.proc import TICKS, stat_of, word_at
 from dbg_agent.process.imports import compiled
 from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
@@ -124,12 +125,8 @@ def _is_same(code: CodeType, other: CodeType) -> bool:
 
 def process_started() -> float:
     """Return when this process began, in seconds since the epoch; the present time if the kernel doesn't tell."""
-    try:
-        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return time.time()
+    ticks = word_at(stat_of("self")[1], 19)
+    return time.time() if ticks is None else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / TICKS
 
 
 def source_message(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:

@@ -23,7 +23,7 @@ from dbg_agent.host.proc import YAMA_SCOPE, read_proc
 from dbg_agent.settings import FORBIDDEN
 from dbg_dial.home import AUTOSTART
 from dbg_dial.tcp import within
-from dbg_wire.errors import PeerError, printable
+from dbg_wire.errors import PeerError, error_line, printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
 from dbg_wire.records.inspection import MAX_FIRST, MAX_LAST, CommandEnd, CommandLine, output_rows
@@ -134,7 +134,7 @@ class Command:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise CantStart(_why(self._words[0], error)) from None
+            raise CantStart(f"{self._words[0]} can't be started ({error_line(error)})") from None
         finally:
             os.close(write)
 
@@ -161,15 +161,6 @@ async def _end(process: Process) -> None:
 def _signal_group(process: Process, number: int) -> None:
     with suppress(OSError):
         os.killpg(process.pid, number)
-
-
-def _why(program: str, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"there is no program {program} on its PATH"
-    if isinstance(error, PermissionError):
-        return f"{program} may not be executed there"
-    reason = error.strerror if isinstance(error, OSError) else None
-    return f"{program} can't be started ({reason or type(error).__name__})"
 
 
 class NoStack(Exception):
@@ -242,14 +233,10 @@ def _place(frame: dict[str, Any], begins: Mapping[str, int]) -> Place:
 def _why_no_stack(said: str, scope: str) -> str:
     if "ermission" not in said and "not permitted" not in said:
         return f"{PROGRAM} failed: {printable(said.strip().partition(chr(10))[0])}"
-    if scope in ("2", "3"):
-        return f"no process may trace another one there: kernel.yama.ptrace_scope is {scope}, which only root changes"
-    if scope == "1":
-        return (
-            "kernel.yama.ptrace_scope is 1 there, so the rank must allow it, and could not: it was stuck already;"
-            " `sysctl kernel.yama.ptrace_scope=0`, by root, lets it be read"
-        )
-    return "tracing is forbidden there: a container needs the capability SYS_PTRACE for it"
+    return (
+        f"it may not be traced there: kernel.yama.ptrace_scope is {scope or 'not set'}, where 0 lets it be read,"
+        " and a container needs the capability SYS_PTRACE"
+    )
 
 
 Say = Callable[[Answer], Awaitable[None]]

@@ -90,8 +90,6 @@ def path_of(call: SystemCall) -> str:
 
 def polled(call: SystemCall) -> list[int]:
     """Return the descriptors that a poll() waits for, at most MAX_POLLED."""
-    if call.name not in ("poll", "ppoll"):
-        return []
     count = min(call.arguments[1], MAX_POLLED)
     raw = _memory(call, call.arguments[0], 8 * count)
     return [descriptor for descriptor, _, _ in struct.iter_unpack("=ihh", raw[: len(raw) // 8 * 8]) if descriptor >= 0]

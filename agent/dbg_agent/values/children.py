@@ -122,16 +122,6 @@ INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
 }
 """What objects of these classes are made of beside their attributes; their reprs may leave out or hide some of it."""
 
-EXACT: dict[type, Callable[[Any], object]] = {
-    str: lambda value: str.__getitem__(value, slice(None)),
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
-    int: int.__pos__,
-    float: float.__pos__,
-    complex: complex.__pos__,
-}
-"""The value of an object of a class that is derived from one of these, without its class and its attributes."""
-
 
 def attributes_of(value: object) -> dict[str, object]:
     """Return the attributes in an object's ``__dict__`` and slots, without running code of its class."""

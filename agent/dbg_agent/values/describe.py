@@ -17,7 +17,6 @@ from typing import Any
 
 from dbg_agent.values.arrays import is_array, write_array
 from dbg_agent.values.children import (
-    EXACT,
     INSIDE,
     VIEWS,
     Container,
@@ -170,10 +169,8 @@ class Walk(ValueRecord):
         self.text.write(text)
         base = self._base_of(kind)
         self.attempt(lambda: self._compare_by_repr(kind, text, is_whole=base is None))
-        if base in INSIDE:
+        if base is not None:
             self.attempt(lambda: self._compare_inside(value, base))
-        elif base is not None:
-            self.attempt(lambda: self._compare_exact(value, EXACT[base]))
         elif hides_content(kind) or (not issubclass(kind, SHOWN) and without_addresses(text) != text):
             self.attempt(lambda: self._compare_attributes(value, kind))
 
@@ -201,16 +198,10 @@ class Walk(ValueRecord):
         if self._counts():
             self._once(value, look)
 
-    def _compare_exact(self, value: object, exact: Callable[[Any], object]) -> None:
-        self.fingerprint_only(exact(value))
-        # There may be millions of them without attributes, such as the numbers of numpy.
-        if attributes_of(value) and self._counts():
-            self._once(value, lambda: self._attributes(value))
-
     def _base_of(self, kind: type) -> type | None:
-        """Return the class in INSIDE or EXACT from which a class is derived, None if there is none."""
+        """Return the class in INSIDE from which a class is derived, None if there is none."""
         if kind not in self._bases:
-            self._bases[kind] = next((base for base in kind.__mro__ if base in INSIDE or base in EXACT), None)
+            self._bases[kind] = next((base for base in kind.__mro__ if base in INSIDE), None)
         return self._bases[kind]
 
     def _counts(self) -> bool:

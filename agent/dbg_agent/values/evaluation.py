@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import keyword
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from dbg_agent.frames.capture import Capture, talking_to
@@ -105,7 +104,7 @@ def completions(text: str, begin: int, names: Namespaces) -> list[Completion]:
     """Return what may stand in place of the word before the cursor, which is behind ``begin`` characters.
 
     A look at attributes may run code of the program. In the main thread the caller interrupts it. Another thread can't
-    be interrupted while it sleeps, so only attributes that can be listed without such code are told there.
+    be interrupted while it sleeps, so only names are told there.
     """
     text = text[:begin]
     typed = _TYPED.search(text)
@@ -129,9 +128,8 @@ def _names_in_scope(names: Namespaces) -> list[str]:
 
 def _attributes_of_name(owner: str, names: Namespaces) -> list[str]:
     together = {**vars(builtins), **names.together()}
-    in_main = threading.current_thread() is threading.main_thread()
     first, *more = owner.split(".")
-    if first not in together or not (in_main or runs_nothing(together, f"{owner}.")):
+    if first not in together or threading.current_thread() is not threading.main_thread():
         return []
     value = together[first]
     for name in more:
@@ -146,29 +144,3 @@ def _is_free(name: str) -> bool:
 
 def _is_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier()
-
-
-_USUAL = {
-    name: tuple(getattr(kind, name) for kind in (object, type, ModuleType)) for name in ("__getattribute__", "__dir__")
-}
-"""The methods that find and list attributes, unless a class overrides them."""
-
-
-def runs_nothing(namespace: Mapping[str, Any], dotted: str) -> bool:
-    """Tell whether only code of the interpreter runs when the attributes of ``a.b`` are listed for ``a.b.c``."""
-    first, *names = dotted.split(".")[:-1] or [""]
-    value = namespace.get(first)
-    for name in names:
-        if _has_own_ways(value):
-            return False
-        value = inspect.getattr_static(value, name, None)
-        if value is None or inspect.getattr_static(type(value), "__get__", None) is not None:
-            return False
-    return not _has_own_ways(value)
-
-
-def _has_own_ways(value: object) -> bool:
-    kind = type(value)
-    if inspect.getattr_static(kind, "__getattr__", None) is not None:
-        return True
-    return any(inspect.getattr_static(kind, name) not in usual for name, usual in _USUAL.items())

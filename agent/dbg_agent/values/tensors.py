@@ -7,7 +7,6 @@ bytes: a NaN equals the same NaN, and -0.0 is not 0.0.
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -123,7 +122,7 @@ def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
         if size:
             record.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
         if small:
-            record.text.write(f": {literal(block.tolist(), tensor.element_size())}")
+            record.text.write(f": {_literal(block.tolist(), tensor.element_size())}")
 
 
 def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[Any]:
@@ -159,17 +158,8 @@ def _add(torch: Any, figures: Figures, block: Any) -> None:
         figures.add_finite(float(low), float(high), float(finite.sum()), finite.numel())
 
 
-def literal(value: object, size: int) -> str:
-    """Return the literal of a number or nested lists, with no more digits than a float of ``size`` bytes has."""
+def _literal(value: object, size: int) -> str:
+    """Return the literal of a number or nested lists, with no more digits than a float of ``size`` bytes keeps."""
     if isinstance(value, list):
-        return f"[{', '.join(literal(element, size) for element in value)}]"
-    return _shortest(value) if isinstance(value, float) and size < 8 else repr(value)
-
-
-def _shortest(value: float) -> str:
-    """Return the shortest text that means the same single-precision float."""
-    for digits in range(6, 9):
-        text = f"{value:.{digits}g}"
-        if struct.pack("f", float(text)) == struct.pack("f", value):
-            return repr(float(text))
-    return repr(float(f"{value:.9g}"))
+        return f"[{', '.join(_literal(element, size) for element in value)}]"
+    return repr(float(f"{value:.7g}")) if isinstance(value, float) and size < 8 else repr(value)

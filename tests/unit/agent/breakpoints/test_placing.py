@@ -103,7 +103,7 @@ def run(folder: Path, source: str, stop: StopAt | StopIn) -> dict[str, Any]:
         (8, 16, 2),  # a docstring, and a declaration; then a decorator
         (15, 16, 2),  # a comment
         (17, 17 if WITHIN else 16, 4 if WITHIN else 2),  # inside a statement, which comes back to the line
-        (24, 24, 5),  # the head of a loop: before each turn, and once when it is over
+        (24, 24, 5 if WITHIN else 1),  # the head of a loop: before each turn, and once when it is over
         (25, 25, 4),
         (27, 27, 3),  # elif
         (29, 31, 2),  # empty, and else
@@ -169,7 +169,7 @@ class Model:
     [
         (7, "step == 1", [1]),
         (7, "step == limit - 1", [2]),
-        (6, "seen > 2", [1, 2]),
+        (6, "seen > 2", [1, 2] if WITHIN else []),  # at the head of a loop
         (7, "inner(step) == 2", [1]),
         (7, "rank is None", [0, 1, 2]),  # the function's own `rank`
         (5, "rank == 0", [0, 1, 2]),
