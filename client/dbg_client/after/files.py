@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbg_client.after.case_file import BEGINNING, CantReadReport, CaseFile, read_report
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.core.choose import MAX_WORLD
 from dbg_client.shell.output import written
-from dbg_client.shell.streams import columns_of_stdout, show_waiting, tell, write_result
+from dbg_client.shell.streams import columns_of_stdout, tell, write_result
 from dbg_client.verbs.table import is_target
 from dbg_client.verbs.verb import Style
 from dbg_client.why.explain import Explanation
@@ -42,27 +41,15 @@ _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
 """Where a name tells the rank: ``nccl_trace_rank_3``, ``rank3.pkl``; or else ``trace.3``."""
 
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
-
 
 @dataclass(slots=True)
 class Found:
-    """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read.
-
-    ``others`` counts files of directories that are none of these.
-    """
+    """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read."""
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
     reports: list[tuple[CaseFile, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    others: int = 0
 
 
 class NothingToRead(DbgError):
@@ -85,11 +72,7 @@ def show_files(settings: Why) -> int | None:
     files = files_meant(settings)
     if not files:
         return None
-    begun = time.monotonic()
-    found = find_in(
-        files, lambda count: show_waiting(f"{count} files are read") if time.monotonic() > begun + 1 else None
-    )
-    show_waiting(None)
+    found = find_in(files)
     told = list(_explanations(found))
     if not told:
         raise NothingToRead(_nothing(found, files))
@@ -142,11 +125,9 @@ def _explanations(found: Found) -> Iterator[Explanation]:
 
 def _nothing(found: Found, files: Sequence[str]) -> str:
     if found.problems:
-        more = f"; {len(found.problems) - 1} more files can't be read either" if len(found.problems) > 1 else ""
-        return f"{found.problems[0]}{more}"
+        return "; ".join(found.problems[:MAX_PROBLEMS])
     named = printable(" ".join(files), 200)
-    others = f" ({found.others} other files)" if found.others else ""
-    return f"{named} has neither a dump of torch's flight recorder nor a report of dbg-attach{others}"
+    return f"{named} has neither a dump of torch's flight recorder nor a report of dbg-attach"
 
 
 def _notes(found: Found) -> Iterator[str]:
@@ -165,9 +146,9 @@ def _notes(found: Found) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------- finding
 
 
-def find_in(words: Sequence[str], progress: Callable[[int], None] = lambda count: None) -> Found:
-    """Return what these files are, and those in these directories; ``progress`` takes how many have been read."""
-    found, count = Found(), 0
+def find_in(words: Sequence[str]) -> Found:
+    """Return what these files are, and those in these directories."""
+    found = Found()
     for word in words:
         is_folder = os.path.isdir(word)  # noqa: PTH112 - a word may be any text
         paths = _below(word) if is_folder else [word]
@@ -175,8 +156,6 @@ def find_in(words: Sequence[str], progress: Callable[[int], None] = lambda count
             found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; the others are left out")
         for path in sorted(paths[:MAX_FILES]):
             _take(found, path, is_named=not is_folder)
-            count += 1
-            progress(count)
     return found
 
 
@@ -187,8 +166,7 @@ def _below(directory: str) -> list[str]:
     for folder, folders, names in os.walk(directory, followlinks=False):
         if folder.removeprefix(directory).count("/") >= MAX_DEPTH - 1:
             folders.clear()
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118
-        paths += [os.path.join(folder, name) for name in (*names, *links)]  # noqa: PTH118
+        paths += [os.path.join(folder, name) for name in names]  # noqa: PTH118
         if len(paths) > MAX_FILES:
             break
     return paths[: MAX_FILES + 1]
@@ -204,7 +182,6 @@ def _take(found: Found, path: str, *, is_named: bool) -> None:
     except _Foreign as error:
         if is_named:
             found.problems.append(f"{printable(path)} {error}")
-        found.others += not is_named
     except (_Unreadable, NotPlain, CantReadReport) as error:
         found.problems.append(f"{printable(path)} {error}")
 
@@ -234,7 +211,7 @@ def _read(path: str) -> tuple[bytes, float]:
 
 def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise _Foreign(f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file with a dump or report")
+        raise _Foreign("is no regular file")
 
 
 def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.core.choose import MAX_WORLD
-from dbg_client.views.ages import show_duration
 from dbg_client.views.tree import own_frames
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
 from dbg_client.why.names import NamedRanks
@@ -178,8 +177,7 @@ def _lines(dumps: Sequence[RankDump], world: int) -> list[str]:
         lines.append(f"no dump of {_ranks(absent)} is there; {len(dumps)} of {world} ranks have left one")
     written = [one.written for one in dumps]
     if written and max(written) - min(written) > LATE_SECONDS:
-        spread = show_duration(max(written) - min(written))
-        lines.append(f"the dumps were written within {spread}, so that some may be of an earlier run")
+        lines.append("the dumps were written at different times, so that some may be of an earlier run")
     return lines
 
 

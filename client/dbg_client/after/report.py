@@ -7,7 +7,7 @@ import os
 import platform
 import stat
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Annotated
 
 from dbg_client.after.case_file import CaseFile, cleaned, lines_of, looks_of
-from dbg_client.core.choose import Run, never_came
 from dbg_client.core.errors import CantWrite
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.ages import show_duration
-from dbg_client.views.list import MAX_ROWS, show_table
+from dbg_client.views.list import show_table
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks
 from dbg_client.views.tree import show_tree
@@ -32,8 +31,7 @@ from dbg_client.why.show import show_verdicts
 from dbg_command.home import write_whole
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, rank_order
+from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REPORTS = 20
 """Reports beside one output; a job that hangs more often replaces the last one."""
@@ -216,12 +214,8 @@ def last_lines(output: str) -> list[str]:
 def report_text(saved: CaseFile, found: Explanation | None) -> str:
     """Return the text of a report, with its case at the end; ``found`` are the verdicts, None without a look."""
     ranks = sorted(saved.ranks, key=rank_order)
-    jobs: defaultdict[Run, list[RankInfo]] = defaultdict(list)
-    for rank in ranks:
-        jobs[rank.job, rank.run].append(rank)
     sections = [
         ("Versions", [*saved.versions, *_agents(ranks)]),
-        *((f"Job {printable(f'{job}, run {run}')}", _job(members, saved.now)) for (job, run), members in jobs.items()),
         ("Ranks", show_table(ranks, saved.now, color=False, fold=True).splitlines() if ranks else ["none"]),
         ("Why it hangs", _lines(show_verdicts(found.verdicts, color=False)) if found is not None else [saved.problem]),
         *_of_looks(saved),
@@ -265,30 +259,10 @@ def _bounded(lines: Sequence[str]) -> Sequence[str]:
 def _agents(ranks: Sequence[RankInfo]) -> list[str]:
     """Return the releases of agents and Pythons, with their ranks if there are several."""
     groups: defaultdict[str, list[RankInfo]] = defaultdict(list)
-    for rank in ranks:
-        agent = "a stock debugger without an agent"
-        told = f"agent {printable(rank.release)}, Python {printable(rank.python)}"
-        groups[agent if rank.is_classic else told].append(rank)
+    for rank in filter(lambda rank: not rank.is_classic, ranks):
+        groups[f"agent {printable(rank.release)}, Python {printable(rank.python)}"].append(rank)
     naming = Naming(ranks)
     return [
         f"ranks     {told}: {naming.names(some) if len(groups) > 1 else f'all {len(ranks)}'}"
         for told, some in sorted(groups.items(), key=lambda group: -len(group[1]))
     ]
-
-
-def _job(members: Sequence[RankInfo], now: float) -> list[str]:
-    size = max((rank.world_size or 0 for rank in members), default=0)
-    hosts = len({rank.host for rank in members})
-    known = f"{len(members)} ranks are known" if len(members) != 1 else "1 rank is known"
-    counts = Counter(rank.state for rank in members)
-    states = ", ".join(f"{counts[state]} {state.value}" for state in RankState if counts[state])
-    of = f", the world size is {size}" if size else ""
-    lines = [f"{known}{of}; {hosts} host{'s' if hosts > 1 else ''}; {states}"]
-    if missing := never_came(members):
-        lines.append(f"never connected: {format_ranks(missing)}")
-    gone = [rank for rank in members if rank.state is RankState.EXITED and (rank.reason == DIED or rank.exit)]
-    for one in gone:
-        how = describe_exit(one)
-        verb = "" if how == DIED else "was " if how.startswith("killed") else "has "
-        lines.append(f"{printable(one.address)} {verb}{how}, {show_duration(now - one.since)} ago")
-    return [*lines[:MAX_ROWS], f"... {len(lines) - MAX_ROWS} more"] if len(lines) > MAX_ROWS else lines

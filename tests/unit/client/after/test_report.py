@@ -10,7 +10,7 @@ from dbg_client.after.case_file import CaseFile, cleaned, looks_of, read_report
 from dbg_client.after.report import report_text
 from dbg_client.why.explain import Case, JobLook
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import DIED, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo
 from tests.conftest import Approved
 from tests.support.rank_evidence import LOADING
 from tests.unit.client.fake_broker import make_rank
@@ -47,17 +47,6 @@ def test_each_section_is_made_of_the_case_that_stands_at_the_end() -> None:
     read = read_report(text.encode())
     assert [rank.rank for rank in read.ranks] == [0, 1]
     assert "stand in the debugger" in report_text(read, read.case.explanation())
-
-
-def test_dead_and_missing_ranks_are_told(approved: Approved) -> None:
-    ranks = [
-        make_rank(0, world_size=6),
-        make_rank(1, world_size=6, state=RankState.EXITED, exit=-11, since=NOW - 3, detail="core in /tmp/core.1"),
-        make_rank(2, world_size=6, state=RankState.EXITED, exit=None, reason=DIED, since=NOW - 4),
-        make_rank(3, world_size=6, state=RankState.EXITED, exit=0),
-    ]
-
-    approved(report(*ranks).partition("\nRanks\n")[0].partition("\nJob ")[2])
 
 
 def test_a_report_without_ranks_says_so(approved: Approved) -> None:
