@@ -21,7 +21,6 @@ from dbg_client.core.switchboard import WATCHER
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb, Style
-from dbg_client.views.naming import absent_only
 from dbg_wire.errors import BadInput, Remedy, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import rank_order
@@ -127,7 +126,7 @@ class ListRanks(Tool):
             return "no rank is connected"
         shown = tuple(sorted(found, key=rank_order))
         calls = call_roll(known, asked={rank.key for rank in shown})
-        return RankList(shown=shown, absent=tuple(absent_only(calls)), known=known).text()
+        return RankList(shown=shown, absent=tuple(calls), known=known).text()
 
 
 class VerbTool(RanksTool):

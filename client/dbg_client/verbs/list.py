@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbg_client.core.choose import RollCall, call_roll, listed
+from dbg_client.core.choose import Missing, RollCall, call_roll, listed
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Format, OutputOptions, Style, WaitingVerb
 from dbg_client.views.list import list_document, nobody_yet, show_plain, show_table
-from dbg_client.views.naming import absent_only, absent_rows, missing_documents
+from dbg_client.views.naming import absent_rows, missing_documents
 from dbg_command.targets import Target
 from dbg_wire.records.ranks import RankInfo, rank_order
 
@@ -49,7 +49,7 @@ class ListRanks(WaitingVerb):
         ranks = list_ranks(asking.known, asking.target, asking.ranks, with_exited=self.all)
         return RankList(
             shown=ranks,
-            absent=tuple(absent_only(call_roll(asking.known, asking.target))),
+            absent=tuple(call_roll(asking.known, asking.target)),
             known=asking.known,
             folds=not self.all_rows,
             is_plain=self.output.format is Format.PLAIN,
@@ -66,7 +66,7 @@ def list_ranks(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankList:
-    """The ranks of a list in their order, and of which live runs ranks never connected."""
+    """The ranks of a list in their order, and of which live runs ranks are missing."""
 
     shown: tuple[RankInfo, ...]
     absent: tuple[RollCall, ...]
@@ -91,4 +91,4 @@ class RankList:
         return table + absent_rows(self.absent, several_jobs=several)
 
     def document(self) -> object:
-        return list_document(self.shown, missing_documents(self.absent))
+        return list_document(self.shown, missing_documents(self.absent, [Missing.ABSENT]))

@@ -12,7 +12,7 @@ from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb, le
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
 from dbg_client.views.naming import MissingInAnswer, Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
-from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
+from dbg_client.views.tree import show_others, show_tree
 from dbg_wire.messages import Action, Look
 
 WithExited = Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")]
@@ -63,11 +63,7 @@ class Where(WaitingVerb):
         answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=Look.COLLECTIVES)
         said = tuple(zip(asking.ranks, answers, strict=True))
         notes = load(ANNOTATE)(asking.ranks, answers)
-        threads = group_threads(said, asking.known, notes.notes) if self.threads else None
-        if threads is not None:
-            stacks, others = threads.stacks, threads.others
-        else:
-            stacks, others = group_stacks(said, asking.known, notes.notes)
+        stacks, others = group_stacks(said, asking.known, notes.notes, threads=self.threads)
         return StackAnswer(
             answers=said,
             stacks=tuple(stacks),
@@ -75,7 +71,6 @@ class Where(WaitingVerb):
             absent=notes.absent,
             naming=Naming(asking.ranks),
             missing=asking.missing(),
-            threads=threads,
         )
 
 
@@ -84,7 +79,6 @@ class StackAnswer:
     """Where ranks are: equal stacks are one group, ranks without a stack are in ``others``.
 
     ``absent`` are the ranks that have not reached a collective in which others wait; None if there are none.
-    ``threads`` has the stacks of all threads, if they were asked for.
     """
 
     answers: tuple[RankAndAnswer, ...]
@@ -93,7 +87,6 @@ class StackAnswer:
     absent: AnswerGroup | None
     naming: Naming
     missing: MissingInAnswer
-    threads: ThreadAnswers | None = None
     hint: str = ""
 
     @property
@@ -110,15 +103,10 @@ class StackAnswer:
         return PARTIAL if left_unanswered(self.answers) else 0
 
     def text(self, style: Style = PLAIN) -> str:
-        if self.threads is not None:
-            text = show_threads(self.threads, self.naming, color=style.color)
-        else:
-            text = show_tree(self.stacks, self.others, self.naming, color=style.color, missing=self.missing)
+        text = show_tree(self.stacks, self.others, self.naming, color=style.color, missing=self.missing)
         if self.absent is not None:
             text += "".join(f"{line}\n" for line in show_others([self.absent], self.naming))
         return text
 
     def document(self) -> dict[str, object]:
-        if self.threads is not None:
-            return threads_document(self.threads, self.naming)
         return stacks_document(self.stacks, self.others, self.naming, self.missing)

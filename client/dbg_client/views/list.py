@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from dbg_client.views.ages import StandingCounts, show_duration
+from dbg_client.views.naming import Naming, clip
 from dbg_client.views.table import table
-from dbg_command.targets import Span, unique_targets
+from dbg_command.targets import unique_targets
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import Place, RankInfo, RankState, exit_state, rank_document
 
 MAX_NAME = 32
 """Characters of a child's name."""
 
-MAX_HOSTS = 36
-"""Columns for the hosts of one row; more are counted."""
-
-MAX_NUMBERS = 24
-"""Columns for the numbers of one row; of more ranks the row has hosts and count alone."""
-
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})")
+MAX_NUMBERS = 40
+"""Columns for the numbers of one row; JSON has them all."""
 
 _COLORS = {
     RankState.RUNNING: "32",
@@ -53,70 +47,6 @@ def nobody_yet(url: str) -> str:
     """Return the sentence in place of a list without ranks."""
     how = "Start a job by `dbg-attach run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
     return f"No rank is connected to {printable(url)} yet. {how}"
-
-
-def fold_hosts(hosts: Sequence[str]) -> str:
-    """Return hosts as one types them in a target: ``gpu[000-127]``; several patterns are divided by blanks."""
-    numbers: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
-    pieces: list[str] = []
-    for host in sorted(set(hosts)):
-        match = _NUMBERED.fullmatch(host)
-        if match is None:
-            pieces.append(host)
-            continue
-        # Zeros in front have to stay: without them the number's own width says how it is written.
-        width = len(match[2]) if match[2].startswith("0") or len(match[2]) == 1 else 0
-        numbers[match[1], width].add(int(match[2]))
-    for (prefix, width), found in _joined(numbers).items():
-        pieces.append(prefix + _bracket(sorted(found), width))
-    return " ".join(sorted(pieces))
-
-
-def fold_address(group: Sequence[RankInfo], listed_at: Sequence[RankInfo]) -> str:
-    """Return where the ranks of one row are; ``listed_at`` are all ranks that the list has on their hosts.
-
-    The row's text is a target for its ranks where that is short, else for their hosts.
-    """
-    hosts = fold_hosts([rank.host for rank in group])
-    are_long = len(hosts) > MAX_HOSTS
-    if are_long:
-        hosts = f"{len({rank.host for rank in group})} hosts"
-    numbers = format_ranks(rank.rank for rank in group)
-    have_numbers = all(rank.child is None and not rank.is_classic for rank in group)
-    if len(group) == len(listed_at) or not have_numbers or len(numbers) > MAX_NUMBERS:
-        return printable(f"{hosts}:*", 100)
-    return printable(numbers if are_long else f"{hosts}:{numbers}", 100)
-
-
-def _joined(numbers: dict[tuple[str, int], set[int]]) -> dict[tuple[str, int], set[int]]:
-    """Put numbers without zeros in front to those with them where the widths agree: 09 and 10 are one series."""
-    series = {name: set(found) for name, found in numbers.items() if name[1]}
-    for (prefix, width), found in numbers.items():
-        if width:
-            continue
-        for number in found:
-            own = len(str(number))
-            name = (prefix, own) if (prefix, own) in numbers else (prefix, 1 if (prefix, 1) in numbers else 0)
-            series.setdefault(name, set()).add(number)
-    return series
-
-
-def _bracket(numbers: Sequence[int], width: int) -> str:
-    shown = [str(number).zfill(width) for number in numbers]
-    if len(shown) == 1:
-        return shown[0]
-    spans: list[Span] = []
-    for number in numbers:
-        if spans and spans[-1].last == number - 1:
-            spans[-1] = Span(spans[-1].first, number, width)
-        else:
-            spans.append(Span(number, number, width))
-    return f"[{','.join(_span(span) for span in spans)}]"
-
-
-def _span(span: Span) -> str:
-    first, last = str(span.first).zfill(span.width), str(span.last).zfill(span.width)
-    return first if span.first == span.last else f"{first}-{last}"
 
 
 def without_limit(rank: RankInfo) -> str:
@@ -180,13 +110,8 @@ def _align(
     *,
     color: bool,
 ) -> tuple[str, list[str]]:
-    hosts: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
-    for rank in ranks:
-        hosts[rank.job, rank.host].append(rank)
-    rows = [
-        _row(group[0], now, standing) if len(group) == 1 else _folded_row(group, hosts, now, standing)
-        for group in groups
-    ]
+    naming = Naming(ranks)
+    rows = [_row_of(group, naming, now, standing) for group in groups]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
 
@@ -247,18 +172,16 @@ def _alike(ranks: Sequence[RankInfo], now: float, standing: StandingCounts) -> l
     return list(groups.values())
 
 
-def _folded_row(
-    group: Sequence[RankInfo],
-    hosts: Mapping[tuple[str, str], Sequence[RankInfo]],
-    now: float,
-    standing: StandingCounts,
-) -> tuple[str, ...]:
-    job, _, state, place, _, *others = _row(group[0], now, standing)
-    listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
+def _row_of(group: Sequence[RankInfo], naming: Naming, now: float, standing: StandingCounts) -> tuple[str, ...]:
+    row = _row(group[0], now, standing)
+    if len(group) == 1:
+        return row
+    job, _, state, place, _, *others = row
     ages = sorted(now - rank.since for rank in group if rank.since)
     shortest, longest = (show_duration(ages[0]), show_duration(ages[-1])) if ages else ("", "")
     since = shortest if shortest == longest else f"{shortest} to {longest}"
-    return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
+    names = printable(clip(naming.names(group), MAX_NUMBERS))
+    return job, names, f"{len(group)} {state}", place, since, *others
 
 
 def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...]:

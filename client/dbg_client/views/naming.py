@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -163,8 +163,10 @@ def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bo
     )
 
 
-def missing_documents(calls: Sequence[RollCall]) -> list[dict[str, object]]:
-    """Return what becomes the JSON of ranks that are missing."""
+def missing_documents(
+    calls: Sequence[RollCall], states: Collection[Missing] = tuple(Missing)
+) -> list[dict[str, object]]:
+    """Return what becomes the JSON of ranks that are missing for one of these reasons."""
     return [
         {
             "job": missing.job,
@@ -175,17 +177,8 @@ def missing_documents(calls: Sequence[RollCall]) -> list[dict[str, object]]:
         }
         for call in calls
         for missing in call.missing
+        if missing.state in states
     ]
-
-
-def absent_only(calls: Sequence[RollCall]) -> list[RollCall]:
-    """Return the same of ranks that never came alone, for a list that has the exited ones as rows."""
-    absent = []
-    for call in calls:
-        missing = tuple(one for one in call.missing if one.state is Missing.ABSENT)
-        if missing:
-            absent.append(RollCall(job=call.job, world=call.world, connected=call.connected, missing=missing))
-    return absent
 
 
 def absent_rows(calls: Sequence[RollCall], *, several_jobs: bool) -> str:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dbg_client.views.ages import Age, StandingCounts, age_of, oldest, with_age
 from dbg_client.views.groups import (
+    ANSWERED,
     MAX_NAMES,
     MAX_REASONS,
     AnswerGroup,
     RankAndAnswer,
-    count_answered,
     group_answers,
     place_document,
 )
 from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
 from dbg_wire.libraries import collective_of
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo, rank_order
+from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
+
+MAIN = "MainThread"
+"""Python's name of a process's main thread."""
+
+ONLY_ONE = "main or stopped thread"
+"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
+
+_NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
+
+_NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
 
 MISSING = "@missing"
 """The name of the group, also as a target."""
@@ -58,41 +69,102 @@ class StackGroup(AnswerGroup):
     """The note that most of the ranks have; None if none has one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stack:
+    """One stack of one rank; ``thread`` is the name of its thread where all threads were asked for."""
+
+    rank: RankInfo
+    kind: str
+    thread: str | None
+    frames: tuple[Place, ...]
+    state: str
+    age: Age
+
+
 def group_stacks(
     said: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
     notes: Notes = NO_NOTES,
+    *,
+    threads: bool = False,
 ) -> tuple[list[StackGroup], list[AnswerGroup]]:
     """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
 
     ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
-    stand still.
+    stand still. With ``threads`` the stacks of all threads are grouped: main threads first, then the names that most
+    ranks have.
     """
     still = StandingCounts([rank for rank, _ in said] if known is None else known)
-    gathered: defaultdict[tuple[str, tuple[Place, ...]], list[RankAndAnswer]] = defaultdict(list)
+    gathered: defaultdict[tuple[str, str | None, tuple[Place, ...]], list[_Stack]] = defaultdict(list)
     without: list[RankAndAnswer] = []
     for rank, answer in said:
-        if answer.frames or answer.kind is Kind.VALUE:
-            kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
-            gathered[kind, answer.frames].append((rank, answer))
-        else:
+        if not answer.frames and not answer.threads and answer.kind is not Kind.VALUE:
             without.append((rank, answer))
-    members = [(kind, frames, sorted(some, key=_order)) for (kind, frames), some in gathered.items()]
-    members.sort(key=lambda one: (-len(one[2]), one[0] != "stack", _order(one[2][0])))
-    stacks = [
-        StackGroup(
-            id=f"@{number}",
-            kind=kind,
-            ranks=tuple(rank for rank, _ in some),
-            text="",
-            frames=frames,
-            states=tuple(state_of(rank, answer, still, notes.get(rank.key)) for rank, answer in some),
-            ages=tuple(age_of(answer) for _, answer in some),
-            note=usual_note([rank for rank, _ in some], notes),
-        )
-        for number, (kind, frames, some) in enumerate(members, 1)
-    ]
+            continue
+        for one in _stacks_of(rank, answer, still, notes.get(rank.key), threads=threads):
+            gathered[one.kind, one.thread, one.frames].append(one)
+    ranks_of: defaultdict[str | None, set[str]] = defaultdict(set)
+    for (_, thread, _), some in gathered.items():
+        ranks_of[thread].update(one.rank.key for one in some)
+
+    def place(group: StackGroup) -> tuple[object, ...]:
+        name, first = group.thread, group.ranks[0]
+        return name != MAIN, -len(ranks_of[name]), name or "", -group.count, group.kind != "stack", rank_order(first)
+
+    groups = sorted((_group(some, notes) for some in gathered.values()), key=place)
+    stacks = [replace(group, id=f"@{number}") for number, group in enumerate(groups, 1)]
     return stacks, group_answers(without, compare=False)
+
+
+def _stacks_of(
+    rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: Note | None, *, threads: bool
+) -> Iterator[_Stack]:
+    """Yield the stacks in an answer: of each thread, or of the one that was asked for."""
+    kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
+    asked = ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True)
+    for one in (answer.threads or (asked,)) if threads else (asked,):
+        is_asked = one.halted or (one.name == MAIN and not any(other.halted for other in answer.threads))
+        # Next to the thread that stands in a stop the others run.
+        text = answer.text if one.halted or answer.kind is not Kind.VALUE else "running"
+        yield _Stack(
+            rank=rank,
+            kind=kind,
+            thread=common_name(one.name) if threads else None,
+            frames=one.frames,
+            state=state_of(rank, answer.replace(text=text, frames=one.frames), still, note if is_asked else None),
+            age=age_of(answer) if is_asked else Age(),
+        )
+
+
+def _group(stacks: Sequence[_Stack], notes: Notes) -> StackGroup:
+    """Return equal stacks as a group; a rank may have several threads of one name."""
+    of_rank: defaultdict[str, list[_Stack]] = defaultdict(list)
+    for one in sorted(stacks, key=lambda one: rank_order(one.rank)):
+        of_rank[one.rank.key].append(one)
+    firsts = [some[0] for some in of_rank.values()]
+    ranks, first = tuple(one.rank for one in firsts), firsts[0]
+    return StackGroup(
+        id="",
+        kind=first.kind,
+        ranks=ranks,
+        text="",
+        frames=first.frames,
+        states=tuple(
+            some[0].state if len(some) == 1 else f"{some[0].state}, {len(some)} threads" for some in of_rank.values()
+        ),
+        ages=tuple(one.age for one in firsts),
+        thread=first.thread,
+        note=usual_note(ranks, notes) if first.thread in (None, MAIN, ONLY_ONE) else None,
+    )
+
+
+def common_name(name: str) -> str:
+    """Return a thread's name without the number that Python gives it, so that it is the same in every rank."""
+    target = _NUMBERED.fullmatch(name)
+    if target is not None:
+        return target[1]
+    numbered = _NUMBERS.fullmatch(name)
+    return numbered[1] if numbered is not None else name
 
 
 def state_of(rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: Note | None = None) -> str:
@@ -139,11 +211,16 @@ def stacks_document(
     everyone: list[AnswerGroup] = [*stacks, *others]
     return {
         "schema": 1,
-        "asked": sum(group.count for group in everyone),
-        "answered": count_answered(everyone),
+        "asked": count_ranks(everyone),
+        "answered": count_ranks([group for group in everyone if group.kind in ANSWERED]),
         "groups": [_document(group, naming) for group in sorted(everyone, key=lambda group: -group.count)],
         "missing": list(missing.documents),
     }
+
+
+def count_ranks(groups: Sequence[AnswerGroup]) -> int:
+    """Return how many ranks some groups have; a rank is in a group of each of its threads."""
+    return len({rank.key for group in groups for rank in group.ranks})
 
 
 def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
@@ -166,7 +243,3 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
         document["thread"] = group.thread
     document["frames"] = list(map(place_document, group.frames))
     return document
-
-
-def _order(one: RankAndAnswer) -> tuple[object, ...]:
-    return rank_order(one[0])

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from dbg_client.views.ages import Age, StandingCounts, age_of
 from dbg_client.views.groups import (
+    ANSWERED,
     AnswerGroup,
-    RankAndAnswer,
-    count_answered,
     counted,
-    group_answers,
     paint,
     show_ranks,
     summary,
 )
 from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
-from dbg_client.views.stacks import NO_NOTES, Notes, StackGroup, show_states, stacks_document, state_of, usual_note
+from dbg_client.views.stacks import StackGroup, count_ranks, show_states
 from dbg_wire.errors import printable
-from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
+from dbg_wire.records.ranks import Place, RankInfo
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.
@@ -47,16 +42,6 @@ _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
 _LEFT_OUT = re.compile(r"\[(\d{1,12}) frames left out\]")
 """What stands in place of frames that a rank has left out."""
-
-MAIN = "MainThread"
-"""Python's name of a process's main thread."""
-
-ONLY_ONE = "main or stopped thread"
-"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
-
-_NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
-
-_NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +80,12 @@ def show_tree(
     color: bool,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return how many answered, the tree, and a line for each group of ranks without a stack."""
-    everyone = [*stacks, *others]
-    lines = [summary("where", everyone, missing)]
-    lines += [*draw(stacks, naming, color=color), *show_others(others, naming)]
-    return "".join(f"{line}\n" for line in lines)
+    """Return how many answered, a tree for each name of threads, and a line for each group of ranks without a stack."""
+    lines = [summary_of_stacks(stacks, others, missing)]
+    for title, groups in trees_of(stacks, naming):
+        lines += [title] if title else []
+        lines += draw(groups, naming, color=color)
+    return "".join(f"{line}\n" for line in [*lines, *show_others(others, naming)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,128 +275,24 @@ def _joined(steps: Sequence[Step]) -> str:
     return " > ".join(texts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadAnswers:
-    """The groups of threads with the same name and stack, those of ranks without a stack, and how many were asked."""
-
-    stacks: Sequence[StackGroup]
-    others: Sequence[AnswerGroup]
-    asked: int
-    answered: int
-
-
-def group_threads(
-    said: Sequence[RankAndAnswer],
-    known: Sequence[RankInfo] | None = None,
-    notes: Notes = NO_NOTES,
-) -> ThreadAnswers:
-    """Return the groups: main threads first, then the names that most ranks have.
-
-    ``known`` are all ranks there are.
-    """
-    still = StandingCounts([rank for rank, _ in said] if known is None else known)
-    gathered: defaultdict[tuple[str, str, tuple[Place, ...]], list[tuple[RankInfo, str, Age]]] = defaultdict(list)
-    without: list[RankAndAnswer] = []
-    for rank, answer in said:
-        if not answer.frames and not answer.threads and answer.kind is not Kind.VALUE:
-            without.append((rank, answer))
-            continue
-        kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
-        for thread in answer.threads or (ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True),):
-            is_asked_one = _is_asked_one(thread, answer)
-            note = notes.get(rank.key) if is_asked_one else None
-            state = state_of(rank, _of_thread(answer, thread), still, note)
-            age = age_of(answer) if is_asked_one else Age()
-            gathered[kind, common_name(thread.name), thread.frames].append((rank, state, age))
-    groups = _main_first([_group(kind, name, frames, some) for (kind, name, frames), some in gathered.items()])
-    others = group_answers(without, compare=False)
-    stacks = [
-        replace(
-            group,
-            id=f"@{number}",
-            note=usual_note(group.ranks, notes) if group.thread in (MAIN, ONLY_ONE) else None,
-        )
-        for number, group in enumerate(groups, 1)
-    ]
-    answered = {rank.key for group in stacks if group.kind == "stack" for rank in group.ranks}
-    return ThreadAnswers(stacks=stacks, others=others, asked=len(said), answered=len(answered) + count_answered(others))
+def summary_of_stacks(
+    stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], missing: MissingInAnswer = NOBODY_MISSING
+) -> str:
+    """Return the first line: how many answered, and how many different stacks or threads they have."""
+    everyone = [*stacks, *others]
+    threads = {group.thread for group in stacks} - {None}
+    if not threads:
+        return summary("where", everyone, missing)
+    answered = count_ranks([group for group in everyone if group.kind in ANSWERED])
+    different = "thread" if len(threads) == 1 else "different threads"
+    return f"where: {answered} of {counted(count_ranks(everyone))} answered, {len(threads)} {different}"
 
 
-def _main_first(groups: Sequence[StackGroup]) -> list[StackGroup]:
-    ranks_of: defaultdict[str, set[str]] = defaultdict(set)
-    for group in groups:
-        ranks_of[group.thread or ""] |= {rank.key for rank in group.ranks}
-
-    def place(one: StackGroup) -> tuple[object, ...]:
-        name = one.thread or ""
-        return name != MAIN, -len(ranks_of[name]), name, -one.count, rank_order(one.ranks[0])
-
-    return sorted(groups, key=place)
-
-
-def common_name(name: str) -> str:
-    """Return a thread's name without the number that Python gives it, so that it is the same in every rank."""
-    target = _NUMBERED.fullmatch(name)
-    if target is not None:
-        return target[1]
-    numbered = _NUMBERS.fullmatch(name)
-    return numbered[1] if numbered is not None else name
-
-
-def show_threads(answers: ThreadAnswers, naming: Naming, *, color: bool) -> str:
-    """Return how many answered, a tree for each name of threads, and a line for each group without a stack."""
-    lines = [summary_of_threads(answers)]
-    for title, groups in trees_of_threads(answers, naming):
-        lines += [title, *draw(groups, naming, color=color)]
-    return "".join(f"{line}\n" for line in [*lines, *show_others(answers.others, naming)])
-
-
-def summary_of_threads(answers: ThreadAnswers) -> str:
-    """Return how many answered, and how many different threads they have."""
-    count = len({group.thread for group in answers.stacks})
-    threads = f"{count} {'thread' if count == 1 else 'different threads'}"
-    return f"where: {answers.answered} of {counted(answers.asked)} answered, {threads}"
-
-
-def trees_of_threads(answers: ThreadAnswers, naming: Naming) -> Iterator[tuple[str, list[StackGroup]]]:
-    """Yield the title and the groups of the tree of each name of threads."""
-    for name in dict.fromkeys(group.thread or "" for group in answers.stacks):
-        groups = [group for group in answers.stacks if group.thread == name]
-        ranks = {rank.key: rank for group in groups for rank in group.ranks}
-        somewhere = f", on {show_ranks(list(ranks.values()), naming)} alone" if len(ranks) < answers.answered else ""
-        yield f"thread {printable(name, 200)}{somewhere}", groups
-
-
-def threads_document(answers: ThreadAnswers, naming: Naming) -> dict[str, object]:
-    """Return what becomes the JSON document; a rank has a group for each of its threads."""
-    document = stacks_document(answers.stacks, answers.others, naming)
-    return {**document, "asked": answers.asked, "answered": answers.answered}
-
-
-def _of_thread(answer: RankAnswer, thread: ThreadStack) -> RankAnswer:
-    """Return the answer as if for one thread: beside the one that stands in a stop the others run."""
-    text = answer.text if thread.halted or not answer.threads or answer.kind is not Kind.VALUE else "running"
-    return answer.replace(text=text, frames=thread.frames)
-
-
-def _is_asked_one(thread: ThreadStack, answer: RankAnswer) -> bool:
-    return thread.halted or (thread.name == MAIN and not any(other.halted for other in answer.threads))
-
-
-def _group(kind: str, name: str, frames: tuple[Place, ...], members: Sequence[tuple[RankInfo, str, Age]]) -> StackGroup:
-    of_rank: defaultdict[str, list[tuple[RankInfo, str, Age]]] = defaultdict(list)
-    for member in sorted(members, key=lambda member: rank_order(member[0])):
-        of_rank[member[0].key].append(member)
-    firsts = [some[0] for some in of_rank.values()]
-    return StackGroup(
-        id="",
-        kind=kind,
-        ranks=tuple(rank for rank, _, _ in firsts),
-        text="",
-        frames=frames,
-        states=tuple(
-            some[0][1] if len(some) == 1 else f"{some[0][1]}, {len(some)} threads" for some in of_rank.values()
-        ),
-        ages=tuple(age for _, _, age in firsts),
-        thread=name,
-    )
+def trees_of(stacks: Sequence[StackGroup], naming: Naming) -> Iterator[tuple[str, list[StackGroup]]]:
+    """Yield the title and the groups of each tree: one without a title, or one for each name of threads."""
+    answered = count_ranks([group for group in stacks if group.kind in ANSWERED])
+    for name in dict.fromkeys(group.thread for group in stacks):
+        groups = [group for group in stacks if group.thread == name]
+        ranks = sorted_ranks(groups)
+        somewhere = f", on {show_ranks(ranks, naming)} alone" if len(ranks) < answered else ""
+        yield "" if name is None else f"thread {printable(name, 200)}{somewhere}", groups

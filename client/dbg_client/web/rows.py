@@ -14,9 +14,9 @@ from dbg_client.verbs.verb import Answer, GroupedAnswer
 from dbg_client.verbs.where import StackAnswer
 from dbg_client.views.groups import AnswerGroup, summary
 from dbg_client.views.list import show_place
-from dbg_client.views.naming import Naming, absent_only, absent_rows
+from dbg_client.views.naming import Naming, absent_rows
 from dbg_client.views.stacks import StackGroup
-from dbg_client.views.tree import show_frame, summary_of_threads, tree_lines, trees_of_threads
+from dbg_client.views.tree import show_frame, summary_of_stacks, tree_lines, trees_of
 from dbg_client.web import messages
 from dbg_client.why.show import verdict_document
 from dbg_client.why.verb import WhyAnswer
@@ -52,7 +52,7 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
         return told.replace(verdicts=verdicts_of(answer.found.verdicts))
     if isinstance(answer, StackAnswer):
         return told.replace(
-            summary=_summary_of(answer),
+            summary=summary_of_stacks(answer.stacks, answer.others, answer.missing),
             groups=_groups(answer.grouped, answer.naming),
             tree=tuple(_branches(answer)),
         )
@@ -80,12 +80,6 @@ def _line_of(verdict: Verdict) -> str:
     return " ".join(filter(None, [remedy.verb, remedy.ranks, *remedy.options]))
 
 
-def _summary_of(answer: StackAnswer) -> str:
-    if answer.threads is not None:
-        return summary_of_threads(answer.threads)
-    return summary("where", [*answer.stacks, *answer.others], answer.missing)
-
-
 def _groups(groups: Sequence[AnswerGroup], naming: Naming) -> tuple[messages.Group, ...]:
     return tuple(
         messages.Group(
@@ -106,8 +100,7 @@ def _text_of(group: AnswerGroup) -> str:
 
 
 def _branches(answer: StackAnswer) -> Iterator[messages.Branch]:
-    trees = [("", answer.stacks)] if answer.threads is None else trees_of_threads(answer.threads, answer.naming)
-    for title, groups in trees:
+    for title, groups in trees_of(answer.stacks, answer.naming):
         if title:
             yield messages.Branch(depth=0, count=0, text=title, groups=(), is_odd=False)
         for line in tree_lines(groups, answer.naming):
@@ -191,7 +184,7 @@ class Rows:
         # After a restart of the broker its ranks are not back at once, and have been here all the same.
         runs = {rank.run for rank in known}
         away = [one for one in self._left.values() if one.run in runs and one.state is not RankState.EXITED]
-        absent = absent_only(call_roll([*known, *away], self.target))
+        absent = call_roll([*known, *away], self.target)
         several_jobs = len({rank.job for rank in self._ranks.values()}) > 1
         self._missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
 

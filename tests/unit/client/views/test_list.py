@@ -130,7 +130,7 @@ def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
     plain = show_table(ranks, NOW, color=False)
 
     assert [line.split()[:3] for line in folded[1:]] == [
-        ["gpu[000-127]:0-12,14-699,701-1023", "1022", "stopped"],
+        ["0-12,14-699,701-1023", "1022", "stopped"],
         ["gpu001:13", "stopped", "train.py:41"],
         ["gpu087:700", "running", "7"],
     ]

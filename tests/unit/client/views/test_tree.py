@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 
 from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
-from dbg_client.views.stacks import group_stacks, stacks_document
+from dbg_client.views.stacks import common_name, group_stacks, stacks_document
 from dbg_client.views.tree import (
-    common_name,
     fold,
-    group_threads,
-    show_threads,
     show_tree,
-    threads_document,
 )
 from dbg_client.why.collective_matching import match_collectives
 from dbg_client.why.collectives import collective_notes
@@ -230,7 +226,7 @@ def said_threads(
 
 def lines(*answers: RankAndAnswer) -> list[str]:
     naming = Naming([rank for rank, _ in answers])
-    return show_threads(group_threads(answers), naming, color=False).splitlines()
+    return show_tree(*group_stacks(answers, threads=True), naming, color=False).splitlines()
 
 
 WORKERS = [(f"ThreadPoolExecutor-0_{number}", FEEDING) for number in range(3)]
@@ -264,12 +260,12 @@ def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded()
     recorded = waiting(0, key=rank.key)
     notes = collective_notes(match_collectives([recorded, elsewhere(1)]))
 
-    answers = group_threads([(rank, answer)], None, notes)
-    told = show_threads(answers, Naming([rank]), color=False).splitlines()
+    stacks, others = group_stacks([(rank, answer)], None, notes, threads=True)
+    told = show_tree(stacks, others, Naming([rank]), color=False).splitlines()
 
     assert told[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")
     assert told[4].endswith("(@2 running)")
-    groups = json.loads(json.dumps(threads_document(answers, Naming([rank]))))["groups"]
+    groups = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank]))))["groups"]
     assert [group["collective"] is None for group in groups] == [False, True]
 
 
