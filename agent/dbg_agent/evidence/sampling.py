@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from dbg_agent.frames.stacks import is_own, is_users_file, outward, thread_frame
-from dbg_agent.host.process import Kernel, Reading, disks, processors
+from dbg_agent.host.process import Kernel, Reading, processors
 from dbg_agent.torch.calls import MODULE, Group, process_groups
 from dbg_agent.torch.collectives import BUFFER_VARIABLES
 from dbg_agent.torch.flight_recorder import NATIVE_MODULE, Recorder, recorders_of
@@ -57,38 +57,13 @@ LEAST_OF_EACH = 16
 Told = SourceSeen | GroupSeen | GroupArrivals
 
 
-@dataclass
-class Completions:
-    """When the recorders' status was seen to tell that so many collectives have ended, by backend and group's id."""
-
-    seen: defaultdict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    """The number of the last ended collective and the time of day in microseconds, as often as that has changed."""
-
-    def look(self) -> None:
-        """Note what has ended by now; nothing where no recorder has a status."""
-        for recorder in recorders():
-            if recorder.status is None:
-                continue
-            status = json.loads(recorder.status()).get("pg_status", {})
-            # The time is taken behind the status: the collective had ended before that.
-            now = time.time_ns() // 1000
-            for group, told in status.items():
-                number, noted = int(told["last_completed_collective"]), self.seen[recorder.backend, group]
-                if len(noted) < MAX_LOOKS and (not noted or noted[-1][0] != number):
-                    noted.append((number, now))
-
-    def ended_by(self, backend: str, group: str, sequence: int) -> int | None:
-        """Return the first time at which a collective was known to have ended; None if that was never seen."""
-        return next((at for number, at in self.seen.get((backend, group), ()) if number >= sequence), None)
-
-
 def recorders() -> list[Recorder]:
     """Return torch's recorders; none if the program has not loaded torch."""
     native = sys.modules.get(NATIVE_MODULE)
     return recorders_of(native) if native is not None else []
 
 
-def arrivals_of(most: int, seconds: float, completions: Completions) -> list[Told]:
+def arrivals_of(most: int, seconds: float) -> list[Told]:
     """Return the groups of torch and the rank's arrivals in them, ``most`` at most; ``seconds`` have been sampled.
 
     A recorder that takes too long for these seconds is not read, which a SourceSeen says.
@@ -104,7 +79,7 @@ def arrivals_of(most: int, seconds: float, completions: Completions) -> list[Tol
         if needed > READING_SHARE * seconds:
             rows.append(_too_long(needed))
         elif needed:
-            told = _arrivals(recorder, groups, most, completions)
+            told = _arrivals(recorder, groups, most)
             used = used or bool(told)
             rows += told
     if not used and not rows:
@@ -146,7 +121,7 @@ def _lack() -> str:
     )
 
 
-def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completions: Completions) -> list[Told]:
+def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Told]:
     each = min(MAX_ARRIVALS, max(LEAST_OF_EACH, most // max(1, len(groups))))
     try:
         entries = recent_entries(recorder.dump(), each)
@@ -161,7 +136,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completion
                 if name == group.name:
                     rows += [
                         group_seen(group.name, library, (), title=group.title, ranks=group.ranks),
-                        _told(group, library, calls, recorder, completions),
+                        _told(group, library, calls),
                     ]
         return rows
     except Exception as error:
@@ -170,17 +145,14 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completion
         return [fitted(SourceSeen, library=LIBRARY, lack=lack)]
 
 
-def _told(
-    group: Group, library: str, calls: dict[int, dict[str, Any]], recorder: Recorder, completions: Completions
-) -> GroupArrivals:
+def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
     names: dict[str, int] = {}
     which, ended, took = [], [], []
     begin = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
-    for sequence, raw in calls.items():
+    for raw in calls.values():
         which.append(names.setdefault(name_of(str(raw["profiling_name"]).partition(":")[2])[0], len(names)))
         discovered = int(raw.get("time_discovered_completed_ns") or 0) // 1000
-        known = discovered or completions.ended_by(recorder.backend, str(raw.get("pg_id")), sequence)
-        ended.append(known - begin if known else -1)
+        ended.append(discovered - begin if discovered else -1)
         duration = raw.get("duration_ms")
         took.append(int(1000 * duration) if isinstance(duration, (int, float)) else -1)
     return fitted(
@@ -274,7 +246,6 @@ class _Open:
     before: Reading
     places: Places = field(default_factory=Places)
     looks: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
-    completions: Completions = field(default_factory=Completions)
     count: int = 0
 
 
@@ -302,8 +273,6 @@ class Sampler:
             return
         began = time.thread_time()
         one.looks.append((time.time_ns() // 1000, one.places.look()))
-        if one.question.ends:
-            one.completions.look()
         one.count += 1
         pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
         self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._look(one))
@@ -319,7 +288,7 @@ class Sampler:
 
     def _sampled(self, one: _Open) -> Sampled:
         after = self._kernel.read()
-        told = arrivals_of(one.question.arrivals, one.question.seconds, one.completions)
+        told = arrivals_of(one.question.arrivals, one.question.seconds)
         return Sampled(
             sample=fitted(
                 RankSample,
@@ -328,7 +297,6 @@ class Sampler:
                 looks=len(one.looks),
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
-                disks=disks(one.before, after),
             ),
             sources=tuple(row for row in told if isinstance(row, SourceSeen)),
             groups=tuple(row for row in told if isinstance(row, GroupSeen)),

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from dbg_agent.evidence.library_waits import Wait, library_wait
+from dbg_agent.evidence.library_waits import Wait, from_workers, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.loops import polled_file, retried
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.unrecorded import jax_wait, mpi_wait
-from dbg_agent.evidence.workers import from_workers
 from dbg_agent.frames.ended import ended_threads, handled_exception
 from dbg_agent.frames.expressions import CallSite, call_site, is_calling
 from dbg_agent.frames.stacks import all_frames, is_users_file

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from dbg_agent.host.proc import (
     CGROUPS,
@@ -27,7 +27,7 @@ from dbg_agent.process.threads import own_traffic
 from dbg_wire.libraries import call_names
 from dbg_wire.records.evidence import NamedProcess, ProcessSeen, Relation
 from dbg_wire.records.record import fitted
-from dbg_wire.records.samples import DiskUse, ProcessorUse
+from dbg_wire.records.samples import ProcessorUse
 
 MAX_POLLED = 8
 """Descriptors of one poll() that are looked at."""
@@ -195,21 +195,15 @@ def state_of(pid: int) -> str:
     return next(iter(stat_of(pid)[1]), "")
 
 
-_FAULTS, _DISK = 9, 39
-"""Where major faults and delays by disks stand in a stat file, counted from the state on."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The counters at one moment, None where the kernel does not tell; seconds, but for counts.
+    """The counters at one moment, None where the kernel does not tell; in seconds.
 
     ``throttles`` are the used up and all periods of each control group around the process.
     """
 
     at: float
     queued: float | None = None
-    faults: int | None = None
-    disk: float | None = None
     throttles: tuple[tuple[int, int], ...] = ()
 
 
@@ -225,12 +219,9 @@ class Kernel:
         """Return the counters as they are now; it never raises."""
         waited = read_proc(f"{self._proc}/self/task/{self._main}/schedstat").split()
         queued = number_in(waited[1]) if len(waited) == 3 else None
-        disk = word_at(stat_of(f"self/task/{self._main}", self._proc)[1], _DISK)
         return Reading(
             at=time.monotonic(),
             queued=queued / 1e9 if queued is not None else None,
-            faults=word_at(stat_of("self", self._proc)[1], _FAULTS),
-            disk=disk / TICKS if disk is not None and self._counts_delays() else None,
             throttles=tuple(_throttle(folder) for folder in self._folders),
         )
 
@@ -238,10 +229,6 @@ class Kernel:
         """Return the cores that the narrowest control group allows, None for no limit."""
         found = [_quota(folder) for folder in self._folders]
         return min((cores for cores in found if cores is not None), default=None)
-
-    def _counts_delays(self) -> bool:
-        # Without it the word in the stat file stays 0, which would say that no disk was waited for.
-        return number_in(read_proc(f"{self._proc}/sys/kernel/task_delayacct")) == 1
 
 
 def processors(before: Reading, after: Reading, quota: float | None) -> ProcessorUse:
@@ -262,15 +249,7 @@ def processors(before: Reading, after: Reading, quota: float | None) -> Processo
     )
 
 
-def disks(before: Reading, after: Reading) -> DiskUse:
-    """Return what was waited for of disks between two readings."""
-    return fitted(DiskUse, faults=_more(before.faults, after.faults), waits=_more(before.disk, after.disk))
-
-
-_N = TypeVar("_N", int, float)
-
-
-def _more(before: _N | None, after: _N | None) -> _N | None:
+def _more(before: float | None, after: float | None) -> float | None:
     return after - before if before is not None and after is not None and after >= before else None
 
 

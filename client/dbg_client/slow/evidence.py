@@ -6,7 +6,7 @@ import enum
 import statistics
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.slow.lateness import GroupLateness
@@ -94,26 +94,12 @@ LEAST_SHARE = 0.05
 MORE = 2.0
 """How many times as much a late rank lacks as the others to be told, since they would be late by it, too."""
 
-FAULTS_A_SECOND = 10.0
-"""Pages that are read from disk in a second, from which on that is told: a spinning disk reads a hundred."""
-
 
 class Lack(enum.Enum):
     """What the kernel keeps from a late rank while the others have it."""
 
     QUOTA = "quota"
     CORE = "core"
-    MEMORY = "memory"
-    """Its pages had to be read from disk."""
-    DISK = "disk"
-
-
-_AMOUNTS: dict[Lack, Callable[[RankSample], float | None]] = {
-    Lack.CORE: lambda one: one.processors.queued if not one.processors.throttled else None,
-    Lack.MEMORY: lambda one: _times(one.disks.faults, LEAST_SHARE / FAULTS_A_SECOND),
-    Lack.DISK: lambda one: one.disks.waits,
-}
-"""For how many seconds a rank lacks something; pages count as the seconds in which a disk reads them."""
 
 
 def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]:
@@ -125,17 +111,14 @@ def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]
     used = mine.processors
     # The others may be in the same group, and yet need less.
     is_throttled = bool(used.periods and used.throttled and used.throttled >= LEAST_SHARE * used.periods)
-    return (*[Lack.QUOTA] * is_throttled, *(lack for lack, of in _AMOUNTS.items() if _stands_out(mine, others, of)))
+    return (*[Lack.QUOTA] * is_throttled, *[Lack.CORE] * (not used.throttled and _lacks_cores(mine, others)))
 
 
-def _stands_out(mine: RankSample, others: Sequence[RankSample], amount: Callable[[RankSample], float | None]) -> bool:
-    """Tell whether a rank lacks something for a good part of the time, and clearly longer than the others."""
-    own = amount(mine)
+def _lacks_cores(mine: RankSample, others: Sequence[RankSample]) -> bool:
+    """Tell whether a rank waits for a core for a good part of the time, and clearly longer than the others."""
+    own = mine.processors.queued
     if own is None or own < LEAST_SHARE * mine.seconds:
         return False
-    told = [value / one.seconds for one in others if (value := amount(one)) is not None]
+    used = [(one.processors, one.seconds) for one in others]
+    told = [one.queued / seconds for one, seconds in used if one.queued is not None and not one.throttled]
     return not told or own / mine.seconds >= MORE * statistics.median(told)
-
-
-def _times(count: int | None, factor: float) -> float | None:
-    return None if count is None else count * factor

@@ -53,7 +53,6 @@ async def find_stragglers(
         question = SampleQuestion(
             seconds=seconds,
             arrivals=max(LEAST_ARRIVALS, min(MAX_ALL_ARRIVALS, ARRIVALS_OF_ALL // max(1, len(ranks)))),
-            ends=bool(trips),
         )
         answers = await asker.ask(Action.SAMPLE, ranks, inquiry=question)
     finally:

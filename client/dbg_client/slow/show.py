@@ -189,11 +189,7 @@ def _lack(lack: Lack, mine: RankSample) -> str:
     if lack is Lack.QUOTA:
         cores = f" ({used.quota:.2g} cores)" if used.quota is not None else ""
         return f"is throttled by its cgroup: the quota{cores} was used up in {used.throttled} of {used.periods} periods"
-    if lack is Lack.CORE:
-        return f"waits for a free core in {(used.queued or 0.0) / mine.seconds:.0%} of the time"
-    if lack is Lack.MEMORY:
-        return f"had {mine.disks.faults} of its pages read from disk"
-    return f"waits for a disk in {(mine.disks.waits or 0.0) / mine.seconds:.0%} of the time"
+    return f"waits for a free core in {(used.queued or 0.0) / mine.seconds:.0%} of the time"
 
 
 def _of(one: GroupLateness) -> str:

@@ -30,7 +30,7 @@ class Slow(RanksVerb):
     without_target = True
     for_agents = (
         "Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how much, "
-        "where it is then, and what it lacks (processor quota, cores, memory, disks). Ranks look at themselves for "
+        "where it is then, and what it lacks (processor quota, cores). Ranks look at themselves for "
         "some seconds and are not stopped."
     )
 

@@ -58,7 +58,6 @@ class SampleQuestion(Inquiry, tag="sample"):
 
     seconds: Annotated[float, reals(0.0, MAX_SAMPLE_SECONDS)]
     arrivals: Annotated[int, integers(0, MAX_ALL_ARRIVALS)] = MAX_ALL_ARRIVALS
-    ends: bool = False
 
 
 class GroupArrivals(Row, tag="arrivals"):
@@ -111,16 +110,6 @@ class ProcessorUse(Record):
     quota: Annotated[float, reals(0.0, MAX_AGE)] | None = None
 
 
-class DiskUse(Record):
-    """What the rank waited for of disks, None where the kernel does not tell.
-
-    ``faults`` are pages that had to be read from one, and ``waits`` seconds of the main thread.
-    """
-
-    faults: Count | None = None
-    waits: Amount | None = None
-
-
 class RankSample(Row, tag="sampled"):
     """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end."""
 
@@ -129,7 +118,6 @@ class RankSample(Row, tag="sampled"):
     seconds: Age = 0.0
     looks: Annotated[int, integers(0, MAX_LOOKS)] = 0
     processors: ProcessorUse = ProcessorUse()
-    disks: DiskUse = DiskUse()
 
 
 SampleRecord = SourceSeen | GroupSeen | GroupArrivals | SampledPlace | RankSample

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbg_agent.evidence import workers as ray
+from dbg_agent.evidence import library_waits as ray
 from dbg_agent.evidence.library_waits import library_wait
 from dbg_agent.evidence.stacks import SeenThread
 from dbg_wire.records.evidence import Doing, What

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import sampling
-from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Completions, Places, Sampler, arrivals_of, sampled_places
-from dbg_agent.host.proc import TICKS
-from dbg_agent.host.process import Kernel, disks, processors
+from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, arrivals_of, sampled_places
+from dbg_agent.host.process import Kernel, processors
 from dbg_agent.torch.flight_recorder import Recorder
 from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
@@ -23,7 +22,6 @@ from dbg_wire.records.samples import (
     MAX_FRAMES,
     MAX_LOOKS,
     MAX_PLACES,
-    DiskUse,
     GroupArrivals,
     Sampled,
     SampleQuestion,
@@ -63,9 +61,7 @@ def told(
 ) -> list[SourceSeen | GroupSeen | GroupArrivals]:
     """Return what is told of these recorders."""
     monkeypatch.setattr(sampling, "recorders", lambda: list(found))
-    completions = Completions()
-    completions.look()
-    return arrivals_of(most, seconds, completions)
+    return arrivals_of(most, seconds)
 
 
 def row_of(monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512) -> tuple[GroupSeen, GroupArrivals]:
@@ -85,9 +81,7 @@ def test_the_last_collectives_of_a_group_are_told_with_their_times(
     assert (group.members, group.size, group.backend) == ("0-3", 4, "gloo")
     assert (row.group, row.begin, row.sequences, row.came) == (group.name, 100, (1, 2), (0, 250))
     assert (row.calls, row.which) == (("all_reduce",), (0, 0))
-    # The status has told that both had ended.
-    assert min(row.ended) > 0
-    assert row.took == ()
+    assert row.ended == row.took == ()
 
 
 def test_what_nccl_tells_of_ends_and_durations_is_passed_on(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,26 +125,6 @@ def test_what_keeps_a_rank_from_telling_is_told(
     approved(row.lack)
 
 
-def test_an_end_is_known_from_the_first_status_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    completions = Completions()
-    for completed in (3, 3, 5):
-        monkeypatch.setattr(sampling, "recorders", lambda completed=completed: [recorder(b"", completed=completed)])
-        completions.look()
-    third, fourth = completions.ended_by("gloo", "0", 3), completions.ended_by("gloo", "0", 4)
-    assert third is not None
-    assert fourth is not None
-    assert third <= fourth == completions.ended_by("gloo", "0", 5)
-    assert completions.ended_by("gloo", "0", 6) is None
-    assert completions.ended_by("nccl", "0", 3) is None
-
-
-def stat_line(*, faults: int = 0, disk: int = 0) -> str:
-    """Return a line of a stat file; a name may hold a parenthesis."""
-    words = ["0"] * 50
-    words[0], words[9], words[39] = "R", str(faults), str(disk)
-    return f"1 (a) b) {' '.join(words)}\n"
-
-
 class Files:
     """Files of a kernel, below one folder."""
 
@@ -166,12 +140,9 @@ class Files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def counters(self, *, queued: int = 0, faults: int = 0, disk: int = 0, throttled: int = 0) -> None:
+    def counters(self, *, queued: int = 0, throttled: int = 0) -> None:
         """Write counters; ``queued`` is in ns."""
-        self.write(f"proc/self/task/{self.main}/stat", stat_line(disk=disk))
         self.write(f"proc/self/task/{self.main}/schedstat", f"10 {queued} 3\n")
-        self.write("proc/self/stat", stat_line(faults=faults))
-        self.write("proc/sys/kernel/task_delayacct", "1\n")
         self.write("groups/jobs/7/cpu.stat", f"usage_usec 1\nnr_periods 100\nnr_throttled {throttled}\n")
 
     def kernel(self) -> Kernel:
@@ -188,11 +159,10 @@ def files(tmp_path: Path) -> Files:
 def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
     kernel = files.kernel()
     before = kernel.read()
-    files.counters(queued=2_500_000_000, faults=40, disk=3 * TICKS, throttled=83)
+    files.counters(queued=2_500_000_000, throttled=83)
     after = kernel.read()
-    used, waited = processors(before, after, kernel.quota()), disks(before, after)
+    used = processors(before, after, kernel.quota())
     assert (used.queued, used.throttled, used.periods) == (2.5, 83, 0)
-    assert (waited.faults, waited.waits) == (40, 3.0)
 
 
 def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
@@ -200,7 +170,6 @@ def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
     before, after = kernel.read(), kernel.read()
     used = processors(before, after, kernel.quota())
     assert (used.queued, used.throttled, used.periods, used.quota) == (None, None, None, None)
-    assert disks(before, after) == DiskUse()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from dbg_agent.evidence import workers
-from dbg_agent.evidence.workers import Worker, from_workers
+from dbg_agent.evidence import library_waits as workers
+from dbg_agent.evidence.library_waits import Worker, from_workers
 from dbg_agent.frames import ended
 from dbg_wire.records.evidence import Doing, What
 
