@@ -1,25 +1,31 @@
-"""What all pages are told: the ranks, the time line, verdicts; each text is made once (publish and subscribe)."""
+"""What all pages are told: the ranks, and why they wait; each text is made once (publish and subscribe)."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from dbg_client.core.asking import Asker
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.views.list import show_place, without_limit
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
-from dbg_client.web.rows import Rows
+from dbg_client.web.rows import Rows, verdicts_of
+from dbg_client.why.questions import find_case, hangs_among
+from dbg_client.why.standstill import Standstill, ask_where
 from dbg_command.targets import Target
-from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import CRASH, RankInfo, RankState, describe_exit, rank_order
+from dbg_dial.tcp import within
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+
+if TYPE_CHECKING:
+    from dbg_client.why.explain import Explanation
 
 ROWS_PER_PAGE = 500
 """Rows in one text, at most: a browser reads a page of them within some milliseconds."""
@@ -30,93 +36,17 @@ ROUND_SECONDS = 0.1
 REST_OF_ROUND = 10
 """Times that a round has taken before the next one begins: of 10,000 ranks one takes a tenth of a second."""
 
-MAX_EVENTS = 500
-"""Events that are kept for pages that come; older ones are forgotten."""
+HANG_SECONDS = 60.0
+"""Seconds without a move of any rank after which a job counts as hanging."""
 
-MAX_TEXT = 500
-"""Characters of an event's text."""
-
-Pair = tuple[RankInfo | None, RankInfo]
-"""A rank before and after a change."""
-
-_AWAY = {RankState.UNRESPONSIVE: "does not answer", RankState.LOST: "its connection is lost"}
-
-
-class TimeLine:
-    """The last events, numbered; those that are returned are new."""
-
-    def __init__(self) -> None:
-        self.events: deque[messages.Event] = deque(maxlen=MAX_EVENTS)
-        self._number = 0
-
-    def note(self, kind: str, text: str, at: float, ranks: Sequence[RankInfo] = (), who: str = "") -> messages.Event:
-        """Note something about some ranks of a job, or about none."""
-        ranks = sorted(ranks, key=rank_order)
-        first = ranks[0] if ranks else None
-        self._number += 1
-        event = messages.Event(
-            number=self._number,
-            at=at,
-            kind=kind,
-            job=first.job if first is not None else "",
-            key=first.key if first is not None else "",
-            rank=first.address if first is not None else "",
-            ranks=format_ranks({rank.rank for rank in ranks}),
-            count=len(ranks),
-            text=printable(text, MAX_TEXT),
-            who=printable(who, MAX_TEXT),
-        )
-        self.events.append(event)
-        return event
-
-    def changed(self, pairs: Iterable[Pair], at: float) -> list[messages.Event]:
-        """Note what has changed about ranks."""
-        alike: defaultdict[tuple[str, str, str, str], list[RankInfo]] = defaultdict(list)
-        for before, now in pairs:
-            for kind, text, who in _news_of(before, now):
-                alike[now.job, kind, text, who].append(now)
-        return [self.note(kind, text, at, ranks, who) for (_, kind, text, who), ranks in alike.items()]
-
-
-def _news_of(before: RankInfo | None, now: RankInfo) -> Iterable[tuple[str, str, str]]:
-    """Yield the kind of each event, its text, and who has done it."""
-    if before is None:
-        yield "came", "connected", ""
-    was = before.state if before is not None else RankState.RUNNING
-    if now.state is RankState.STOPPED:
-        if before is None or was is not RankState.STOPPED or before.occasion != now.occasion:
-            yield ("crash" if now.reason == CRASH else "stop"), _stop_of(now), ""
-    elif now.state is not was:
-        yield _state_of(was, now)
-    driver = before.driver if before is not None else None
-    if now.driver != driver:
-        who = now.driver or driver or ""
-        yield "driver", "has the keyboard" if now.driver else "has left the keyboard", who
-    elif before is not None and now.watchers > before.watchers:
-        yield "watcher", f"{now.watchers} look on", ""
-
-
-def _state_of(was: RankState, now: RankInfo) -> tuple[str, str, str]:
-    if now.state is RankState.EXITED:
-        return "exit", describe_exit(now), ""
-    if now.state is RankState.HELD:
-        return "held", "held: it waits for other ranks", ""
-    if now.state in _AWAY:
-        return "silent", _AWAY[now.state], ""
-    return ("back", "answers again", "") if was in _AWAY else ("goes_on", "goes on", "")
-
-
-def _stop_of(rank: RankInfo) -> str:
-    where = f" at {place}" if (place := show_place(rank.where)) else ""
-    detail = f": {said}" if (said := without_limit(rank)) else ""
-    return f"stopped ({rank.reason}){where}{detail}"
+LOOKS = 3
+"""Looks within that time; each makes the ranks read their flight recorders, which takes milliseconds."""
 
 
 class Feed:
     """The news of one target for any number of pages; a watcher of the broker's link. Belongs to one event loop."""
 
     def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], messages.Hello]) -> None:
-        self.time_line = TimeLine()
         self.rows = Rows(target)
         self.pages: set[Outbox] = set()
         self._hello = hello
@@ -137,7 +67,7 @@ class Feed:
         page.say(self._hello(), self._link, self._job)
         *earlier, last = _paged(self.rows.all) or [()]
         page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
-        page.say(*self.time_line.events, *self._verdicts.values())
+        page.say(*self._verdicts.values())
         self.pages.add(page)
         self.opened.set()
 
@@ -150,10 +80,6 @@ class Feed:
         text = messages.encode(item)
         for page in self.pages:
             page.put(text)
-
-    def note(self, kind: str, text: str, ranks: Sequence[RankInfo] = (), who: str = "") -> None:
-        """Put something on the time line."""
-        self.say(self.time_line.note(kind, text, time.time(), ranks, who))
 
     def is_judged(self, job: str) -> bool:
         """Return whether there is a verdict on a job."""
@@ -186,8 +112,6 @@ class Feed:
     def _link_changed(self, event: Up | Down) -> None:
         reason = "" if isinstance(event, Up) else printable(event.reason)
         link = messages.Link(up=isinstance(event, Up), reason=reason)
-        if link.up != self._link.up:
-            self.note("broker", "the broker is back" if link.up else f"the broker is gone ({link.reason})")
         if link != self._link:
             self._link = link
             self.say(link)
@@ -204,11 +128,76 @@ class Feed:
             self.say(messages.Change(rows=rows))
         if changes.gone:
             self.say(messages.Change(rows=(), gone=changes.gone))
-        for event in self.time_line.changed(changes.pairs, time.time()):
-            self.say(event)
         ended = loop.time()
         self._rested_at = ended + REST_OF_ROUND * (ended - began)
 
 
 def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
     return [rows[start : start + ROWS_PER_PAGE] for start in range(0, len(rows), ROWS_PER_PAGE)]
+
+
+def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = False) -> list[messages.Verdict]:
+    """Return what pages get of each job that hangs; with ``stands`` no rank of it moves."""
+    told = []
+    for worst in hangs_among(found.verdicts, known, stands=stands):
+        own = verdicts_of([verdict for verdict in found.verdicts if verdict.job == worst.job], harmless=False)
+        missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
+        told.append(messages.Verdict(job=worst.job, verdicts=own, missing=missing))
+    return told
+
+
+class VerdictWatch:
+    """Look at each job of a feed until this is cancelled; nobody is asked while no page is open.
+
+    A verdict stays until a look finds that the job moves: a page that opens has it at once.
+    """
+
+    def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
+        self._switchboard, self._feed, self._seconds = switchboard, feed, seconds
+        self._asker = Asker(switchboard)
+        self._standing: defaultdict[str, Standstill] = defaultdict(lambda: Standstill(seconds))
+
+    async def run(self) -> None:
+        """Look again and again."""
+        opened, is_opened = self._feed.opened, False
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await within(self._seconds / LOOKS, opened.wait())
+            is_opened = is_opened or opened.is_set()
+            opened.clear()
+            if not self._feed.pages or not self._switchboard.is_current:
+                continue
+            jobs: defaultdict[str, list[RankInfo]] = defaultdict(list)
+            for rank in self._feed.rows.ranks:
+                if rank.state in LIVE_STATES and not rank.is_classic:
+                    jobs[rank.job].append(rank)
+            for job in [job for job in self._standing if job not in jobs]:
+                del self._standing[job]
+                self._feed.judge(messages.Verdict(job=job))
+            for job, ranks in jobs.items():
+                # An answer that does not come says nothing of the ranks; the next look may have one.
+                with contextlib.suppress(DbgError):
+                    await self._look(job, ranks, is_opened=is_opened)
+            is_opened = False
+
+    async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
+        standing = self._standing[job]
+        answers = await ask_where(self._asker, ranks)
+        told: list[messages.Verdict] = []
+        if answers is None:
+            standing.begin_anew()
+        else:
+            standing.look(answers, asyncio.get_running_loop().time())
+            # Since the last look of an earlier page a job may have moved, and hang all the same.
+            is_same = self._feed.is_judged(job) and not standing.is_moving
+            if is_opened or is_same or standing.is_told:
+                told = await self._judge(ranks, stands=standing.is_told)
+        if not told:
+            self._feed.judge(messages.Verdict(job=job))
+        for verdict in told:
+            self._feed.judge(verdict)
+
+    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[messages.Verdict]:
+        known = self._switchboard.directory.ranks
+        _, found = await find_case(self._asker, ranks, known)
+        return told_of(found, known, stands=stands)

@@ -21,10 +21,9 @@ from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
+from dbg_client.web.feed import told_of
 from dbg_client.web.rows import shown
-from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
-from dbg_command.home import user_name
 from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -43,7 +42,7 @@ NAME_ONE = "name those of one job, such as `train-4711/all`"
 
 COMMANDS = {
     "list": "the grid",
-    "wait": "the time line",
+    "wait": "the grid",
     "interrupt": "`interrupt {ranks}`",
     "release": "`release {ranks}`",
     "attach": "the terminal of {ranks}",
@@ -116,7 +115,6 @@ class LivePage:
             if question != item.yes and question:
                 self._outbox.say(messages.Confirm(id=item.id, question=question))
                 return
-            self._feed.note("asked", line, meant.ranks, user_name())
         answer = await self._ask(verb, meant, item.id)
         self._remember(item.id, answer.groups)
         self._outbox.say(shown(item.id, answer, meant.whom))
@@ -178,7 +176,7 @@ class LivePage:
             Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target, show=show_nobody)
         )
         if isinstance(answer, WhyAnswer):
-            for _, verdict in told_of(answer.found, known):
+            for verdict in told_of(answer.found, known):
                 self._feed.judge(verdict)
         return answer
 

@@ -1,6 +1,6 @@
 """What a page and its server say to each other over two kinds of WebSocket: JSON texts, told apart by their ``type``.
 
-``/live`` has the ranks, answers and the time line, one socket for a page. ``/terminal`` is one seat at one rank, with
+``/live`` has the ranks and answers, one socket for a page. ``/terminal`` is one seat at one rank, with
 the bytes of its terminal as binary frames both ways. A rank is known by its ``key``. A page draws what it gets, and
 works nothing out. All text of ranks is as they have sent it: a page shows it as text and never as HTML.
 """
@@ -153,27 +153,6 @@ class Confirm(_Said):
     question: str
 
 
-class Event(_Said):
-    """Something for the time line.
-
-    ``kind`` is ``stop``, ``crash``, ``held``, ``goes_on``, ``exit``, ``silent``, ``back``, ``came``, ``gone``,
-    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``. ``rank`` is its address, ``count`` how many ranks of the
-    job it is about: what happens to many at once is one event, of which ``rank`` and ``key`` name the first. ``ranks``
-    is their set as in ``0-7``. ``who`` is the user, if one did it.
-    """
-
-    number: int
-    at: float
-    kind: str
-    job: str
-    key: str
-    rank: str
-    ranks: str
-    count: int
-    text: str
-    who: str
-
-
 class Verdict(_Said):
     """The last ``verdicts`` of ``why --json`` on a job in which ranks wait; none once they go on again.
 
@@ -197,7 +176,7 @@ class Beat(_Said):
     """Nothing but that the server is there, after BEAT_SECONDS without another message, in both kinds of session."""
 
 
-ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed | Confirm | Event | Verdict | Found
+ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed | Confirm | Verdict | Found
 
 # ---------------------------------------------------------------------------------------------- /live, from the page
 

@@ -115,11 +115,10 @@ MAX_LEFT = 10_000
 
 
 class RowChanges(NamedTuple):
-    """What has changed of the rows. ``pairs`` are the ranks behind them, before and now, for those who tell of it."""
+    """What has changed of the rows; ``gone`` are keys."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...]
-    pairs: tuple[tuple[RankInfo | None, RankInfo], ...]
 
 
 class Rows:
@@ -163,14 +162,11 @@ class Rows:
             if len(self._left) > MAX_LEFT:
                 del self._left[next(iter(self._left))]
         rows: list[msgspec.Raw] = []
-        # After a restart of the broker its ranks come back, and their old stops are no news.
-        pairs = [
-            (self._ranks.get(key) or self._left.pop(key, None), now)
-            for key, now in shown.items()
-            if now is not self._ranks.get(key)
-        ]
-        for _, now in pairs:
-            self._ranks[now.key] = now
+        for key, now in shown.items():
+            if now is self._ranks.get(key):
+                continue
+            self._left.pop(key, None)
+            self._ranks[key] = now
             row = row_of(now)
             if row != self._rows.get(now.key):
                 self._rows[now.key] = row
@@ -178,7 +174,7 @@ class Rows:
                 for one in now.coordinates:
                     self._sizes[one.axis] = max(self._sizes.get(one.axis, 0), one.index + 1)
         self._call_roll(known)
-        return RowChanges(tuple(rows), gone, tuple(pairs))
+        return RowChanges(tuple(rows), gone)
 
     def _call_roll(self, known: Sequence[RankInfo]) -> None:
         # After a restart of the broker its ranks are not back at once, and have been here all the same.

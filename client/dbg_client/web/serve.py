@@ -23,12 +23,11 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet
-from dbg_client.web.feed import Feed
+from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch
 from dbg_client.web.live import LivePage
 from dbg_client.web.messages import Ended, Hello
 from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
-from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_command.targets import Target
 from dbg_wire import RELEASE
 from dbg_wire.errors import DbgError
@@ -197,7 +196,7 @@ class PageServer:
         try:
             await VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()
         except Exception as error:
-            self.feed.note("broker", bug(error))
+            tell(bug(error))
 
     async def _send_away(self) -> None:
         """Close all sockets; those that do not take it are cut off."""

@@ -7,7 +7,6 @@ import { List } from "./grid/list.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./grid/marks.js";
 import { Dock, listenToKeys, showHelp } from "./job/dock.js";
 import { button, byId, h, oncePerFrame, refill } from "./job/dom.js";
-import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
 import { duration, Ranks } from "./job/ranks.js";
 import { addressed, formatRows, hasText } from "./job/sets.js";
@@ -54,8 +53,6 @@ class Page {
       choose: (keys) => this.select(keys, false),
       canDrive: () => this.hello.drive, ask: (line, job) => this.panel.put({ line, job }, line),
     });
-    this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false),
-      (rank) => this.ranks.nameOf(rank));
     this.panes = new Panes(byId("terminals", HTMLElement), {
       rows: () => this.ranks.rows, name: (row) => this.ranks.nameOf(row), canDrive: () => this.hello.drive,
       help: showHelp,
@@ -106,7 +103,6 @@ class Page {
         const row = this.inspected ?? this.ranks.rows[this.grid.cursor];
         if (row) this.open(row, "watch");
       },
-      1: () => this.dock.open("terminals"), 2: () => this.dock.open("happened"),
     };
   }
 
@@ -141,7 +137,6 @@ class Page {
     else if (type === "ranks") this.ranks.snapshot(message.rows, message.last);
     else if (type === "change") this.ranks.change(message.rows, message.gone);
     else if (type === "link") this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
-    else if (type === "event") this.happened.add(/** @type {any} */ (message));
     else if (type === "verdict") this.why.take(message);
     else {
       this.panel.take(message);
@@ -163,7 +158,7 @@ class Page {
     role.className = hello.drive ? "chip drives" : "chip";
     this.panel.allow(hello.drive);
     if (isFirst) this.panes.restore();
-    if (isFirst && this.panes.panes.length) this.dock.open("terminals");
+    if (isFirst && this.panes.panes.length) this.dock.open();
   }
 
   /** @param {{name: string, size: number}[]} axes @param {string[]} missing */
@@ -215,7 +210,6 @@ class Page {
     this.paintCounts();
     this.paintLegend();
     byId("whom", HTMLElement).textContent = this.whom().text;
-    if (!byId("happened", HTMLElement).hidden) this.happened.draw();
   }
 
   /** Whether the list, which screen readers have beside the grid, is behind: it is made once a second. */
@@ -351,7 +345,7 @@ class Page {
 
   /** @param {Row} row @param {import("./terminals/pane.js").Mode} [mode] */
   open(row, mode = "drive") {
-    this.dock.open("terminals");
+    this.dock.open();
     this.panes.open({ key: row.key, address: this.ranks.nameOf(row) }, mode);
   }
 

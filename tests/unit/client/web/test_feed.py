@@ -1,4 +1,4 @@
-"""Tests of what a page is told of ranks: events, rows, and verdicts."""
+"""Tests of what a page is told of ranks: rows and verdicts."""
 
 from __future__ import annotations
 
@@ -11,63 +11,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from dbg_client.web import verdicts
-from dbg_client.web.feed import MAX_EVENTS, TimeLine
+from dbg_client.web import feed
+from dbg_client.web.feed import told_of
 from dbg_client.web.messages import Axis
 from dbg_client.web.rows import Rows, row_of
-from dbg_client.web.verdicts import told_of
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_command.targets import parse_target
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
-from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
-from tests.conftest import Approved
+from dbg_wire.records.ranks import Coordinate, Place, RankState
 from tests.support.pages import browser_at, served
 from tests.support.rank_evidence import elsewhere, waiting
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import FakeBroker, make_rank
-
-RUNNING = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
-
-
-def kinds(*pairs: tuple[RankInfo | None, RankInfo]) -> list[tuple[str, str]]:
-    return [(event.kind, event.text) for event in TimeLine().changed(pairs, 1.0)]
-
-
-def test_what_happens_to_many_at_once_is_one_event() -> None:
-    stopped = [make_rank(n, key=f"j/{n}") for n in range(64)]
-    pairs = [(changed(one, state=RankState.RUNNING), one) for one in stopped]
-    (event,) = TimeLine().changed(pairs, 12.5)
-    assert (event.number, event.at, event.kind, event.count) == (1, 12.5, "stop", 64)
-    assert (event.key, event.rank, event.ranks) == ("j/0", "gpu013:0", "0-63")
-    assert event.text == "stopped (breakpoint) at train.py:41 in step"
-
-
-def test_each_change_of_state_has_its_kind(approved: Approved) -> None:
-    stopped, crashed = make_rank(1), make_rank(1, reason="crash", detail="ValueError: bad <b>batch</b>")
-    silent, held = (changed(RUNNING, state=state) for state in (RankState.UNRESPONSIVE, RankState.HELD))
-    pairs: dict[str, tuple[RankInfo | None, RankInfo]] = {
-        "came": (None, RUNNING),
-        "crash": (RUNNING, crashed),
-        "goes_on": (stopped, RUNNING),
-        "held": (RUNNING, held),
-        "silent": (RUNNING, silent),
-        "back": (silent, RUNNING),
-        "exit": (RUNNING, changed(RUNNING, state=RankState.EXITED, exit=-9)),
-    }
-    told = {kind: kinds(pair) for kind, pair in pairs.items()}
-    assert [kind for kind, events in told.items() if [one for one, _ in events] == [kind]] == list(pairs)
-    approved("\n".join(text for events in told.values() for _, text in events))
-
-
-def test_what_a_terminal_would_obey_is_escaped_and_old_events_are_forgotten() -> None:
-    line = TimeLine()
-    assert line.note("asked", "eval '\x1b[2J'", 1.0).text == "eval '\\x1b[2J'"
-    for number in range(MAX_EVENTS + 5):
-        line.note("asked", str(number), 1.0)
-    assert len(line.events) == MAX_EVENTS
-    assert line.events[-1].number == MAX_EVENTS + 6
 
 
 def shown(rows: tuple[msgspec.Raw, ...]) -> list[dict[str, Any]]:
@@ -91,7 +48,6 @@ def test_only_what_has_changed_is_made_anew() -> None:
     running = changed(two, state=RankState.RUNNING)
     changes = rows.choose([one, running])
     assert [row["state"] for row in shown(changes.rows)] == ["running"]
-    assert changes.pairs == ((two, running),)
     assert rows.all[0] is before[0]
     # A broker that is started anew lists the same ranks as other objects.
     assert rows.choose([changed(one), changed(running)]).rows == ()
@@ -110,16 +66,14 @@ def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
     assert rows.job.axes == (Axis(name="dp", size=3),)
 
 
-def test_ranks_that_come_back_have_not_been_missing_and_their_old_stops_are_no_news() -> None:
+def test_ranks_that_come_back_have_not_been_missing() -> None:
     ranks = [make_rank(number, world_size=3, stop=1.0) for number in (0, 1)]
     rows = Rows(None)
     rows.choose(ranks)
     rows.choose(ranks[:1])
     assert [one.partition(" ")[0] for one in rows.job.missing] == ["2"]
     again = changed(ranks[1], since=ranks[1].since + 60)
-    changes = rows.choose([ranks[0], again])
-    assert [row["rank"] for row in shown(changes.rows)] == [1]
-    assert kinds(*changes.pairs) == []
+    assert [row["rank"] for row in shown(rows.choose([ranks[0], again]).rows)] == [1]
 
 
 RUNNING_VERDICTS = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
@@ -150,7 +104,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
     async def find_case(*_: object, **__: object) -> tuple[Case, Explanation]:
         return case_of(OWN), explanation(replace(MISSING, age=next(ages)))
 
-    monkeypatch.setattr(verdicts, "find_case", find_case)
+    monkeypatch.setattr(feed, "find_case", find_case)
     with FakeBroker(*RUNNING_VERDICTS) as serving:
         stand_at(serving, 1)
         yield serving
@@ -163,8 +117,8 @@ def stand_at(broker: FakeBroker, line: int) -> None:
 
 def test_a_verdict_has_the_worst_sentence_of_its_job() -> None:
     job = elsewhere(1).rank.job
-    ((sentence, told),) = told_of(explanation(replace(MISSING, job=job)), ())
-    assert (told.job, sentence) == (job, sentence_of(MISSING))
+    (told,) = told_of(explanation(replace(MISSING, job=job)), ())
+    assert told.job == job
     assert sentence_of(MISSING).encode() in bytes(told.verdicts[0])
 
 
@@ -176,9 +130,8 @@ async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBrok
     ):
         verdict = await live.until("verdict")
         assert verdict["verdicts"][0]["kind"] == "missing"
-        # It is looked at again, and grows older; it is one hang.
+        # It is looked at again, and grows older.
         assert (await live.until("verdict"))["verdicts"] != verdict["verdicts"]
-        assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
         stand_at(broker, 2)
         await live.until("verdict", lambda said: not said["verdicts"])
 
@@ -195,7 +148,6 @@ async def test_a_job_that_hangs_is_judged_when_a_page_opens_and_the_verdict_is_k
         async with browser.live() as live:
             assert (await live.until("verdict"))["verdicts"] == first["verdicts"]
             assert (await live.until("verdict"))["verdicts"] != first["verdicts"]
-            assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
 
 
 async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:

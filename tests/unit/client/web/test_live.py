@@ -255,17 +255,6 @@ async def test_an_answer_names_the_ranks_that_the_line_means(broker: FakeBroker)
         assert said == ["all ranks", "", "5-6", ""]
 
 
-async def test_what_a_page_does_is_on_the_time_line_of_all(broker: FakeBroker) -> None:
-    async with opened(broker.environment) as browser, browser.live() as live, browser.live() as other:
-        await other.rows()
-        await live.answer(1, "eval 5 loss")
-        event = await other.until("event")
-        assert (event["kind"], event["text"], event["ranks"]) == ("asked", "eval 5 loss", "5")
-        assert event["who"]
-        async with browser.live() as late:
-            assert (await late.until("event"))["number"] == event["number"]
-
-
 async def test_a_question_is_given_up(broker: FakeBroker) -> None:
     broker.silent = {Question}
 
@@ -306,8 +295,6 @@ async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker
         assert axes["axes"] == [{"name": "tp", "size": 4}]
         change = await live.until("change")
         assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
-        event = await live.until("event")
-        assert (event["kind"], event["ranks"]) == ("stop", "7")
         broker.tell(Gone(key=rank.key))
         assert (await live.until("change", lambda said: bool(said["gone"])))["gone"] == [rank.key]
 
@@ -345,7 +332,6 @@ async def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -
         broker.cut()
         assert (await live.until("link"))["up"] is False
         assert (await live.until("link", lambda said: bool(said["up"])))["reason"] == ""
-        assert [said["kind"] for said in live.said if said["type"] == "event"] == ["broker", "broker"]
         # The same ranks are no news.
         assert not any(said["type"] == "change" for said in live.said)
         assert (await live.answer(1, "where"))["type"] == "answer"

@@ -1,7 +1,6 @@
-/** The lower part of the page: tabs, its height, and dialogs; keys that count everywhere. */
+/** The lower part of the page: its height, and dialogs; keys that count everywhere. */
 import { byId, h } from "./dom.js";
 
-const TABS = ["terminals", "happened"];
 const KEPT = "dbg-dock";
 
 /** Keys of the page, as help shows them. */
@@ -11,7 +10,6 @@ const KEYS = [
   ["Enter", "open a rank's terminal"], ["w", "look at the rank's terminal without the keyboard"],
   ["a", "select all, or what the search has found"], ["Esc", "select none, end the search"],
   ["[  ]", "earlier and later answer"], ["c", "colour by state or by answer"], ["v", "why the job waits"],
-  ["1  2", "terminals, what happened"],
   ["Ctrl-] …", "in a terminal: d detach, w keyboard, n p next stopped rank, r ranks, : ask"],
 ];
 
@@ -22,9 +20,6 @@ export class Dock {
     this.element = byId("dock", HTMLElement);
     this.fold = byId("fold", HTMLButtonElement);
     this.grip = byId("grip", HTMLElement);
-    for (const name of TABS) {
-      byId(`tab-${name}`, HTMLButtonElement).addEventListener("click", () => this.open(name));
-    }
     this.fold.addEventListener("click", () => this.setFolded(!this.element.classList.contains("folded")));
     this.grip.addEventListener("pointerdown", (event) => this.grip.setPointerCapture(event.pointerId));
     this.grip.addEventListener("pointermove", (event) => {
@@ -62,12 +57,7 @@ export class Dock {
     sessionStorage.setItem(KEPT, JSON.stringify({ height: this.height, folded }));
   }
 
-  /** @param {string} name */
-  open(name) {
-    for (const tab of TABS) {
-      byId(`tab-${tab}`, HTMLElement).setAttribute("aria-selected", String(tab === name));
-      byId(tab, HTMLElement).hidden = tab !== name;
-    }
+  open() {
     this.setFolded(false);
     this.opened();
   }
