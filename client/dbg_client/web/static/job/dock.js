@@ -20,7 +20,10 @@ export class Dock {
     this.element = byId("dock", HTMLElement);
     this.fold = byId("fold", HTMLButtonElement);
     this.grip = byId("grip", HTMLElement);
-    this.fold.addEventListener("click", () => this.setFolded(!this.element.classList.contains("folded")));
+    this.fold.addEventListener("click", () => {
+      if (this.element.classList.contains("folded")) this.open();
+      else this.setFolded(true);
+    });
     this.grip.addEventListener("pointerdown", (event) => this.grip.setPointerCapture(event.pointerId));
     this.grip.addEventListener("pointermove", (event) => {
       if (this.grip.hasPointerCapture(event.pointerId)) this.setHeight((1 - event.clientY / innerHeight) * 100);
