@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
-from dbg_client.adopt.process import Candidate, all_pids, mappings, read_process, topmost
+from dbg_client.adopt.process import Candidate, NoSuchProcess, all_pids, mappings, read_process, topmost
 from dbg_client.adopt.python import find_python
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
@@ -46,18 +46,6 @@ async def adopt(settings: Adopt) -> int:
         return await adopting.run()
     finally:
         await switchboard.close()
-
-
-class NothingToAdopt(DbgError):
-    """Say that no process of the user looks like a rank."""
-
-    exit_status = 3
-
-    def __str__(self) -> str:
-        return (
-            "none of your processes here is a Python program that a launcher started; `dbg-attach adopt PID` takes "
-            "any Python program"
-        )
 
 
 def find_mine() -> list[Candidate]:
@@ -110,8 +98,8 @@ class _Adopting:
         self._line = WaitingLine(show_waiting)
         self._variables: Mapping[str, str] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._failed = 0
-        self._statuses: set[int] = set()
+        self._failures: list[int] = []
+        """The exit status of each process that has not become a rank."""
 
     async def run(self) -> int:
         find_variables = partial(rank_variables, self._settings.broker.address, os.environ)
@@ -125,11 +113,10 @@ class _Adopting:
         async with self._line.says(lambda: _what_happens(pids)):
             answers = await asyncio.gather(*(self._adopt(pid) for pid in pids))
         await self._list({pid: answer for pid, answer in zip(pids, answers, strict=True) if answer is not None})
-        if not self._failed:
-            return 0
-        if self._failed < len(pids):
+        if 0 < len(self._failures) < len(pids):
             return SOME_FAILED
-        return self._statuses.pop() if len(self._statuses) == 1 else ALL_FAILED
+        statuses = set(self._failures) or {0}
+        return statuses.pop() if len(statuses) == 1 else ALL_FAILED
 
     async def _pids(self) -> list[int] | None:
         """Return the processes to adopt, None if the user does not want to."""
@@ -138,7 +125,8 @@ class _Adopting:
         found = await asyncio.to_thread(find_mine)
         new = [candidate for candidate in found if not candidate.is_rank]
         if not found:
-            raise NothingToAdopt
+            what = "is a Python program that a launcher started"
+            raise NoSuchProcess("none of your processes here", what, "`dbg-attach adopt PID` takes any Python program")
         if len(new) < len(found):
             ranks = len(found) - len(new)
             tell(f"{ranks} of your processes here {'are ranks' if ranks > 1 else 'is a rank'} already.")
@@ -157,8 +145,7 @@ class _Adopting:
             try:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)
             except DbgError as error:
-                self._failed += 1
-                self._statuses.add(error.exit_status)
+                self._failures.append(error.exit_status)
                 tell(f"dbg-attach: {error}")
                 return None
 
@@ -178,9 +165,8 @@ class _Adopting:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
                 await self._switchboard.until(all_listed, self._settings.broker.timeout, tell)
         except TimeoutError:
-            self._statuses.add(ALL_FAILED)
             for pid in left:
-                self._failed += 1
+                self._failures.append(ALL_FAILED)
                 broker = printable(self._switchboard.url)
                 what = f"process {pid} is a rank now, and the broker at {broker} does not list it"
                 tell(f"dbg-attach: {what}; the process says on its stderr why it can't connect")

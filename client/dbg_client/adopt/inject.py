@@ -26,19 +26,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, NotAttached, attached
+from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, attached
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
-from dbg_client.adopt.process import CantAdopt, is_file_on_disk, read_process, system_call, waits_safely
+from dbg_client.adopt.process import CantAdopt, is_file_on_disk, system_call, waits_safely
 from dbg_client.adopt.python import TargetPython
 
-LOOKS = 9
-"""Times that a process is stopped for a look at most."""
+PATIENT_SECONDS = 8.0
+"""Seconds after which no further look is made."""
 
-PATIENT_SECONDS = 10.0
-"""Seconds after which no further look is made: where each takes long, nine of them would take a minute."""
+LATE_SECONDS = 2.0
+"""Seconds after which another thread runs the code, if the main thread never waits."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds that an answer is waited for between two looks: they double, and make 5 s in all."""
+"""Seconds that an answer is waited for between two looks, each of which stops the process for a moment: they double."""
+
+NEEDED = (
+    *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),
+    *("Py_IsInitialized", "mmap", "munmap"),
+)
+"""The functions without which a debugger can do nothing."""
 
 REMOTE_SECONDS = 2.0
 """Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""
@@ -80,26 +86,22 @@ class Injection:
         """``answered`` waits so many seconds at most for what the code answers."""
         self._gdb = gdb
         self._pid = pid
-        self._functions = python.functions
-        self._runtime = python.runtime
+        self._functions: dict[str, int] = {}
+        self._memory = python.memory
         self._code = code.encode("ascii") + b"\0"
         self._answered = answered
         self._asked = False
         self._holder: int | None = None
-        self._refused: NotAttached | None = None
         self._machine = os.uname().machine
 
     def run(self) -> Answer:
         """Run the code and return its answer. Raises CantAdopt if no moment was good for it, and DebuggerFailed."""
         pause = FIRST_PAUSE
         begun = time.monotonic()
-        for number in range(LOOKS):
+        while (passed := time.monotonic() - begun) < PATIENT_SECONDS:
             answer = self._answered(0.0)
             if answer is None:
-                passed = time.monotonic() - begun
-                if passed > PATIENT_SECONDS:
-                    break
-                self._look(is_late=number >= LOOKS // 2 or passed > PATIENT_SECONDS / 2)
+                self._look(is_late=passed > LATE_SECONDS)
                 answer = self._answered(pause)
             if answer is not None and answer.outcome is not Outcome.BUSY:
                 return answer
@@ -109,18 +111,17 @@ class Injection:
         raise self._no_moment()
 
     def _look(self, *, is_late: bool) -> None:
-        """Stop the process for a moment; while another adoption has it stopped, do nothing."""
-        self._refused = None
-        try:
-            with attached(self._gdb, self._pid) as gdb:
-                self._act(gdb, gdb.threads(), is_late=is_late)
-        except NotAttached as error:
-            if read_process(self._pid) is None:
-                raise
-            self._refused = error
+        """Stop the process for a moment."""
+        with attached(self._gdb, self._pid) as gdb:
+            self._act(gdb, gdb.threads(), is_late=is_late)
 
     def _act(self, gdb: Gdb, threads: Mapping[int, int], *, is_late: bool) -> None:
-        """Do what the threads allow at this moment; the process stands."""
+        """Do what the threads allow at this moment; the process stands. Raises CantAdopt for a Python without names."""
+        found = {name: gdb.address(name) for name in NEEDED}
+        self._functions = {name: address for name, address in found.items() if address is not None}
+        if missing := [name for name in NEEDED if name not in self._functions]:
+            why = f"has a Python that was stripped of {missing[0]}, so that nothing can be called in it"
+            raise CantAdopt(f"process {self._pid}", why, "start it by `python -m dbg_agent`")
         main = threads[self._pid]
         if not gdb.call(main, self._functions["Py_IsInitialized"], alone=True):
             return
@@ -142,7 +143,7 @@ class Injection:
         found = system_call(self._pid, thread)
         if found is None or not waits_safely(self._machine, found[0]):
             return False
-        if found[1] in self._runtime:
+        if found[1] in self._memory:
             # A thread that waits for the interpreter's lock would wait for it a second time in the code that runs in
             # it: the lock's waiters are counted, and each must leave before the next group of them is woken.
             return False
@@ -158,8 +159,7 @@ class Injection:
         state = gdb.call(thread, functions["PyGILState_Ensure"], alone=False)
         gdb.call(thread, functions["PyRun_SimpleString"], address, alone=False)
         gdb.call(thread, functions["PyGILState_Release"], state, alone=False)
-        if "munmap" in functions:
-            gdb.call(thread, functions["munmap"], address, len(self._code), alone=True)
+        gdb.call(thread, functions["munmap"], address, len(self._code), alone=True)
 
     def _ask_main(self, gdb: Gdb, thread: int) -> None:
         """Have the main thread run the code when it comes to it; the memory of the code stays until then, and after."""
@@ -179,9 +179,6 @@ class Injection:
 
     def _no_moment(self) -> CantAdopt:
         who = f"process {self._pid}"
-        if self._refused is not None:
-            why = f"can't be traced, perhaps since another debugger has it ({self._refused.text})"
-            return CantAdopt(who, why, "try again when that one has ended")
         shown = f"`py-spy dump --native --pid {self._pid}` shows where it is"
         later = "it becomes a rank as soon as its main thread runs Python code again" if self._asked else ""
         if self._holder is not None:

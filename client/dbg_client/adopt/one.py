@@ -22,8 +22,6 @@ from dbg_client.adopt.process import (
     CantAdopt,
     NoSuchProcess,
     ProcessInfo,
-    all_pids,
-    is_guard,
     is_ours,
     is_tried,
     mappings,
@@ -32,7 +30,6 @@ from dbg_client.adopt.process import (
     same_files,
     sleeps_for_good,
     system_call,
-    yama_scope,
 )
 from dbg_client.adopt.python import TargetPython, find_python
 from dbg_dial.endpoint import RENDEZVOUS_FILE
@@ -55,18 +52,6 @@ class Target:
         """Tell whether Python itself brings no code into it."""
         return not can_remote_exec(self.python.version)
 
-
-_PTRACE = "an administrator types `sysctl kernel.yama.ptrace_scope=0`"
-_FORBIDDEN = {
-    0: (
-        "can't be traced: the container or the node forbids ptrace, or the process has changed its user",
-        "start the container with `--cap-add SYS_PTRACE`, or ask an administrator",
-    ),
-    1: ("may be traced by its parents alone: kernel.yama.ptrace_scope is 1", _PTRACE),
-    2: ("can't be traced by its user: kernel.yama.ptrace_scope is 2", _PTRACE),
-    3: ("can't be traced: kernel.yama.ptrace_scope is 3", "only a reboot of the node changes that"),
-}
-"""What is said and advised where the kernel forbids tracing, by ``kernel.yama.ptrace_scope``."""
 
 Hindrance = tuple[bool, str, str]
 """Whether something forbids an adoption, what is said of it, and what helps."""
@@ -109,9 +94,9 @@ def _of_process(seen: ProcessInfo) -> Iterator[Hindrance]:
     su = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that user reaches"
     yield os.geteuid() != seen.uid, f"belongs to user {seen.uid}", su
     inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
-    yield len(seen.numbers) > 1, "is in a container", inside
-    yield not may_trace(pid), *_FORBIDDEN.get(yama_scope(), _FORBIDDEN[0])
-    yield not same_files(pid), "sees other files than this terminal", inside
+    allow = "an administrator sets kernel.yama.ptrace_scope to 0, and starts a container with `--cap-add SYS_PTRACE`"
+    yield not may_trace(pid), "can't be traced by its user, since the kernel forbids it", allow
+    yield not same_files(pid), "is in a container, or sees other files than this terminal", inside
     asleep = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
     yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it is back"
 
@@ -128,8 +113,6 @@ def _of_python(target: Target) -> Iterator[Hindrance]:
     free = f"{runs} without the interpreter's lock, in which this has not been tried"
     yield python.free_threaded, free, anew
     yield is_ours(seen.command), "belongs to dbg-broker itself", "name a process of the job"
-    is_rank = any(is_guard(child.argv) for child in _children(seen.pid))
-    yield is_rank, "is a rank already", "`dbg-attach list` shows it, if its broker is this one"
     if not target.needs_gdb:
         return
     without = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; `py-spy dump` shows a stack without it"
@@ -137,14 +120,6 @@ def _of_python(target: Target) -> Iterator[Hindrance]:
     yield not is_tried(machine), f"runs on {machine}, where this has not been tried", without
     amx = "runs on a processor with AMX, whose registers a gdb before 14 does not put back"
     yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, as conda has it"
-    stripped = "has a Python that was stripped of {} and others, so that nothing can be called in it"
-    yield bool(python.missing), stripped.format(*python.missing[:1] or ("",)), anew
-
-
-def _children(pid: int) -> Iterator[ProcessInfo]:
-    for other in map(read_process, all_pids()):
-        if other is not None and other.parent == pid:
-            yield other
 
 
 def folders_of_ours() -> list[str]:

@@ -7,10 +7,8 @@ raised would come out in the midst of the program.
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping, Sequence
-
-import msgspec
+from dataclasses import dataclass
 
 OURS = (
     "dbg_agent",
@@ -54,11 +52,8 @@ def adopt_now(told, sys, os, is_main, is_taken):
             said.update(join(told, sys))
     except BaseException as error:
         said["text"] = f"{type(error).__name__}: {error}"
-    try:
-        import json
-        line = json.dumps(said)[:4000]
-    except BaseException as error:  # a file beside the program has the name of a module that json needs
-        line = '{"outcome": "failed", "text": "%s in json"}' % type(error).__name__
+    main = "main" if said["main"] else ""
+    line = "\\t".join((said["outcome"], said.get("key", ""), main, ascii(said.get("text", ""))[1:-1][:3000]))
     try:
         pipe = os.open(told["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -116,7 +111,8 @@ class Outcome(enum.Enum):
     FAILED = "failed"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
     """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
     thread, without which nobody can break into the rank."""
 
@@ -133,7 +129,7 @@ def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str
     only names of ours are looked for there, and after all of the program's own places.
     """
     told = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
-    return as_expression(f"{_CODE}\nadopt({json.dumps(told)})\n")
+    return as_expression(f"{_CODE}\nadopt({told!a})\n")
 
 
 def as_expression(code: str) -> str:
@@ -143,7 +139,8 @@ def as_expression(code: str) -> str:
 
 def read_answer(line: str) -> Answer | None:
     """Return what a line of the pipe says, None for one that is no answer: the process may be of anybody's making."""
-    try:
-        return msgspec.json.decode(line, type=Answer)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    words = line.split("\t")
+    if len(words) != 4 or words[0] not in {outcome.value for outcome in Outcome}:
         return None
+    outcome, key, main, text = words
+    return Answer(outcome=Outcome(outcome), key=key, text=text, main=main == "main")

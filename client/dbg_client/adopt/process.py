@@ -48,8 +48,7 @@ class ProcessInfo:
     """What is known of a process.
 
     ``state`` is the letter of ``ps``, ``tracer`` the process that traces it or 0, ``age`` the seconds since its start.
-    ``environ`` and ``argv`` are empty where they can't be read. ``numbers`` are its process numbers from ours to the
-    innermost namespace.
+    ``environ`` and ``argv`` are empty where they can't be read.
     """
 
     pid: int
@@ -61,7 +60,6 @@ class ProcessInfo:
     age: float
     argv: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
-    numbers: tuple[int, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -87,7 +85,6 @@ def read_process(pid: int) -> ProcessInfo | None:
         age=_age(int(parts[19])),
         argv=tuple(_texts(folder / "cmdline")),
         environ=dict(text.split("=", 1) for text in _texts(folder / "environ") if "=" in text),
-        numbers=tuple(int(number) for number in status.get("NSpid", str(pid)).split()),
     )
 
 
@@ -96,16 +93,22 @@ def all_pids() -> list[int]:
     return sorted(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
 
 
-def mappings(pid: int) -> dict[str, int]:
-    """Return the files in a process's memory and the address of each one's first byte.
+def mappings(pid: int) -> dict[str, range]:
+    """Return the files in a process's memory and where each lies, with its variables behind it.
 
     Raises OSError where that is forbidden.
     """
-    found: dict[str, int] = {}
+    found: dict[str, range] = {}
+    before = ""
     for line in (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
         parts = line.split(maxsplit=5)
-        if len(parts) == 6 and parts[5].startswith("/") and int(parts[2], 16) == 0:
-            found.setdefault(parts[5], int(parts[0].split("-")[0], 16))
+        begin, end = (int(address, 16) for address in parts[0].split("-"))
+        path = parts[5] if len(parts) == 6 else ""
+        # Variables that begin as zero are no part of the file, and lie behind it.
+        of = before if not path and before and found[before].stop == begin else path
+        if of.startswith("/"):
+            found[of] = range(found[of].start if of in found else begin, end)
+        before = path if path.startswith("/") else ""
     return found
 
 
@@ -121,14 +124,6 @@ def may_trace(pid: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def yama_scope() -> int:
-    """Return what the kernel forbids of tracing, by ``kernel.yama.ptrace_scope``; 0 where it has no such rule."""
-    try:
-        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return 0
 
 
 def system_call(pid: int, thread: int) -> tuple[int, int] | None:

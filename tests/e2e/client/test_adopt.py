@@ -82,9 +82,7 @@ def test_a_python_that_sleeps_is_ready(sleeper: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(one, "find_gdb", lambda: "/usr/bin/gdb")
     ready = examine(sleeper)
     assert ready.python.version == sys.version_info[:2]
-    assert not ready.python.missing
-    assert ready.python.functions["PyGILState_Ensure"] > 0
-    assert len(ready.python.runtime) > 100
+    assert len(ready.python.memory) > 100_000
 
 
 def test_it_must_be_another_process_that_runs_python(approved: Approved, other: int) -> None:
@@ -94,23 +92,21 @@ def test_it_must_be_another_process_that_runs_python(approved: Approved, other: 
         examine(2**22 + 1)
 
 
-NO_TRACING: Patch = (one, "may_trace", lambda _: False)
 HAS_GDB: Patch = (one, "find_gdb", lambda: "/usr/bin/gdb")
 
 HINDRANCES: dict[str, tuple[Patch, ...]] = {
     "a zombie": (seeing(state="Z"),),
     "suspended": (seeing(state="T"),),
     "traced": (seeing(tracer=1),),
-    "in a container": (seeing(numbers=(1, 2)),),
+    "in a container": ((one, "same_files", lambda _: False),),
     "a broker": (seeing(argv=("python", "-m", "dbg_broker", "serve")),),
     "threads that sleep for good": ((one, "sleeps_for_good", lambda _: True),),
     "of another user": (seeing(uid=12345),),
-    **{f"scope {scope}": (NO_TRACING, (one, "yama_scope", lambda scope=scope: scope)) for scope in range(4)},
+    "the kernel": ((one, "may_trace", lambda _: False),),
     "an old Python": (HAS_GDB, with_python(version=(3, 9))),
     "an unknown Python": (HAS_GDB, with_python(version=None)),
     "musl": (HAS_GDB, with_python(is_musl=True)),
     "without the GIL": (HAS_GDB, with_python(free_threaded=True)),
-    "functions that are missing": (HAS_GDB, with_python(missing=("PyGILState_Ensure",))),
     "no debugger": ((one, "find_gdb", lambda: None),),
 }
 """What hinders an adoption, by what a look at the process or at this host would have to show."""

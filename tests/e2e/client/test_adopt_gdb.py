@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dbg_client.adopt.gdb import Gdb, LeftInCall, attached, find_gdb
-from dbg_client.adopt.process import mappings
-from dbg_client.adopt.python import find_python
 from tests.conftest import Approved
 from tests.support.requirements import needs_gdb
 
@@ -128,12 +126,13 @@ def test_a_thread_keeps_its_registers_over_calls_that_change_all(spinner: Starte
 
 def test_a_system_call_that_waits_goes_on_waiting(reader: Started) -> None:
     assert line(reader) == "up"
-    python = find_python(reader.pid, mappings(reader.pid))
-    assert python is not None
     with attached(gdb_path(), reader.pid) as gdb:
         main = gdb.threads()[reader.pid]
-        assert gdb.call(main, python.functions["Py_IsInitialized"], alone=True) == 1
-        assert gdb.call(main, python.functions["PyGILState_Check"], alone=True) == 0
+        for name, said in (("Py_IsInitialized", 1), ("PyGILState_Check", 0)):
+            function = gdb.address(name)
+            assert function is not None
+            assert gdb.call(main, function, alone=True) == said
+        assert gdb.address("no_such_function") is None
     assert reader.communicate("x")[0] == "b'x'\n"
 
 
