@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import tomllib
+from collections.abc import Iterator
 
 from dbg_broker.cli.parser import VERBS as BROKER_VERBS
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
-from dbg_client.command_line.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
-from dbg_client.command_line.parser import all_options
+from dbg_client.command_line.help import TARGETS
+from dbg_client.command_line.reading import parser_of
 from dbg_client.verbs.option import Heading
 from dbg_client.verbs.table import VERBS, VerbRow
 from dbg_command.command_line import help_of, options_of, usage_of
@@ -16,6 +18,29 @@ from tests.docs.roff import ManPage
 
 ATTACH_SUMMARY = "attach a terminal to the debugger of any rank of a running job"
 
+TEXTS = tomllib.loads((ROOT / "docs/man/dbg-attach.toml").read_text(encoding="utf-8"))
+
+MOST_NAMED = 6
+"""Verbs that are named beside an option; most verbs take one that more have."""
+
+
+def all_options() -> dict[tuple[str, ...], tuple[Heading, argparse.Action, list[str]]]:
+    """Return the options by their flags, each with its heading and the verbs that take it."""
+    found: dict[tuple[str, ...], tuple[Heading, argparse.Action, list[str]]] = {}
+    for row in VERBS:
+        for heading, action in parser_of(row.load()).groups:
+            found.setdefault(tuple(action.option_strings), (heading, action, []))[2].append(row.name)
+    return found
+
+
+def _options(wanted: Heading) -> Iterator[tuple[str, str]]:
+    """Yield the options of one heading; that few verbs take is told, unless the heading says it."""
+    says_it = wanted in (Heading.ATTACH, Heading.RUNNING)
+    for heading, action, verbs in all_options().values():
+        if heading is wanted:
+            whose = f"with {', '.join(verbs)}: " if not says_it and len(verbs) <= MOST_NAMED else ""
+            yield usage_of(action), f"{whose}{help_of(action)}."
+
 
 def attach_page() -> str:
     """Return dbg-attach.1."""
@@ -23,25 +48,24 @@ def attach_page() -> str:
     page.section("synopsis")
     page.synopsis("dbg-attach [VERB] [TARGET] [options]")
     page.section("description")
-    page.paragraphs(DESCRIPTION)
+    page.paragraphs(TEXTS["description"])
     page.paragraphs(TARGETS)
-    page.paragraphs(MORE)
+    page.paragraphs(TEXTS["more"])
     page.section("verbs")
     page.entries((_usage(row), _verb_text(row)) for row in VERBS)
     page.section("options")
-    options = all_options()
     for heading in Heading:
         page.subsection(heading.value[0].upper() + heading.value[1:])
-        page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.heading is heading)
+        page.entries(_options(heading))
     page.entries(
         [("-h, --help", "Show a short page of this, or that of the verb."), ("--version", "Show release and protocol.")]
     )
     page.section("environment")
-    page.entries((name, f"{meaning}.") for name, meaning in ENVIRONMENT)
+    page.entries((name, f"{meaning}.") for name, meaning in TEXTS["environment"].items())
     page.section("exit status")
-    page.entries((status, f"{meaning}.") for status, meaning in EXIT_STATUSES)
+    page.entries((status, f"{meaning}.") for status, meaning in TEXTS["statuses"].items())
     page.section("examples")
-    page.entries((command, f"{meaning}.") for command, meaning in EXAMPLES)
+    page.entries((command, f"{meaning}.") for command, meaning in TEXTS["examples"].items())
     page.section("see also")
     page.paragraphs("dbg-broker(1), tmux(1)")
     return str(page)

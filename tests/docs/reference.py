@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
+from dbg_client.verbs.table import VERBS
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/commands.md"
@@ -15,12 +16,13 @@ PAGE = ROOT / "docs/reference/commands.md"
 HEAD = """\
 # Commands
 
-**Which options are there?** This page is what `dbg-attach help all` and `--help` of the others print. It is made by
+**Which options are there?** This page is what `--help` of each command and verb prints. It is made by
 `python -m tests.docs.reference`.
 """
 
 SECTIONS = (
-    ("dbg-attach", ["dbg-attach", "help", "all"]),
+    ("dbg-attach", ["dbg-attach", "--help"]),
+    *((f"dbg-attach {row.name}", ["dbg-attach", row.name, "--help"]) for row in VERBS),
     ("dbg-broker", ["dbg-broker", "--help"]),
     *((f"dbg-broker {verb}", ["dbg-broker", verb, "--help"]) for verb in verbs_of(parser_of_the_command())),
     ("python -m dbg_agent", ["python", "-m", "dbg_agent", "--help"]),

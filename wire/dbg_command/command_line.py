@@ -1,4 +1,4 @@
-"""The argparse parser of a command, what help and completion take from it, and how spans of time are read. Pure.
+"""The argparse parser of a command, what help and completion take from it, spans of time, mistyped words. Pure.
 
 The scripts for a shell ask the command itself, ``COMMAND --complete WORD…``, the last word being the one under the
 cursor. It answers by a line for each candidate, with what it means behind a tab, or by :data:`FILES`.
@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from dbg_command.alike import nearest
 from dbg_wire.errors import BadInput, printable
 
 SHELLS = ("bash", "zsh", "fish")
@@ -149,12 +148,17 @@ def lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
     return [f"{word}\t{meaning}" if meaning else word for word, meaning in candidates if word.startswith(current)]
 
 
-def refuse_unknown_option(word: str, known: Iterable[str], help_page: str) -> NoReturn:
-    """Raise BadInput for an option that there is not, with the one that is most like it."""
-    name = word.partition("=")[0]
-    meant = nearest(name, known)
-    remedy = f"did you mean `{meant}`?" if meant is not None else f"see `{help_page}`"
-    raise BadInput(f"there is no option {printable(name)}", remedy)
+MIN_LIKENESS = 0.7
+"""How alike two words are, from 0 to 1, for one to be offered for the other; a slip in a short verb leaves 0.85."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like this one, the first of equals; None if none is much like it."""
+    from difflib import SequenceMatcher  # loaded for mistakes alone
+
+    likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}
+    best = max(likeness, key=likeness.__getitem__, default=None)
+    return best if best is not None and likeness[best] >= MIN_LIKENESS else None
 
 
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(s|m|h|d)?")

@@ -531,7 +531,7 @@ def _one_job(target: Target, loose: Sequence[RankInfo], ranks: Sequence[RankInfo
     """Return the job that terms without a job mean, or None if they have found nothing."""
     live = [rank for rank in loose if rank.state in LIVE_STATES]
     if len({rank.job for rank in live}) > 1:
-        raise AmbiguousTarget(target.text, _in_each_job(target, live, ranks), in_job(target.text, "*"))
+        raise AmbiguousTarget(target.text, _in_each_job(target, live, ranks))
     return max(live or loose, key=_age).job if loose else None
 
 

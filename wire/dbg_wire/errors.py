@@ -164,30 +164,20 @@ class BadTarget(BadInput):
 
 
 class AmbiguousTarget(DbgError):
-    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each.
-
-    ``everywhere`` is the target that means all those ranks together, for an action that takes several; None if there
-    is no such target.
-    """
+    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each."""
 
     exit_status = 2
 
-    def __init__(self, target: str, candidates: Sequence[str], everywhere: str | None = None) -> None:
-        super().__init__(target, tuple(candidates), everywhere)
+    def __init__(self, target: str, candidates: Sequence[str]) -> None:
+        super().__init__(target, tuple(candidates))
         self.target = target
         self.candidates = tuple(candidates)
-        self.everywhere = everywhere
 
     def __str__(self) -> str:
-        return self.sentence(str)
-
-    def sentence(self, command: Callable[[str], str], *, takes_several: bool = False) -> str:
-        """Return the sentence with each candidate as ``command`` has it typed."""
-        shown = ", ".join(printable(command(candidate)) for candidate in self.candidates[:MAX_OFFERED])
+        shown = ", ".join(map(printable, self.candidates[:MAX_OFFERED]))
         more = len(self.candidates) - MAX_OFFERED
         rest = f" and {more} more" if more > 0 else ""
-        every = f", or {printable(command(self.everywhere))} for all" if takes_several and self.everywhere else ""
-        return f"target '{printable(self.target)}' fits several ranks: {shown}{rest}; name one of them{every}"
+        return f"target '{printable(self.target)}' fits several ranks: {shown}{rest}; name one of them"
 
 
 class BadEndpoint(BadInput):

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 
-from dbg_command.alike import HANDLER
 from dbg_wire.errors import BadInput, CantPrint
 
 Say = Callable[[str], None]
@@ -16,11 +15,11 @@ Say = Callable[[str], None]
 
 
 def prepare_streams() -> None:
-    """Let both streams write what their encoding lacks as look-alikes."""
+    """Let both streams write what their encoding lacks escaped."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors=HANDLER)
+            reconfigure(errors="backslashreplace")
 
 
 def silence_stdout() -> None:

@@ -9,8 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import NoReturn
 
-from dbg_command.alike import nearest
-from dbg_command.command_line import CommandParser, complete_option, lines, refuse_unknown_option
+from dbg_command.command_line import CommandParser, complete_option, lines, nearest
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, printable
 
@@ -85,10 +84,9 @@ def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left:
         if words[0] in OF_THE_TERMINAL:
             raise BadInput(f"`{words[0]}` is a verb of dbg-attach", f"type `dbg-attach {words[0]}`")
         _refuse_verb(words[0], verbs)
-    verb = verbs.get(words[0]) if words else None
     for word in left:
         if word.startswith("-"):
-            refuse_unknown_option(word, (verb or parser)._option_string_actions, "dbg-broker --help")
+            raise BadInput(f"there is no option {printable(word.partition('=')[0])}", "see `dbg-broker --help`")
         raise BadInput(f"'{printable(word)}' is one word too many", "see `dbg-broker --help`")
 
 

@@ -16,8 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dbg_client.command_line.parser import parser_of
-from dbg_client.command_line.reading import leading, verb_first
+from dbg_client.command_line.reading import parser_of, verb_first
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Verb
@@ -47,13 +46,13 @@ GRACE_SECONDS = 0.5
 def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
     """Return a line for each word that the last of these may become, and whether live ranks may stand there, too."""
     *before, current = words or [""]
-    row, spoken, behind = verb_first(before)
+    row, _, behind = verb_first(before)
     verb = row.load()
     parser = parser_of(verb)
     found = complete_option(parser, before, current)
     if found is not None:
         return found, False
-    if not spoken and leading(before) == len(before):
+    if not before:
         return lines([*_VERBS, *TARGET_WORDS], current), True
     with_value = {flag for option in options_of(parser) if option.nargs is None for flag in option.option_strings}
     if any(not word.startswith("-") and previous not in with_value for previous, word in pairwise(["", *behind])):
@@ -65,7 +64,7 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
     if verb.operands is Operands.SHELL:
         return lines([(shell, "") for shell in verb.operands.value.split("|")], current), False
     if verb.operands is Operands.VERB:
-        return lines([*_VERBS, ("all", "everything")], current), False
+        return lines(_VERBS, current), False
     if verb.operands not in _WITH_TARGET:
         return [], False
     return lines(TARGET_WORDS, current), True

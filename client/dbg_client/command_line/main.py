@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbg_client.shell.streams import prepare_streams, tell, write_result
-from dbg_wire.errors import AmbiguousTarget, DbgError
+from dbg_wire.errors import DbgError
 
 if TYPE_CHECKING:
     from dbg_client.verbs.verb import Verb
@@ -40,8 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return ENOUGH
-    except AmbiguousTarget as error:
-        return _fail(_offer(error, words), error.exit_status, verbose)
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
@@ -56,20 +53,23 @@ def _act(words: list[str]) -> int:
         from dbg_client.command_line.completion import complete
 
         return complete(words[1:])
-    from dbg_client.command_line.reading import made, part
+    from dbg_client.command_line.reading import read_verb
 
     # argparse drops the error of a write, so it prints into a text.
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
-            parts = part(words)
+            verb = read_verb(words, os.environ, page=_page)
     except SystemExit:
         write_result(printed.getvalue())
         raise
-    verb = made(parts, os.environ)
-    for note in verb.notes:
-        tell(f"dbg-attach: {note}")
     return carry_out(verb)
+
+
+def _page(topic: str) -> str:
+    from dbg_client.command_line.help import help_on  # hardly any command asks for it
+
+    return help_on(topic)
 
 
 def carry_out(verb: Verb) -> int:
@@ -93,26 +93,6 @@ def carry_out(verb: Verb) -> int:
         return asyncio.run(ask_ranks(verb))
     except AttachInstead as instead:
         return instead.attach()
-
-
-def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
-    """Return the error with the whole command for each target that it offers, as the user typed the rest."""
-    from dbg_client.command_line.reading import part
-
-    def command(target: str) -> str:
-        return f"`{shlex.join(['dbg-attach', *_retyped(words, error.target, target)])}`"
-
-    return error.sentence(command, takes_several=not part(words).verb.takes_one)
-
-
-def _retyped(words: Sequence[str], before: str, target: str) -> list[str]:
-    """Return the command line with another target; an expression that reads like the target stays."""
-    from dbg_client.command_line.reading import read_verb
-
-    places = [place for place, word in enumerate(words) if word == before]
-    versions = [[*words[:place], target, *words[place + 1 :]] for place in places]
-    meant = [typed for typed in versions if getattr(read_verb(typed, os.environ), "target", None) == target]
-    return meant[0] if meant else [target]
 
 
 def _fail(sentence: str, status: int, verbose: bool) -> int:

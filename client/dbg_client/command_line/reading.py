@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NoReturn, TypeVar
+from functools import cache, partial
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dbg_client.command_line.parser import Field, VerbParser, fields_of, parser_of
-from dbg_client.verbs.option import Operands, Preferred
-from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
+from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, Preferred
+from dbg_client.verbs.table import BY_NAME, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
-from dbg_command.command_line import refuse_unknown_option
+from dbg_command.command_line import CommandParser, options_of
+from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.record import Record
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
@@ -44,31 +50,26 @@ class Words:
     help_page: str
 
 
-def read_verb(words: Sequence[str], environ: Mapping[str, str], *, in_session: bool = False) -> Verb:
-    """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version."""
-    return made(part(words, in_session=in_session), environ)
+def read_verb(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    in_session: bool = False,
+    page: Callable[[str], str] = str,
+) -> Verb:
+    """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version.
 
-
-def part(words: Sequence[str], *, in_session: bool = False) -> Words:
-    """Return a command line in its parts; raise BadInput for an option that the verb does not have."""
+    ``page`` makes what ``--help`` shows of the verb's name, empty where none was typed.
+    """
     row, topic, words = verb_first(words)
     verb = row.load()
     front, behind = _part(words)
-    parser = parser_of(verb, page=partial(_page, topic), in_session=in_session)
+    parser = parser_of(verb, page=partial(page, topic), in_session=in_session)
     options, left = parser.parse_known_args(front)
-    if left and left[0] in OF_THE_BROKER and not topic:
-        what, command = f"`{left[0]}` is a verb of dbg-broker", f"dbg-broker {left[0]}"
-        raise BadInput(what, f"type `{command}`; all ranks of a host of that name are {left[0]}:*")
-    for word in left:
-        if _is_option(word):
-            _refuse_option(word, row, parser, in_session=in_session)
-    return Words(row, verb, options, left, behind, in_session, parser.help_page)
-
-
-def made(words: Words, environ: Mapping[str, str]) -> Verb:
-    """Return the verb that a command line makes. Raises BadInput."""
-    given = _OPERANDS[words.verb.operands](words)
-    return build(words.verb, words.options, environ, given)
+    for word in filter(_is_option, left):
+        raise BadInput(f"{row.name} has no option {printable(word.partition('=')[0])}", f"see `{parser.help_page}`")
+    given = _OPERANDS[verb.operands](Words(row, verb, options, left, behind, in_session, parser.help_page))
+    return build(verb, options, environ, given)
 
 
 def build(
@@ -106,8 +107,8 @@ def _record(
 
 def _preferred(preferred: Preferred, environ: Mapping[str, str]) -> str | None:
     """Return the text that applies to a field without an option, None for none."""
-    found = (environ.get(name) for name in preferred.variables)
-    return next((text for text in found if text or (text is not None and preferred.empty_counts)), preferred.usual)
+    text = environ.get(preferred.variable)
+    return text if text or (text is not None and preferred.empty_counts) else preferred.usual
 
 
 def _typed(field: Field, value: Any) -> object:
@@ -149,19 +150,8 @@ def text_field(verb: type[Verb]) -> str:
 
 def verb_first(words: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
     """Return the verb, the topic of its help, and the words without it; ``attach`` if the first word is not a verb."""
-    at = leading(words)
-    row = BY_NAME.get(words[at]) if at < len(words) else None
-    if row is None:
-        return BY_NAME["attach"], "", list(words)
-    return row, row.name, [*words[:at], *words[at + 1 :]]
-
-
-def leading(words: Sequence[str]) -> int:
-    """Return how many words belong to options that may stand before the verb."""
-    at = 0
-    while at < len(words) and (takes_value := LEADING.get(words[at].partition("=")[0])) is not None:
-        at += 2 if takes_value and "=" not in words[at] else 1
-    return at
+    row = BY_NAME.get(words[0]) if words else None
+    return (row, row.name, list(words[1:])) if row is not None else (BY_NAME["attach"], "", list(words))
 
 
 def _nothing(words: Words) -> dict[str, object]:
@@ -206,13 +196,7 @@ def _asked(words: Words) -> dict[str, object]:
         raise BadInput(f"{verb.name} needs ranks and a command", f"write both, e.g. `{verb.example}`")
     elif not operands:
         raise BadInput(f"{verb.name} needs an expression", f"write one, e.g. `{verb.example}`")
-    notes: tuple[str, ...] = ()
-    count = len(operands) - (target is not None)
-    if is_expression and count > 1:
-        notes = (f"{count} words are read as one expression, {printable(text)}; quote it, or the shell may change it.",)
-    elif is_expression and target is None and is_target(text):
-        notes = (f"'{printable(text)}' is asked for as an expression; to ask ranks, write one behind it.",)
-    return {"target": target, text_field(verb): text, "notes": notes}
+    return {"target": target, text_field(verb): text}
 
 
 def _job(words: Words) -> dict[str, object]:
@@ -262,25 +246,6 @@ def _target(operands: list[str], words: Words) -> str | None:
     return operands[0]
 
 
-def _refuse_option(word: str, row: VerbRow, parser: VerbParser, *, in_session: bool) -> NoReturn:
-    """Raise BadInput for an option that the verb does not have, with those that have it, or one like it."""
-    name = word.partition("=")[0]
-    owners = [each.name for each in VERBS if name in parser_of(each.load())._option_string_actions]
-    if in_session and row.name in owners:
-        raise BadInput(f"{name} is not for the command line of a session", "run dbg-attach in another terminal")
-    if owners:
-        *others, last = owners[:3]
-        who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
-        raise BadInput(f"{row.name} has no option {name}", f"{who} it")
-    refuse_unknown_option(word, parser._option_string_actions, parser.help_page)
-
-
-def _page(topic: str) -> str:
-    from dbg_client.command_line.help import help_on  # hardly any command asks for it
-
-    return help_on(topic)
-
-
 def _part(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Part the words at the first ``--``: what is after it is not an option."""
     parted = list(words)
@@ -292,7 +257,120 @@ def _is_option(word: str) -> bool:
     return len(word) > 1 and word[0] == "-" and " " not in word and not _NEGATIVE_NUMBER.fullmatch(word)
 
 
-LEADING = {"--broker": True, "--timeout": True} | dict.fromkeys(
-    ("--json", "--no-pager", "-v", "--verbose", "-y", "--yes"), False
-)
-"""Options that may stand before the verb, as an alias of a shell puts them, and whether they take a value."""
+# ------------------------------------------------------------------------------------------------- the parser of a verb
+
+
+class VerbParser(CommandParser):
+    """Parser of one verb's options; the words between them are left over, in their order.
+
+    ``page`` makes what ``--help`` shows. In a session there are fewer options.
+    """
+
+    def __init__(self, verb: type[Verb], *, page: Callable[[], str], in_session: bool) -> None:
+        super().__init__(prog=f"dbg-attach {verb.name}", allow_abbrev=False, argument_default=argparse.SUPPRESS)
+        self._page = page
+        self._in_session = in_session
+        self._headings: dict[Heading, argparse._ArgumentGroup] = {}
+        for name, options in groupby(options_in(verb), key=lambda found: found[0]):
+            self._add(name, [option for _, option in options])
+
+    @property
+    def help_page(self) -> str:
+        """Return what to type for help."""
+        return "help" if self._in_session else "dbg-attach --help"
+
+    @property
+    def groups(self) -> Iterator[tuple[Heading, argparse.Action]]:
+        """Yield the options that the help shows, each with its heading."""
+        shown = options_of(self)
+        for heading, group in self._headings.items():
+            yield from ((heading, action) for action in group._group_actions if action in shown)
+
+    def _add(self, name: str, options: list[Option]) -> None:
+        """Add the options of one field: of several, a command line has one at most."""
+        offered = [option for option in options if option.in_session or not self._in_session]
+        if not offered:
+            return
+        heading = offered[0].heading
+        if heading not in self._headings:
+            self._headings[heading] = self.add_argument_group(heading.value)
+        group: argparse._ActionsContainer = self._headings[heading]
+        if len(offered) > 1:
+            group = group.add_mutually_exclusive_group()
+        for option in offered:
+            if option.metavar is None:
+                group.add_argument(*option.flags, dest=name, action="store_const", const=option.const, help=option.help)
+                continue
+            group.add_argument(
+                *option.flags,
+                dest=name,
+                action="append" if option.repeats else "store",
+                metavar=option.metavar,
+                choices=option.choices or None,
+                help=option.help,
+            )
+
+    def format_help(self) -> str:
+        """Return the page of the verb."""
+        return self._page()
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
+        if message and file is not None:
+            file.write(message)
+
+
+def parser_of(verb: type[Verb], *, page: Callable[[], str] = str, in_session: bool = False) -> VerbParser:
+    """Return the parser of a verb."""
+    parser = VerbParser(verb, page=page, in_session=in_session)
+    if verb.name == "attach":
+        version = f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})"
+        parser.add_argument("--version", action="version", version=version, help=argparse.SUPPRESS)
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: its options, its preference, or the record that is nested in it."""
+
+    name: str
+    kind: Any
+    default: object
+    options: tuple[Option, ...] = ()
+    preferred: Preferred | None = None
+    nested: type[Record] | None = None
+    has_flags: bool = True
+
+
+@cache
+def fields_of(record: type[Record]) -> tuple[Field, ...]:
+    """Return the fields of a record, those of its own class before those of its bases."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    names: dict[str, None] = {}
+    records = [base for base in record.__mro__ if issubclass(base, Record)]
+    for base, above in pairwise(records):
+        names.update(dict.fromkeys(name for name in base.__struct_fields__ if name not in above.__struct_fields__))
+    defaults = dict(zip(record.__struct_fields__, record.__struct_defaults__, strict=True))
+    return tuple(_field(name, hints[name], defaults[name]) for name in names)
+
+
+def _field(name: str, hint: Any, default: object) -> Field:
+    extras: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    kind = hint.__origin__ if extras else hint
+    return Field(
+        name=name,
+        kind=kind,
+        default=default,
+        options=tuple(extra for extra in extras if isinstance(extra, Option)),
+        preferred=next((extra for extra in extras if isinstance(extra, Preferred)), None),
+        nested=kind if isinstance(kind, type) and issubclass(kind, Record) else None,
+        has_flags=NO_FLAGS not in extras,
+    )
+
+
+def options_in(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Option]]:
+    """Yield each option with the dotted name of its field."""
+    for field in fields_of(record):
+        if field.nested is not None and field.has_flags:
+            yield from options_in(field.nested, f"{prefix}{field.name}.")
+        yield from ((f"{prefix}{field.name}", option) for option in field.options)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from dbg_client.command_line.reading import TEXTS, made, part, read_question
+from dbg_client.command_line.reading import TEXTS, read_question, read_verb
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
@@ -44,7 +44,7 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
                 words = _split(word, text)
                 if words is None:
                     return None
-                found = made(part(words, in_session=True), environ)
+                found = read_verb(words, environ, in_session=True)
                 names_ranks = getattr(found, "target", None) is not None
     except SystemExit:
         return None  # help among options, or among other letters, as in `-yh`

@@ -14,8 +14,7 @@ from msgspec import Meta
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
-from dbg_client.command_line.parser import fields_of
-from dbg_client.command_line.reading import TEXTS, text_field
+from dbg_client.command_line.reading import TEXTS, fields_of, text_field
 from dbg_client.core.choose import call_roll, there
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.verbs.list import RankList

@@ -41,7 +41,7 @@ class AttachInstead(Exception):
             broker=verb.broker,
             target=self._target,
             attach=verb.attach.replace(mode=self._mode),
-            recording=verb.recording,
+            record=verb.record,
             color=verb.output.color,
         )
         return attach.run()

@@ -18,7 +18,6 @@ from dbg_client.shell.streams import has_cursor, tell, terminal_size, write_resu
 from dbg_client.verbs.preferences import PAGER
 from dbg_client.verbs.verb import Answer, Format, Style
 from dbg_client.views.table import text_width
-from dbg_command.alike import look_alike
 from dbg_wire.errors import NeedsAnswer
 
 _LESS = "FRX"
@@ -68,7 +67,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
 
     ``less`` are options for less that count more than the user's. A pager is ended if its task is cancelled.
     """
-    data = look_alike(text, sys.stdout.encoding).encode(sys.stdout.encoding)
+    data = text.encode(sys.stdout.encoding, "backslashreplace")
     environ = {**os.environ, "LESS": f"{os.environ.get('LESS', _LESS)} {less}"}
     command = ("/bin/sh", "-c", pager)
     with _ctrl_c_is_the_pagers():

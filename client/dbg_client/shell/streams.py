@@ -10,12 +10,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from dbg_command.alike import HANDLER
 from dbg_wire.errors import CantPrint
 
 
 def prepare_streams() -> None:
-    """Open streams that are closed, and let all write what their encoding lacks as look-alikes."""
+    """Open streams that are closed, and let all write what their encoding lacks escaped."""
     # In this order each takes the lowest free descriptor, its own. Writing to a closed stdout is to fail.
     sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
     sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
@@ -23,7 +22,7 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors=HANDLER)
+            reconfigure(errors="backslashreplace")
 
 
 def _nowhere(flags: int, mode: str) -> TextIO:

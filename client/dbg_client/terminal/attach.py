@@ -25,7 +25,6 @@ from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import MAX_DEED, End, Session, SessionOptions, SessionOutcome, how_it_ended
-from dbg_client.verbs.attach_options import RecordingOptions
 from dbg_command.targets import Target, parse_target, unique_target
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
@@ -52,7 +51,7 @@ async def attach(settings: Attach) -> int:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
     startup = await asyncio.to_thread(read_startup, settings.attach.commands)
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
-    recording = await asyncio.to_thread(_open_recording, settings.recording)
+    recording = await asyncio.to_thread(_open_recording, settings.record)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
         await open_and_list(switchboard, attaching.line, tell)
@@ -63,8 +62,8 @@ async def attach(settings: Attach) -> int:
             tell(f"{problem}.")
 
 
-def _open_recording(options: RecordingOptions) -> Recording | None:
-    return None if options.record is None else Recording(options.record, terminal_size)
+def _open_recording(path: str | None) -> Recording | None:
+    return None if path is None else Recording(path, terminal_size)
 
 
 def require_terminal() -> None:

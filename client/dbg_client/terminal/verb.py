@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Annotated, ClassVar
 
-from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
+from dbg_client.verbs.attach_options import AttachOptions, Recorded
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option
 from dbg_client.verbs.verb import Color, Verb, refuse
 from dbg_command.command_line import read_duration
@@ -24,7 +24,7 @@ class Attach(Verb):
 
     target: str | None = None
     attach: AttachOptions = AttachOptions()
-    recording: RecordingOptions = RecordingOptions()
+    record: Recorded = None
     color: Color = False
 
     @property

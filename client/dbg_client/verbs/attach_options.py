@@ -33,13 +33,23 @@ Commands = Annotated[
     Option("-x", heading=Heading.ATTACH, metavar="FILE", help="tell pdb the lines of FILE first"),
 ]
 
+Recorded = Annotated[
+    str | None,
+    Option(
+        "--record",
+        heading=Heading.ATTACH,
+        metavar="FILE",
+        help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
+    ),
+]
+
 
 class AttachOptions(Record):
     """What sessions are like.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` says whether the last row is a status
     line. ``commands`` is the file whose lines a line debugger is told on attach. ``frame`` is empty for the usual one.
-    ``pager`` is the command that shows what a session answers.
+    ``pager`` is the command that shows what a session answers. ``vi`` says that keys at pdb's prompt are those of vi.
     """
 
     frame: Annotated[
@@ -62,13 +72,9 @@ class AttachOptions(Record):
         bool, Option("--follow", heading=Heading.ATTACH, help="wait for the next stop whenever one ends")
     ] = False
     asked_engine: Engine = None
-    default_engine: Annotated[str | None, Preferred((ENGINE,), read_engine)] = None
+    default_engine: Annotated[str | None, Preferred(ENGINE, read_engine)] = None
     commands: Commands = None
-    vi: Annotated[
-        bool,
-        Option("--vi", heading=Heading.ATTACH, help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
-        Preferred(("DBG_EDITING",), lambda text: text.lower() == "vi"),
-    ] = False
+    vi: Annotated[bool, Preferred("DBG_EDITING", lambda text: text.lower() == "vi")] = False
     prefix: Annotated[
         bytes | None,
         Option(
@@ -78,7 +84,7 @@ class AttachOptions(Record):
             help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)",
             read=parse_escape_key,
         ),
-        Preferred(("DBG_ESCAPE",), parse_escape_key),
+        Preferred("DBG_ESCAPE", parse_escape_key),
     ] = DEFAULT_PREFIX
     status: Annotated[
         bool,
@@ -100,17 +106,3 @@ class AttachOptions(Record):
         """Raise BadInput for options that contradict each other."""
         what = "--frame chooses what the debugger shows and --watch looks only"
         refuse(bool(self.frame) and self.mode is Mode.WATCH, what)
-
-
-class RecordingOptions(Record):
-    """Where a session is recorded: ``record`` is a new file, None for no recording."""
-
-    record: Annotated[
-        str | None,
-        Option(
-            "--record",
-            heading=Heading.ATTACH,
-            metavar="FILE",
-            help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
-        ),
-    ] = None

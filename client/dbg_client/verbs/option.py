@@ -38,7 +38,7 @@ class Operands(enum.Enum):
     PROGRAM = "TARGET -- CMD..."
     JOB = "-- CMD..."
     PROCESSES = "PID…|--mine"
-    VERB = "[VERB|all]"
+    VERB = "[VERB]"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -83,12 +83,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preferred:
-    """Name variables of the environment that give a field its value if no option does; the first that is set counts.
+    """Name a variable of the environment that gives a field its value if no option does.
 
-    ``usual`` is read if none is set; None leaves the field's default. With ``empty_counts`` an empty one is set, too.
+    ``usual`` is read if it is not set; None leaves the field's default. With ``empty_counts`` an empty one is set, too.
     """
 
-    variables: tuple[str, ...]
+    variable: str
     read: Callable[[str], object] = str
     usual: str | None = None
     empty_counts: bool = False

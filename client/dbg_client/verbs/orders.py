@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import NotHeld, NotStopped, why_not_stopped
-from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
+from dbg_client.verbs.attach_options import AttachOptions, Recorded
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, GroupedAnswer, RanksVerb, Style, WaitingVerb
 from dbg_client.views.groups import RankAndAnswer, group_answers, show_answers
@@ -153,7 +153,7 @@ class Interrupt(RanksVerb):
     )
 
     attach: AttachOptions = AttachOptions()
-    recording: RecordingOptions = RecordingOptions()
+    record: Recorded = None
 
     def check(self) -> None:
         self.attach.check()

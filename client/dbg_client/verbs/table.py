@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dbg_command.alike import nearest
+from dbg_command.command_line import nearest
 from dbg_wire.errors import BadInput, BadTarget, printable
 
 if TYPE_CHECKING:
     from dbg_client.verbs.verb import Verb
-
-OF_THE_BROKER = ("serve", "status", "token", "certificate", "log", "check")
-"""Verbs that ``dbg-broker`` has and this command has not."""
 
 
 def load(place: str) -> Any:
@@ -64,7 +61,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("command", "verbs.values:PdbCommand", "a pdb command on the stopped and held ranks", "c"),
     VerbRow(
         "exec",
-        "verbs.exec:Exec",
+        "exec:Exec",
         "run a command beside each rank, on its host, with DBG_PID and DBG_RANK; equal outputs are one group",
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
@@ -93,9 +90,7 @@ VERBS: tuple[VerbRow, ...] = (
         "command_line.completion:Completion",
         "print what makes a shell complete verbs, options and live ranks",
     ),
-    VerbRow(
-        "help", "command_line.help:Help", "show a page of one screen, that of VERB, or the page of everything", "h"
-    ),
+    VerbRow("help", "command_line.help:Help", "show a page of one screen, or that of VERB", "h"),
 )
 """All verbs in the order in which they are listed."""
 

@@ -46,9 +46,9 @@ def use_color(refused: str) -> bool:
     return is_terminal and not refused
 
 
-Color = Annotated[bool, Preferred(("NO_COLOR",), use_color, usual="")]
+Color = Annotated[bool, Preferred("NO_COLOR", use_color, usual="")]
 
-Pager = Annotated[str, Preferred(("DBG_PAGER", "PAGER"), empty_counts=True)]
+Pager = Annotated[str, Preferred("PAGER", empty_counts=True)]
 
 
 class BrokerOptions(Record):
@@ -60,10 +60,9 @@ class BrokerOptions(Record):
             "--timeout",
             metavar="S",
             in_session=True,
-            help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
+            help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g})",
             read=partial(read_seconds, name="--timeout", most=limits.MAX_ASK_SECONDS),
         ),
-        Preferred(("DBG_TIMEOUT",), partial(read_seconds, name="DBG_TIMEOUT", most=limits.MAX_ASK_SECONDS)),
     ] = DEFAULT_TIMEOUT
     address: Annotated[
         str | None,
@@ -83,8 +82,7 @@ class Verb(Record):
     """What one command line does. A subclass adds its options as fields.
 
     ``example`` is typed after ``dbg-attach``, ``short`` instead of the name. ``operands`` are those of a shell and
-    ``in_session`` those in a session, None where the verb can't be used. ``notes`` are sentences for the user, shown
-    before all else.
+    ``in_session`` those in a session, None where the verb can't be used.
     """
 
     name: ClassVar[str]
@@ -99,7 +97,6 @@ class Verb(Record):
     broker: BrokerOptions = BrokerOptions()
     yes: Annotated[bool, Option("-y", "--yes", in_session=True, help="don't ask")] = False
     verbose: Annotated[bool, Option("-v", "--verbose", help="show where an error came from")] = False
-    notes: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise BadInput for options that contradict each other."""

@@ -13,7 +13,7 @@ from dbg_client.core.patience import WaitingLine, show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.verbs.exec import Exec
+from dbg_client.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue
 from dbg_client.verbs.screen import Screen

@@ -21,7 +21,7 @@ class Web(Verb):
 
     target: str | None = None
     asked_engine: Engine = None
-    default_engine: Annotated[str | None, Preferred((ENGINE,), read_engine)] = None
+    default_engine: Annotated[str | None, Preferred(ENGINE, read_engine)] = None
     port: Annotated[
         int,
         Option(

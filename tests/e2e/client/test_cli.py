@@ -170,29 +170,6 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["list"]) == 130
 
 
-TWO_JOBS = (make_rank(5, job="train-1", key="one"), make_rank(5, job="train-2", key="two"))
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["screen", "5"], ["`dbg-attach screen train-1/5`", "`dbg-attach screen train-2/5`"]),
-        (["eval", "5", "5", "--wait"], ["`dbg-attach eval train-1/5 5 --wait`"]),
-        (["eval", "all", "a b"], ["`dbg-attach eval train-1/all 'a b'`", "`dbg-attach eval '*/all' 'a b'` for all"]),
-        (["screen", "train*/5"], ["`dbg-attach screen train-1/gpu013:5`"]),
-    ],
-)
-def test_a_target_of_two_jobs_offers_the_whole_commands(
-    words: list[str], offered: list[str], environ: dict[str, str]
-) -> None:
-    with FakeBroker(*TWO_JOBS) as broker:
-        done = ended({**environ, **broker.environment}, *words)
-
-    assert done.returncode == 2
-    assert [offer for offer in offered if offer not in done.stderr] == []
-    assert ("for all" in done.stderr) is (words[0] == "eval")
-
-
 @pytest.mark.parametrize("words", [["list"], ["--help"]])
 def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker, Path("/dev/full").open("w") as full:

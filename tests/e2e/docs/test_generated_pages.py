@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
-from dbg_client.command_line.parser import all_options
 from dbg_client.verbs.table import VERBS
 from dbg_command.command_line import options_of
 from tests.docs import reference
-from tests.docs.man_pages import PAGES
+from tests.docs.man_pages import PAGES, all_options
 from tests.docs.pages import ROOT
 from tests.docs.refresh import renewed
 from tests.docs.roff import ManPage, escaped
@@ -23,7 +22,7 @@ from tests.support.requirements import needs_man
 BROKER = parser_of_the_command()
 
 NAMED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
-    "dbg-attach": ([verb.name for verb in VERBS], [option.action.option_strings[-1] for option in all_options()]),
+    "dbg-attach": ([verb.name for verb in VERBS], [flags[-1] for flags in all_options()]),
     "dbg-broker": (
         list(verbs_of(BROKER)),
         [

@@ -206,7 +206,7 @@ def shown(crowd: FakeBroker, environ: dict[str, str], *words: str, **more: str) 
 def test_a_long_answer_goes_through_the_users_pager(
     words: list[str], pager: str, paged: bool, crowd: FakeBroker, environ: dict[str, str]
 ) -> None:
-    status, screen = shown(crowd, environ, *words, PAGER="cat", DBG_PAGER=pager)
+    status, screen = shown(crowd, environ, *words, PAGER=pager)
 
     assert status == 0
     assert ("paged" in screen) == paged
@@ -220,17 +220,17 @@ def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands
     crowd.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
     crowd.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
 
-    assert shown(crowd, environ, "list", "--all-rows", DBG_PAGER="true")[0] == 0
-    status, screen = shown(crowd, environ, "command", "all", "p x", "--fail-if-differ", DBG_PAGER="true")
+    assert shown(crowd, environ, "list", "--all-rows", PAGER="true")[0] == 0
+    status, screen = shown(crowd, environ, "command", "all", "p x", "--fail-if-differ", PAGER="true")
     assert (status, screen.strip()) == (0, "")
-    assert shown(crowd, environ, "eval", "all", "x", DBG_PAGER="true")[0] == 6
+    assert shown(crowd, environ, "eval", "all", "x", PAGER="true")[0] == 6
 
 
 def test_ctrl_c_is_the_pagers(crowd: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "pager"
     script.write_text("#!/bin/sh\ntrap 'echo mine; exit 0' INT\necho ready\ncat > /dev/null\nread line < /dev/tty\n")
     script.chmod(0o700)
-    with typed(crowd, environ, "list", "--all-rows", DBG_PAGER=str(script)) as window:
+    with typed(crowd, environ, "list", "--all-rows", PAGER=str(script)) as window:
         window.wait_for("ready")
         window.send("\x03")
         window.wait_for("mine")

@@ -190,7 +190,7 @@ def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, s
 
 
 def test_vi_keys(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, "5", "--vi") as window:
+    with Window(broker, {**environ, "DBG_EDITING": "vi"}, "5") as window:
         window.at_prompt()
         window.send("p yx")
         window.at_prompt("(Pdb) p yx")

@@ -183,7 +183,6 @@ def test_refuses_what_fits_two_live_jobs(text: str) -> None:
     assert caught.value.target == text
     offered = [chosen(candidate, both) for candidate in caught.value.candidates]
     assert " ".join(offered) == chosen(text, both, any_job=True)
-    assert chosen(caught.value.everywhere or "", both) == chosen(text, both, any_job=True)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_command.alike import look_alike, nearest
 from dbg_command.command_line import (
     CommandParser,
     complete_option,
+    nearest,
     options_of,
     read_duration,
-    refuse_unknown_option,
     usage_of,
 )
 from dbg_wire.errors import BadInput
@@ -39,21 +38,6 @@ def test_what_is_none_is_refused_with_the_name_of_the_option(text: str) -> None:
 
     assert str(error.value).isprintable()
     assert "60s, 5m or 1h" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "encoding", "shown"),
-    [
-        ("├─ 2 [0,2] step…", "utf-8", "├─ 2 [0,2] step…"),
-        ("├─ 2 [0,2]\n└─ 1 … é", "ascii", "|- 2 [0,2]\n`- 1 ... \\xe9"),
-        ("└─ é", "latin-1", "`- é"),
-        ("\udcff", "utf-8", "\\udcff"),
-        ("├", "no-such-encoding", "|"),
-        ("plain", "ascii", "plain"),
-    ],
-)
-def test_what_an_encoding_lacks_looks_alike_or_is_escaped(text: str, encoding: str, shown: str) -> None:
-    assert look_alike(text, encoding) == shown
 
 
 def test_the_word_that_is_most_like_it_is_found_and_none_where_nothing_is() -> None:
@@ -98,14 +82,3 @@ def test_options_are_shown_as_they_are_typed() -> None:
 )
 def test_an_option_or_its_value_is_completed(before: list[str], current: str, lines: list[str] | None) -> None:
     assert complete_option(parser(), before, current) == lines
-
-
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [("--exat", "did you mean `--exact`?"), ("--exat=3", "did you mean `--exact`?"), ("-Q", "see `h`")],
-)
-def test_an_option_that_there_is_not_is_told_the_nearest(approved: Approved, option: str, says: str) -> None:
-    with pytest.raises(BadInput) as error:
-        refuse_unknown_option(option, ["--exact", "--even"], "h")
-
-    approved(str(error.value))

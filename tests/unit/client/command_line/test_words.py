@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.command_line.help import SHORT, help_on, whole_page
-from dbg_client.command_line.parser import all_options
-from dbg_client.command_line.reading import LEADING
+from dbg_client.command_line.help import SHORT, help_on
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
@@ -21,28 +19,12 @@ from dbg_wire.errors import BadInput, DbgError, NoSuchRank, Remedy
 from tests.conftest import Approved
 
 
-@pytest.mark.parametrize(
-    ("text", "byte"),
-    [
-        ("^]", 0x1D),
-        ("^\\", 0x1C),
-        ("C-]", 0x1D),
-        ("c-a", 1),
-        ("ctrl-]", 0x1D),
-        ("Ctrl-O", 0x0F),
-        ("^^", 0x1E),
-        ("^@", 0),
-        ("\x1d", 0x1D),
-        ("\x1c", 0x1C),
-    ],
-)
+@pytest.mark.parametrize(("text", "byte"), [("^]", 0x1D), ("^\\", 0x1C), ("^o", 0x0F), ("^^", 0x1E), ("^@", 0)])
 def test_escape_keys_as_users_write_them(text: str, byte: int) -> None:
     assert parse_escape_key(text) == bytes([byte])
 
 
-@pytest.mark.parametrize(
-    "text", ["", "]", "d", "^", "^]]", "alt-x", "C-", "^é", "^ſ", "\x9b", "\x1d\x1d", "ctrl-\x1b[31m"]
-)
+@pytest.mark.parametrize("text", ["", "]", "d", "^", "^]]", "alt-x", "^é", "^ſ", "\x9b", "ctrl-\x1b[31m"])
 def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
     with pytest.raises(BadInput) as refusal:
         parse_escape_key(text)
@@ -52,55 +34,14 @@ def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
     assert text.isprintable() <= (f"'{text}'" in sentence)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("^C", "interrupt"),
-        ("^D", "end of input"),
-        ("^z", "suspends"),
-        ("^S", "flow"),
-        ("C-q", "flow"),
-        ("^[", "Esc"),
-        ("\x1b", "Esc"),
-        ("^M", "Enter"),
-        ("^J", "Enter"),
-        ("^I", "Tab"),
-        ("^H", "Backspace"),
-        ("^?", "Backspace"),
-        ("\x7f", "Backspace"),
-    ],
-)
-def test_keys_that_others_own_are_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(BadInput, match=reason):
-        parse_escape_key(text)
-
-
 @given(st.integers(0, 0x1F).map(lambda code: bytes([code])))
-def test_the_name_of_a_key_can_be_read_back(prefix: bytes) -> None:
-    try:
-        parsed = parse_escape_key(key_name(prefix))
-    except BadInput as refusal:
-        assert "can't be used" in str(refusal)  # noqa: PT017 - the other outcome is as good
+def test_the_name_of_a_key_can_be_read_back_unless_others_need_the_key(prefix: bytes) -> None:
+    text = key_name(prefix).replace("Ctrl-", "^")
+    if prefix in b"\x03\x04\x08\t\n\r\x11\x13\x1a\x1b":
+        with pytest.raises(BadInput):
+            parse_escape_key(text)
     else:
-        assert parsed == prefix
-
-
-def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
-    text = whole_page()
-
-    assert text.index("examples:") < text.index("--watch  ")
-    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
-        assert f" {status}  " in text[text.index("exit status:") :]
-
-
-def test_each_verb_and_each_option_has_a_line() -> None:
-    lines = [line.split() for line in whole_page().splitlines()]
-    begins = [line[0].rstrip(",") for line in lines if line]
-
-    for row in VERBS:
-        assert row.name in begins
-    for option in all_options():
-        assert option.action.option_strings[0] in begins
+        assert parse_escape_key(text) == prefix
 
 
 def test_help_of_a_verb_has_its_options_and_an_example() -> None:
@@ -111,7 +52,6 @@ def test_help_of_a_verb_has_its_options_and_an_example() -> None:
     assert "--watch" not in text
     assert help_on("e") == text
     assert help_on("") == SHORT
-    assert help_on("all") == whole_page()
     for row in VERBS:
         assert row.load().example in help_on(row.name)
 
@@ -182,15 +122,6 @@ def test_each_interface_has_words_for_what_helps() -> None:
     for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
         assert {remedy.verb for remedy in remedies} <= words.keys()
     assert in_words_of(NotStopped("vm:3 runs", "3"), {}) == str(NotStopped("vm:3 runs", "3"))
-
-
-OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
-
-
-def test_options_that_may_stand_before_the_verb_are_known_with_their_values() -> None:
-    for flag, takes_value in LEADING.items():
-        (one,) = (one for one in OPTIONS.values() if flag in one.action.option_strings)
-        assert (one.action.nargs is None) is takes_value
 
 
 def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:
