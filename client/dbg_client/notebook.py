@@ -7,14 +7,16 @@ stand on the first line, as in ``%%ranks --live 0-7``.
 
 from __future__ import annotations
 
-import shlex
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from dbg_client.api.answers import Answer
-from dbg_client.api.blocking import Broker, Job, connect
+from dbg_client.api.blocking import Broker, Ranks, connect
+from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import in_words_of
+from dbg_client.verbs.values import Eval
 from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
 
@@ -27,10 +29,8 @@ CALLS = {
 }
 """What one writes in a cell where an error names a command of the terminal."""
 
-FLAGS = ("live", "stats", "exact")
-VALUES: dict[str, Callable[[str], object]] = {"frame": str, "timeout": float}
-OPTIONS = "--live, --stats, --exact, --frame F, --timeout S"
-"""The options of `eval`: those without a value, those with one, and all as they are told."""
+EXPRESSION = "_"
+"""Stands for the expressions of a cell while its first line is read."""
 
 Shell = Any
 """IPython's shell, which is there where it is used; nothing else here needs it."""
@@ -67,13 +67,11 @@ class RanksMagic:
         if not expressions:
             raise BadInput("%%ranks has no expression in its cell", "write one on each line, such as `loss`")
         self._broker = self._broker or connect()
-        try:
-            wishes, text = _wishes_and_target(line)
-        except ValueError as error:
-            raise BadInput(f"%%ranks {printable(line, 100)}: {error}", f"the options are {OPTIONS}") from None
-        job, target = _job_and_target(self._broker, text)
+        verb = _question(line)
+        ranks = _ranks(self._broker, verb.target or "all")
         for expression in expressions:
-            self._show(job[target].eval(expression, **wishes))
+            answer = ranks.ask(verb.replace(expression=expression), timeout=verb.broker.timeout)
+            self._show(Answer(answer))
 
     def close(self) -> None:
         """Close the connection; the next cell makes another."""
@@ -82,30 +80,20 @@ class RanksMagic:
             broker.close()
 
 
-def _wishes_and_target(line: str) -> tuple[dict[str, Any], str]:
-    """Return the options of `eval` that stand before or behind the target, and the target."""
-    words = shlex.split(line)
-    wishes: dict[str, Any] = {}
-    target: list[str] = []
-    while words:
-        word = words.pop(0)
-        name, _, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--"):
-            target.append(word)
-        elif name in FLAGS and not value:
-            wishes[name] = True
-        elif name in VALUES and (value or words):
-            wishes[name] = VALUES[name](value or words.pop(0))
-        else:
-            raise BadInput(f"%%ranks has no option {printable(word)}", f"the options are {OPTIONS}")
-    return wishes, " ".join(target)
+def _question(line: str) -> Eval:
+    """Return ``eval`` with the options and the target of the magic's line. Raises BadInput."""
+    words = f"{line}all" if line.endswith("/") else line
+    verb = read_session_line(f"eval {words} {EXPRESSION}", os.environ, has_ranks=True)
+    if not isinstance(verb, Eval) or verb.expression != EXPRESSION:
+        what = f"%%ranks can't read {printable(line, 100)!r}"
+        raise BadInput(what, "write options of `eval` and then ranks, as in `--live 0-7`")
+    return verb
 
 
-def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:
-    text = f"{text}all" if text.endswith("/") or not text else text
+def _ranks(broker: Broker, text: str) -> Ranks:
     target = parse_target(text)
     name = next((term.job for term in (*target.include, *target.exclude) if term.job is not None), None)
-    return broker.job(name), text
+    return broker.job(name)[text]
 
 
 def load_ipython_extension(shell: Shell) -> None:

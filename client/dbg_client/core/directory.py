@@ -51,22 +51,31 @@ class Directory:
         self.away = reason
         self._changed()
 
-    def receive(self, message: Message) -> bool:
-        """Take a message; return whether it told anything of ranks."""
+    def receive(self, message: Message) -> list[RankChange]:
+        """Take a message, and return what it changes of ranks."""
+        if not isinstance(message, LISTS):
+            return []
+        before, changes = self._ranks, list[RankChange]()
         if isinstance(message, Snapshot):
             self._pages.update((rank.key, rank) for rank in message.ranks)
             if message.last:
                 self._ranks, self._pages, self.complete = self._pages, {}, True
+                changes = [
+                    RankChange(before=before.get(key), now=self._ranks.get(key))
+                    for key in {**before, **self._ranks}
+                    if before.get(key) != self._ranks.get(key)
+                ]
         elif isinstance(message, Change):
-            self._ranks[message.rank.key] = message.rank
+            key, now = message.rank.key, message.rank
+            if before.get(key) != now:
+                changes = [RankChange(before=before.get(key), now=now)]
+            self._ranks[key] = now
             if not self.complete:
-                self._pages[message.rank.key] = message.rank
-        elif isinstance(message, Gone):
-            self._ranks.pop(message.key, None)
-        else:
-            return False
+                self._pages[key] = now
+        elif gone := self._ranks.pop(message.key, None):
+            changes = [RankChange(before=gone, now=None)]
         self._changed()
-        return True
+        return changes
 
     def _changed(self) -> None:
         if self.on_change is not None:
@@ -108,33 +117,13 @@ class News:
         left_out, self._left_out = self._left_out, 0
         return RankChange(before=change.before, now=change.now, left_out=left_out) if left_out else change
 
-    def changed(self, before: Mapping[str, RankInfo | None], now: Mapping[str, RankInfo], *, whole: bool) -> None:
-        """Note what differs now from ``before``, which are the ranks that may have changed, or with ``whole`` all."""
-        new = (key for key in now if key not in before) if whole else ()
-        for key in (*before, *new):
-            if before.get(key) != now.get(key):
-                self._put(RankChange(before=before.get(key), now=now.get(key)))
-
-    def end(self, error: BaseException) -> None:
-        """Have the listener told that no more comes."""
-        self._waiting.put_nowait(error)
-
-    def _put(self, change: RankChange) -> None:
+    def put(self, change: RankChange) -> None:
+        """Take a change; the oldest one makes room."""
         if self._waiting.qsize() >= MAX_WAITING:
             self._waiting.get_nowait()
             self._left_out += 1
         self._waiting.put_nowait(change)
 
-
-def is_whole(message: Message) -> bool:
-    """Tell whether all ranks may have changed by a message: it ends the list of a new connection."""
-    return isinstance(message, Snapshot) and message.last
-
-
-def may_change(message: Message, directory: Directory) -> dict[str, RankInfo | None]:
-    """Return the ranks that a message may change, as they are before the directory takes it."""
-    if isinstance(message, Change):
-        return {message.rank.key: directory.by_key.get(message.rank.key)}
-    if isinstance(message, Gone):
-        return {message.key: directory.by_key.get(message.key)}
-    return dict(directory.by_key) if is_whole(message) else {}
+    def end(self, error: BaseException) -> None:
+        """Have the listener told that no more comes."""
+        self._waiting.put_nowait(error)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 from dbg_client.core.brokers import Brokers
-from dbg_client.core.directory import Directory, News, is_whole, may_change
+from dbg_client.core.directory import Directory, News
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.patience import WaitingLine
@@ -305,10 +305,9 @@ class Switchboard:
         elif isinstance(event, Down):
             self.directory.cut_off(event.reason)
         elif isinstance(event, Message):
-            before = may_change(event, self.directory) if self._news else {}
-            self.directory.receive(event)
-            for news in self._news:
-                news.changed(before, self.directory.by_key, whole=is_whole(event))
+            for change in self.directory.receive(event):
+                for news in self._news:
+                    news.put(change)
 
     def _questions_of(self, event: Event) -> list[asyncio.Queue[Event | BaseException]]:
         if isinstance(event, Down):

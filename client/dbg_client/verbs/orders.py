@@ -10,8 +10,8 @@ from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import NotHeld, NotStopped, why_not_stopped
 from dbg_client.verbs.attach_options import AttachOptions, Recorded
 from dbg_client.verbs.option import Operands
-from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, GroupedAnswer, RanksVerb, Style, WaitingVerb
-from dbg_client.views.groups import RankAndAnswer, group_answers, show_answers
+from dbg_client.verbs.verb import PARTIAL, Asking, GroupedAnswer, RanksVerb, WaitingVerb
+from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Action, Kind
@@ -34,9 +34,6 @@ class OrderAnswer(GroupedAnswer):
     def status(self) -> int:
         kinds = {answer.kind for _, answer in self.answers}
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
-
-    def text(self, style: Style = PLAIN) -> str:
-        return show_answers(self.answers)
 
 
 def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
-from dbg_client.views.groups import lines_in, screen_document, show_answers, show_screen
+from dbg_client.views.groups import describe_answer, lines_in, screen_document, show_screen
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
 
@@ -48,7 +48,7 @@ class ScreenAnswer:
 
     @property
     def hint(self) -> str:
-        return "" if self.answer.kind is Kind.VALUE else show_answers([(self.rank, self.answer)]).strip()
+        return "" if self.answer.kind is Kind.VALUE else describe_answer(self.rank, self.answer)
 
     def text(self, style: Style = PLAIN) -> str:
         return show_screen(lines_in(self.answer)) if self.answer.kind is Kind.VALUE else ""

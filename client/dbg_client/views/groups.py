@@ -298,25 +298,6 @@ def _named(groups: Sequence[AnswerGroup]) -> list[AnswerGroup]:
     return named
 
 
-MAX_NAMED = 8
-"""Ranks with the same answer that are named one by one; more are counted."""
-
-
-def show_answers(answers: Sequence[tuple[RankInfo, RankAnswer]]) -> str:
-    """Return a line for each rank, ranks beyond MAX_NAMED with the same answer counted in one; most frequent first."""
-    groups: defaultdict[tuple[Kind, str], list[str]] = defaultdict(list)
-    for rank, answer in answers:
-        groups[answer.kind, answer.text].append(printable(rank.address))
-    lines = []
-    for (kind, text), addresses in sorted(groups.items(), key=lambda item: -len(item[1])):
-        said = _said(kind, text)
-        if len(addresses) > MAX_NAMED:
-            lines.append(f"{len(addresses)} ranks {said}")
-        else:
-            lines += [f"{address} {said}" for address in addresses]
-    return "".join(f"{line}\n" for line in lines)
-
-
 def lines_in(answer: RankAnswer) -> tuple[str, ...]:
     """Return the lines of the screen in an answer; of a line debugger, those of its output, which is the text."""
     return tuple(row for row in answer.rows if isinstance(row, str)) or tuple(answer.text.split("\n"))
@@ -332,13 +313,14 @@ def screen_document(rank: RankInfo, rows: Sequence[str]) -> dict[str, object]:
     return {"schema": 1, "address": rank.address, "job": rank.job, "screen": list(rows)}
 
 
-def _said(kind: Kind, text: str) -> str:
-    if kind is Kind.VALUE:
-        return printable(text)
+def describe_answer(rank: RankInfo, answer: RankAnswer) -> str:
+    """Return what one rank has answered instead of a value, as a sentence."""
     explained = {
         Kind.ERROR: "refused",
         Kind.RUNNING: "is running",
         Kind.SILENT: "did not answer",
         Kind.LOST: "is lost",
-    }[kind]
-    return f"{explained} ({printable(text)})" if text else explained
+        Kind.VALUE: "answered",
+    }[answer.kind]
+    why = f" ({printable(answer.text)})" if answer.text else ""
+    return f"{printable(rank.address)} {explained}{why}"

@@ -66,7 +66,7 @@ def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKerne
     first, second = run(kernel, "%%ranks 0-1\nloss\n# not this one\nlr")
     assert first["text/html"].startswith("<p>loss: 2 of 2 ranks answered, 1 value")
     assert second["text/html"].startswith("<p>lr: ")
-    (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[0:2]")
+    (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[[0, 1]]")
     assert "gpu013:1" in ranks["text/html"]
 
 
@@ -95,7 +95,7 @@ def test_a_job_with_a_number_for_a_name_can_be_asked(
             magic(line, "loss")
         asked = [item for item in broker.received if isinstance(item, Question)]
         assert [item.keys for item in asked] == [("4712/0", "4712/1")] * 4
-        magic("--live 4712/0-1 --timeout=7 --frame step", "loss")
+        magic("--live --timeout=7 --frame step 4712/0-1", "loss")
         wished = [item for item in broker.received if isinstance(item, Question)][-1]
         assert not asked[-1].live
         assert (wished.live, wished.seconds) == (True, 7.0)

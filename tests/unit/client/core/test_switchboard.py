@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.directory import MAX_WAITING, News
+from dbg_client.core.directory import MAX_WAITING, News, RankChange
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.switchboard import MAX_QUESTIONS, Switchboard, switchboard_to
 from dbg_wire.errors import BrokerUnreachable
@@ -153,7 +153,7 @@ async def test_a_listener_that_is_slow_loses_the_oldest_changes_and_hears_how_ma
     news = News()
     for number in range(MAX_WAITING + 3):
         rank = make_rank(5, since=float(number))
-        news.changed({rank.key: None}, {rank.key: rank}, whole=False)
+        news.put(RankChange(before=None, now=rank))
     first = await news.next()
     assert (first.left_out, first.rank.since) == (3, 3.0)
     assert (await news.next()).left_out == 0

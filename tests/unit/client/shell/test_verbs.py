@@ -112,7 +112,7 @@ def test_continue_withdraws_what_would_stop_a_rank_later(broker: FakeBroker, des
 
     asked = [(one.action, one.withdrawn, [broker.ranks[key].rank for key in one.keys]) for one in questions(broker)]
     assert asked == [(Action.INTERRUPT, True, [6, 9]), (Action.CONTINUE, False, [4, 5])]
-    assert done.text.count("done") == 2
+    assert "4-5  done" in done.text
 
 
 @pytest.mark.parametrize(

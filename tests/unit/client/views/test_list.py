@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dbg_client.views.groups import show_answers
+from dbg_client.views.groups import describe_answer
 from dbg_client.views.list import list_document, show_plain, show_state, show_table
 from dbg_client.views.table import text_width
 from dbg_command.targets import parse_target, select
@@ -74,7 +74,7 @@ def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
         address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
     )
     texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), json.dumps(list_document([rank]))]
-    texts.append(show_answers([(rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text=evil))]))
+    texts.append(describe_answer(rank, RankAnswer(key=rank.key, kind=Kind.ERROR, text=evil)))
 
     for text in texts:
         assert all(c.isprintable() or c in "\n\t" for c in text), text
