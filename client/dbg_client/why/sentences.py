@@ -40,51 +40,6 @@ MAX_REASONS, MAX_SIDES = 2, 3
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
-TEMPLATES: dict[str, str] = {
-    "missing": "{who} {have} {likely}not come to {what}{why}; {waiters}",
-    "stands": "{who} {stand}; {waiting} {wait_for} for {them} in {what}{since}",
-    "waiters": "{waiting} of {of} ranks wait{since}",
-    "waiter": "rank {waiting} waits{since}",
-    "no partner": "{who} {half}{why}; rank {waiter} waits{place}{since}",
-    "no send with tag": "{likely}has no send with tag {tag} for rank {waiter}",
-    "no receive with tag": "{likely}has no receive with tag {tag} for rank {waiter}",
-    "in no send": "is {likely}in no send for rank {waiter}",
-    "in no receive": "is {likely}in no receive for rank {waiter}",
-    "not sent": "has {likely}not sent to rank {waiter}",
-    "not received": "{likely}does not receive from rank {waiter}",
-    "held": "{each}{who} {likely}{reason}; rank {holder} waits for {them} in {what}{since}: a deadlock",
-    "held by several": "{who} {likely}wait for what others have: {reasons}; rank {holder} waits for {them} in {what}"
-    "{since}: a deadlock",
-    "called": "{who} {likely}called {what}{here}{number}{group}{besides}, where {others} called {usual}{there}{more}"
-    "{ago}",
-    "passed": "{who} {likely}passed {what} to {call}{group}{here}{besides}, where {others} passed {usual}{there}{more}"
-    "{ago}",
-    "behind by one": "{who} {be} {likely}one {usual}{group} behind: {they} went on to {what}{here}, where {others} "
-    "called #{sequence}{there}{more}{ago}",
-    "part": "{who} {likely}part at {what}{group}{ago}: {sides}",
-    "lonely": "{who} {likely}waits in {what}{since}, a group that no other rank has made",
-    "circle": "{who} {links}{since}{end}",
-    "ring": "{who} each {likely}wait in {name} for the rank {side}{since}{end}",
-    "peerless": "{who} {likely}waits in {what}{since}, and no rank of the group {other}; who should is not known",
-    "doubtful": "{who} did not tell of {what}, so that who is missing can't be told; {waiters}",
-    "complete": "{who} {be} in {what}{since}{end}",
-    "goes on": "{what} goes on{since}: its ranks exchange data",
-    "own": "{who} {likely}{reason}{how_long}",
-    "own of each": "each of {who} {likely}{reason}",
-    "own of several": "{who} {likely}{do}{why}",
-    "rank circle": "{who} {likely}wait for each other: {reasons}",
-    "absent": "{who} {have} never connected; {connected} of {of} ranks have",
-    "silent": "{count} of {connected} ranks did not answer, so that what they do can't be told: {who}",
-    "all ended": "the job has ended: {count} of its ranks have exited",
-    "nothing told": "no rank has told anything, so that it can't be told whether the job hangs",
-    "unmoved": "{who} {be} not seen to get on{looked}, and what for can't be told",
-    "busy": "everybody is busy: in {seconds} s {moved}",
-    "nobody": "there is no rank with an agent that could tell",
-    "no dump": "{who} left no dump, so that what {they} did can't be told",
-    "all finished": "in the dumps of {who} all collectives have ended, so that no collective is what {they} waited for",
-}
-"""The sentences; what stands in braces is a part."""
-
 SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
     VerdictKind.ENDED: "have ended",
@@ -163,35 +118,47 @@ class Words(Reasons):
 
     def finding(self, found: Finding) -> str:
         """Return the sentence on what was found."""
-        name = found.topic.name.lower().replace("_", " ")
-        teller = _TELLERS.get(found.topic)
-        return teller(self, found) if teller is not None else self._tell(name, found)
+        tell_it = _TELLERS.get(found.topic)
+        if tell_it is not None:
+            return tell_it(self, found)
+        return self._of_collective(found) if found.standing is not None else self._of_ranks(found)
 
     def who(self, numbers: Sequence[int]) -> str:
         """Return the ranks, and where a single one is if there is room."""
         return self.names.described(numbers) if self._way.with_place else self.names.ranks(numbers)
 
-    def _tell(self, key: str, found: Finding, **parts: object) -> str:
-        """Return a sentence; a part that is not given is what it means for the ranks and collective of the finding."""
-        return TEMPLATES[key].format_map(_Parts(self, found, parts))
-
     # ------------------------------------------------------------------------------------------------- collectives
 
+    def _of_collective(self, found: Finding) -> str:
+        standing, who, what = found.pending, self.who(found.ranks), _what(found.pending)
+        if found.topic is Topic.LONELY:
+            return f"{who} {_likely(found)}waits in {what}, a group that no other rank has made"
+        if found.topic is Topic.PEERLESS:
+            other = "sends" if standing.is_receive else "receives"
+            return f"{who} {_likely(found)}waits in {what}, and no rank of the group {other}; who should is not known"
+        if found.topic is Topic.DOUBTFUL:
+            name = short_name(standing)
+            return f"{who} did not tell of {name}, so that who is missing can't be told; {self.waiters(standing)}"
+        return f"{short_name(standing)} goes on{since(standing.age)}: its ranks exchange data"
+
     def _missing(self, found: Finding) -> str:
-        conditions = [self.scene.conditions[n] for n in found.ranks if n in self.scene.conditions]
-        if len(conditions) < len(found.ranks) or not all(one.stands for one in conditions):
-            return self._tell("missing", found)
+        standing, ranks = found.pending, found.ranks
+        conditions = [self.scene.conditions[n] for n in ranks if n in self.scene.conditions]
+        if len(conditions) < len(ranks) or not all(one.stands for one in conditions):
+            have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not come to {short_name(standing)}"
+            return f"{self.who(ranks)} {have}{self.why(ranks, standing)}; {self.waiters(standing)}"
         crashed = all(one.kind is VerdictKind.DEAD for one in conditions)
         stand = CRASHED if crashed else SEVERAL[RankState.STOPPED]
-        stand = self.condition(found.ranks[0]) if len(found.ranks) == 1 else stand
-        return self._tell("stands", found, stand=stand)
+        stand = self.condition(ranks[0]) if len(ranks) == 1 else stand
+        count = len(standing.calls)
+        waiting = "1 rank waits" if count == 1 else f"{count} ranks wait"
+        return f"{self.who(ranks)} {stand}; {waiting} for {agreeing(ranks, 'it', 'them')} in {_what(standing)}"
 
     def waiters(self, standing: PendingCollective) -> str:
         """Return who waits in a collective, and since when."""
-        found = Finding(topic=Topic.MISSING, standing=standing)
         if len(standing.calls) == 1:
-            return self._tell("waiter", found, waiting=standing.waiting[0])
-        return self._tell("waiters", found, waiting=len(standing.calls), of=len(standing.group.numbers))
+            return f"rank {standing.waiting[0]} waits{since(standing.age)}"
+        return f"{len(standing.calls)} of {len(standing.group.numbers)} ranks wait{since(standing.age)}"
 
     def why(self, culprits: Sequence[int], standing: PendingCollective | None) -> str:
         """Return why these ranks have not come, behind a colon; empty if nothing is known."""
@@ -250,20 +217,20 @@ class Words(Reasons):
     def _no_partner(self, found: Finding) -> str:
         standing, waiter = found.pending, found.pending.waiting[0]
         elsewhere = self.scene.pending_of(found.ranks[0])
-        half = self._tell(half_of(standing), found, tag=standing.calls[waiter].tag, waiter=waiter)
         has_place = standing.group.label or standing.sequence is not None
-        parts = {"half": half, "waiter": waiter, "place": f" in {short_name(standing)}" if has_place else ""}
-        if elsewhere is not None:
-            parts["why"] = f": it is in {short_name(elsewhere)}"
-        return self._tell("no partner", found, **parts)
+        place = f" in {short_name(standing)}" if has_place else ""
+        why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, standing)
+        lacks = _lacking_half(standing, _likely(found))
+        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} waits{place}{since(standing.age)}"
 
     def _held(self, found: Finding) -> str:
-        texts = {self.reason(number, 1) for number in found.ranks}
-        holder = self.scene.last_behind(found.ranks[0])
+        ranks, likely = found.ranks, _likely(found)
+        texts = {self.reason(number, 1) for number in ranks}
+        holder, them = self.scene.last_behind(ranks[0]), agreeing(ranks, "it", "them")
+        end = f"rank {holder} waits for {them} in {_what(found.pending)}: a deadlock"
         if len(texts) > 1:
-            return self._tell("held by several", found, holder=holder)
-        each = "each of " * (len(found.ranks) > 1)
-        return self._tell("held", found, holder=holder, reason=self._cut(texts.pop()), each=each)
+            return f"{self.who(ranks)} {likely}wait for what others have: {self.reasons(ranks)}; {end}"
+        return f"{'each of ' * (len(ranks) > 1)}{self.who(ranks)} {likely}{self._cut(texts.pop())}; {end}"
 
     def reasons(self, numbers: Sequence[int]) -> str:
         """Return what each rank waits for."""
@@ -272,31 +239,26 @@ class Words(Reasons):
     def _conflict(self, found: Finding) -> str:
         standing, difference = found.pending, difference_of(found.pending)
         called = sides(standing)
-        (usual, others), (what, numbers), *more = called
+        (first, others), (second, numbers), *more = called
         there, here = (self._place_of(standing, some) for some in (others, numbers))
         if there == here or not (is_parting(called) or (there and here)):
             there = here = ""
         if is_parting(called):
             return self._parting(found, {others[0]: there, numbers[0]: here})
-        key = "called" if difference is Difference.NAME else "passed"
-        if key == "called" and went_on(self.scene, standing, usual.name):
-            key = "behind by one"
-        rest = [f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2]]
-        return self._tell(
-            key,
-            found,
-            here=here,
-            there=there,
-            more="".join(rest),
-            who=self.who(numbers),
-            what=_side(what, difference),
-            others=self.names.ranks(others),
-            usual=_side(usual, difference),
-            besides=self._besides(numbers),
-            number=f" as collective #{standing.sequence}" if standing.sequence is not None else "",
-            call=printable(standing.call, 80),
-            sequence=standing.sequence,
-        )
+        usual, what = _side(first, difference), _side(second, difference)
+        who, likely, group = self.who(numbers), _likely(found), _group(standing)
+        rest = "".join(f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2])
+        most, end = self.names.ranks(others), f"{there}{rest}{self._ago(standing)}"
+        if difference is Difference.NAME and went_on(self.scene, standing, first.name):
+            behind = f"{agreeing(numbers, 'is', 'are')} {likely}one {usual}{group} behind"
+            went = f"{agreeing(numbers, 'it', 'they')} went on to {what}{here}"
+            return f"{who} {behind}: {went}, where {most} called #{standing.sequence}{end}"
+        besides = self._besides(numbers)
+        if difference is Difference.NAME:
+            number = f" as collective #{standing.sequence}" if standing.sequence is not None else ""
+            return f"{who} {likely}called {what}{here}{number}{group}{besides}, where {most} called {usual}{end}"
+        to = f"{printable(standing.call, 80)}{group}"
+        return f"{who} {likely}passed {what} to {to}{here}{besides}, where {most} passed {usual}{end}"
 
     def _parting(self, found: Finding, places: Mapping[int, str]) -> str:
         """Say where as many ranks do one thing as the other: nobody knows who is wrong."""
@@ -309,12 +271,15 @@ class Words(Reasons):
         said: list[str] = []
         for call, numbers in called:
             verb = "" if said else f" {agreeing(numbers, *verbs)}"
-            besides = self._besides(numbers)
-            said.append(
-                f"{self.names.ranks(numbers)}{verb} {_side(call, difference)}{places.get(numbers[0], '')}{besides}"
-            )
+            does = f"{_side(call, difference)}{places.get(numbers[0], '')}{self._besides(numbers)}"
+            said.append(f"{self.names.ranks(numbers)}{verb} {does}")
         who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in called)}"
-        return self._tell("part", found, who=who, what=what, sides=self._cut(", ".join(said)))
+        at = f"{what}{_group(standing)}{self._ago(standing)}"
+        return f"{who} {_likely(found)}part at {at}: {self._cut(', '.join(said))}"
+
+    def _ago(self, standing: PendingCollective) -> str:
+        is_told = self.has_ago and standing.age is not None and standing.age >= 1
+        return f" {show_age(standing.age or 0.0)} ago" if is_told else ""
 
     def _place_of(self, standing: PendingCollective, numbers: Sequence[int]) -> str:
         place = place_of_call(self.scene, standing, numbers)
@@ -326,30 +291,24 @@ class Words(Reasons):
         return f" while it {handles}" if handles else ""
 
     def _circle(self, found: Finding) -> str:
-        standings = found.circle
-        age = since(max((one.age or 0.0 for one in standings), default=None))
+        standings, likely = found.circle, _likely(found)
         first, count = standings[0], len(standings)
+        end = since(max((one.age or 0.0 for one in standings), default=None)) + _circles_end(standings)
         steps = {
             (one.name, (one.waiting[0] - one.missing[0]) % count) for one in standings if one.has_peer and one.missing
         }
         if count > MAX_SIDES and steps in ({(first.name, 1)}, {(first.name, count - 1)}):
             numbers = sorted(number for one in standings for number in one.waiting)
             side = "before" if (first.name, 1) in steps else "behind"
-            who, end = self.names.ranks(numbers), _circles_end(standings)
-            return self._tell("ring", found, who=who, name=first.name, side=side, since=age, end=end)
+            return f"{self.names.ranks(numbers)} each {likely}wait in {first.name} for the rank {side}{end}"
         links = []
         for at, one in enumerate(standings[:MAX_SIDES]):
-            likely = "likely " if found.certainty is Certainty.LIKELY else ""
             whom = self.names.ranks(_awaited(standings, at))
             wait = agreeing(one.calls, "waits", "wait")
             links.append(f"{'which ' if at else likely}{wait} in {short_name(one)} for {whom}")
         if count > MAX_SIDES:
             links.append(f"and so on through {count} collectives")
-        who, end = self.names.ranks(first.waiting), _circles_end(standings)
-        return self._tell("circle", found, who=who, links=", ".join(links), since=age, end=end)
-
-    def _peerless(self, found: Finding) -> str:
-        return self._tell("peerless", found, other="sends" if found.pending.is_receive else "receives")
+        return f"{self.names.ranks(first.waiting)} {', '.join(links)}{end}"
 
     def _complete(self, found: Finding) -> str:
         standing, ranks = found.pending, found.ranks
@@ -359,27 +318,45 @@ class Words(Reasons):
             end = INFERRED
         elif standing.sequence is None and not standing.has_peer:
             end = UNNUMBERED
-        return self._tell("complete", found, who=who.get(len(ranks), f"all {len(ranks)} ranks"), end=end)
+        told = who.get(len(ranks), f"all {len(ranks)} ranks")
+        return f"{told} {agreeing(ranks, 'is', 'are')} in {_what(standing)}{end}"
 
     # ---------------------------------------------------------------------------------------- ranks by themselves
 
+    def _of_ranks(self, found: Finding) -> str:
+        topic, ranks, who = found.topic, found.ranks, self.who(found.ranks)
+        if topic is Topic.NOBODY:
+            return "there is no rank with an agent that could tell"
+        if topic is Topic.NO_DUMP:
+            return f"{who} left no dump, so that what {agreeing(ranks, 'it', 'they')} did can't be told"
+        if topic is Topic.ALL_FINISHED:
+            none = f"no collective is what {agreeing(ranks, 'it', 'they')} waited for"
+            return f"in the dumps of {who} all collectives have ended, so that {none}"
+        roster = self.scene.matched.roster
+        if topic is Topic.RANK_CIRCLE:
+            return f"{who} {_likely(found)}wait for each other: {self.reasons(ranks)}"
+        if topic is Topic.ABSENT:
+            of = world_size(roster) or len(roster)
+            return f"{who} {agreeing(ranks, 'has', 'have')} never connected; {len(roster)} of {of} ranks have"
+        silent = f"{len(ranks)} of {len(roster)} ranks did not answer"
+        return f"{silent}, so that what they do can't be told: {who}"
+
     def _own(self, kind: VerdictKind, found: Finding) -> str:
-        scene, numbers = self.scene, found.ranks
+        scene, numbers, who, likely = self.scene, found.ranks, self.who(found.ranks), _likely(found)
         if len(numbers) == 1:
-            reason = self._cut(self.with_error(numbers[0]))
-            return self._tell("own", found, reason=reason, how_long=self._how_long(numbers[0]))
+            return f"{who} {likely}{self._cut(self.with_error(numbers[0]))}{self._how_long(numbers[0])}"
         states = {scene.matched.roster[number].rank.state for number in numbers}
         do = SEVERAL.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
         # A rank that is kept after a crash stands in the debugger as well.
         do = CRASHED if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
         if do is not None and states != {RankState.EXITED}:
-            return self._tell("own of several", found, likely="", do=do, why="")
+            return f"{who} {do}"
         # The deaths of one cause differ by a moment.
         brief = Words(scene, self._way._replace(level=max(1, self._way.level)))
         texts = {brief.with_error(number) for number in numbers}
         if len(texts) == 1:
-            return self._tell("own of each", found, reason=self._cut(texts.pop()))
-        return self._tell("own of several", found, do=do or SEVERAL[kind])
+            return f"each of {who} {likely}{self._cut(texts.pop())}"
+        return f"{who} {likely}{do or SEVERAL[kind]}{self.why(numbers, None)}"
 
     def _how_long(self, number: int) -> str:
         condition, rank = self.scene.conditions[number], self.scene.matched.roster[number].rank
@@ -395,35 +372,21 @@ class Words(Reasons):
     def _unmoved(self, found: Finding) -> str:
         numbers, moved, roster = found.ranks, self.scene.moved, self.scene.matched.roster
         if not numbers and all(one.rank.state is RankState.EXITED for one in roster.values()):
-            return self._tell("all ended", found, count=len(roster))
+            return f"the job has ended: {len(roster)} of its ranks have exited"
         if not numbers:
-            return self._tell("nothing told", found)
+            return "no rank has told anything, so that it can't be told whether the job hangs"
         stood = min((roster[number].answer.age or 0.0 for number in numbers), default=0.0)
         looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
         looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
-        return self._tell("unmoved", found, looked=looked)
+        be = agreeing(numbers, "is", "are")
+        return f"{self.who(numbers)} {be} not seen to get on{looked}, and what for can't be told"
 
     def _busy(self, found: Finding) -> str:
         moved, of = self.scene.moved, len(self.scene.matched.roster)
         ranks = len(moved.collectives or moved.stacks)
         count = "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
         what = f"{count} went on in {'collectives' if moved.collectives else 'their code'}"
-        return self._tell("busy", found, seconds=f"{moved.seconds:.1f}", moved=what)
-
-
-class _Parts(dict[str, object]):
-    """The parts of a sentence; one that is not given is made of the finding when the template has it."""
-
-    def __init__(self, words: Words, found: Finding, given: Mapping[str, object]) -> None:
-        super().__init__(given)
-        self._words, self._found = words, found
-
-    def __missing__(self, part: str) -> str:
-        return _PARTS[part](self._words, self._found)
-
-
-def _agreeing(one: str, several: str) -> Callable[[Words, Finding], str]:
-    return lambda words, found: agreeing(found.ranks, one, several)
+        return f"everybody is busy: in {moved.seconds:.1f} s {what}"
 
 
 _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
@@ -432,49 +395,44 @@ _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
     Topic.HELD: Words._held,
     Topic.CONFLICT: Words._conflict,
     Topic.CIRCLE: Words._circle,
-    Topic.PEERLESS: Words._peerless,
     Topic.COMPLETE: Words._complete,
     Topic.UNMOVED: Words._unmoved,
     Topic.BUSY: Words._busy,
 }
-"""How a finding is told of which one template does not say all."""
-
-_PARTS: Mapping[str, Callable[[Words, Finding], str]] = {
-    "likely": lambda words, found: "likely " if found.certainty is Certainty.LIKELY else "",
-    "who": lambda words, found: words.who(found.ranks),
-    "why": lambda words, found: words.why(found.ranks, found.standing),
-    "reasons": lambda words, found: words.reasons(found.ranks),
-    "what": lambda words, found: short_name(found.pending),
-    "since": lambda words, found: since(found.pending.age),
-    "ago": lambda words, found: _ago(found.pending) if words.has_ago else "",
-    "group": lambda words, found: (
-        f" of {printable(found.pending.group.title, 100)}" if found.pending.group.label else ""
-    ),
-    "waiters": lambda words, found: words.waiters(found.pending),
-    "count": lambda words, found: str(len(found.ranks)),
-    "waiting": lambda words, found: f"{len(found.pending.calls)} rank{'s' * (len(found.pending.calls) > 1)}",
-    "wait_for": lambda words, found: agreeing(found.pending.calls, "waits", "wait"),
-    "connected": lambda words, found: str(len(words.scene.matched.roster)),
-    "of": lambda words, found: str(world_size(words.scene.matched.roster) or len(words.scene.matched.roster)),
-    "have": _agreeing("has", "have"),
-    "be": _agreeing("is", "are"),
-    "wait": _agreeing("waits", "wait"),
-    "they": _agreeing("it", "they"),
-    "them": _agreeing("it", "them"),
-}
-"""What stands for a part of a template."""
+"""How a finding is told that takes more than one line."""
 
 
-def half_of(standing: PendingCollective) -> str:
+def _likely(found: Finding) -> str:
+    return "likely " if found.certainty is Certainty.LIKELY else ""
+
+
+def _what(standing: PendingCollective) -> str:
+    return f"{short_name(standing)}{since(standing.age)}"
+
+
+def _group(standing: PendingCollective) -> str:
+    return f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
+
+
+def has_tag(standing: PendingCollective) -> bool:
+    """Return whether the tag of a send or receive is known."""
+    return any(call.tag is not None and call.tag >= 0 for call in standing.calls.values())
+
+
+def _lacking_half(standing: PendingCollective, likely: str) -> str:
     """Return which half the peer of a send or receive lacks; what was sent with another tag does not count."""
-    (call,) = standing.calls.values()
+    ((waiter, call),) = standing.calls.items()
     half = "send" if standing.is_receive else "receive"
-    if call.tag is not None and call.tag >= 0:
-        return f"no {half} with tag"
+    if has_tag(standing):
+        return f"{likely}has no {half} with tag {call.tag} for rank {waiter}"
     if call.tag is None and call.timeout is None:
         # Nobody has recorded it, and its tag can't be read.
-        return f"in no {half}"
-    return "not sent" if standing.is_receive else "not received"
+        return f"is {likely}in no {half} for rank {waiter}"
+    return (
+        f"has {likely}not sent to rank {waiter}"
+        if standing.is_receive
+        else f"{likely}does not receive from rank {waiter}"
+    )
 
 
 def _side(call: CollectiveSeen, difference: Difference | None) -> str:
@@ -486,10 +444,6 @@ def _side(call: CollectiveSeen, difference: Difference | None) -> str:
     size = [show_bytes(call.size)] if call.size is not None else []
     types = ", ".join(filter(None, [call.types[:60], *size]))
     return printable(" ".join(filter(None, [types, call.shapes[:80]])), MAX_CALL)
-
-
-def _ago(standing: PendingCollective) -> str:
-    return f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
 
 
 def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:

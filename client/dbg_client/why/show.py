@@ -19,7 +19,7 @@ from dbg_client.why.names import agreeing, show_bytes
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
 from dbg_client.why.scene import Scene, last_call
-from dbg_client.why.sentences import COLUMNS, Words, half_of, sentence_of, short_name, words_of
+from dbg_client.why.sentences import COLUMNS, Words, has_tag, sentence_of, short_name, words_of
 from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Purpose, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
@@ -215,7 +215,7 @@ class _Lines:
         if found.topic is Topic.NO_PARTNER:
             lines += self.ranks(standing.waiting, standing)
         lines += self._others(found)
-        if found.topic is Topic.NO_PARTNER and standing.is_receive and half_of(standing).endswith("tag"):
+        if found.topic is Topic.NO_PARTNER and standing.is_receive and has_tag(standing):
             lines.append("a send with another tag that has ended would not be seen: no record is kept of it")
         lines += self._call(standing)
         is_made_of_stacks = found.topic is Topic.MISSING and found.certainty is Certainty.LIKELY
