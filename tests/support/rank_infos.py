@@ -7,7 +7,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from dbg_wire.records.ranks import (
-    ListedEnd,
+    DIED,
+    End,
+    EndKind,
     ListedStop,
     Placement,
     RankIdentity,
@@ -27,7 +29,7 @@ _NESTED: Mapping[str, type[Record]] = {
     "placement": Placement,
     "process": RankProcess,
     "halt": ListedStop,
-    "end": ListedEnd,
+    "end": End,
     "seats": SeatCounts,
 }
 
@@ -52,9 +54,12 @@ def _sorted_out(kind: type[Record], flat: Mapping[str, Any]) -> tuple[dict[str, 
     for flat_name, value in flat.items():
         name = "number" if flat_name == "stop" else flat_name
         holders = [one for one in _NESTED if one in kind.__struct_fields__ and name in _NESTED[one].__struct_fields__]
-        if name == "detail" and flat.get("state") is RankState.EXITED:
+        if name == "error" and flat.get("state") is RankState.EXITED:
             # What a rank that has ended says is about its end, not about its last stop.
             holders = ["end"]
+        if name == "reason" and value == DIED:
+            nested.setdefault("end", {})["kind"] = EndKind.DIED
+            continue
         if flat_name in kind.__struct_fields__ or not holders:
             own[flat_name] = value
         else:

@@ -89,7 +89,7 @@ class _End:
 
     def __init__(self) -> None:
         self.has_come = False
-        self.cause = ""
+        self.cause, self.more = "", ""
         self.signal: int | None = None
         self.exit: int | None = None
         """The status with which it ended by itself, if it can't have told it."""
@@ -107,7 +107,8 @@ class _End:
         if status is not None and self.signal is None and not is_calm:
             self.exit = status >> 8
         if self.signal is not None:
-            self.cause = process.cause_of_end(self.signal, os.environ.get("SLURM_JOB_END_TIME", ""))
+            slurm_end = os.environ.get("SLURM_JOB_END_TIME", "")
+            self.cause, self.more = process.cause_of_end(self.signal, slurm_end)
         self.silent_from = time.monotonic() + LAST_WORDS_SECONDS
 
 
@@ -337,6 +338,7 @@ class Witness:
             registration=self._registration(),
             secret=said.secret if said is not None else "",
             cause=self._end.cause,
+            note=self._end.more,
             exit=self._end.exit,
         )
 

@@ -68,13 +68,13 @@ class Memory:
             self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
             self.kills, self._latest = self._latest, self._group.kills()
 
-    def told(self) -> str:
-        """Return that the kernel has ended the process for want of memory, and what it held."""
+    def told(self) -> tuple[str, str]:
+        """Return that the kernel has ended the process for want of memory; and what it held, if that is known."""
         limit = self.limit()
         whose = "the host ran out" if limit is None else f"limit of its cgroup {limit / GIB:.1f} GiB"
         ago = time.monotonic() - self.noted
-        held = f"; it held {self.held / GIB:.1f} GiB {ago:.1f} s before" if self.held else ""
-        return f"from the kernel's out-of-memory killer ({whose}){held}"
+        held = f"it held {self.held / GIB:.1f} GiB {ago:.1f} s before" if self.held else ""
+        return f"from the kernel's out-of-memory killer ({whose})", held
 
     def has_run_out(self) -> bool:
         """Tell whether the kernel has lately ended a process of the group for want of memory."""
@@ -120,8 +120,10 @@ class WatchedProcess:
         status = self.status()
         return status is not None and (status & SIGNAL != 0 or not is_calm)
 
-    def cause_of_end(self, number: int, slurm_end: str) -> str:
-        """Return who has sent the signal that ended the process, as the end of a sentence; empty if it isn't known.
+    def cause_of_end(self, number: int, slurm_end: str) -> tuple[str, str]:
+        """Return who has sent the signal that ended the process, as the end of a sentence, and what else is known.
+
+        Both are empty if it isn't known.
 
         ``slurm_end`` is when the time of its job of SLURM is up, in seconds of the day's clock.
         """
@@ -132,8 +134,8 @@ class WatchedProcess:
         late = time.time() - int(slurm_end) if slurm_end.isdecimal() else -1.0
         if number in (signal.SIGTERM, signal.SIGKILL) and 0 <= late <= SLURM_LATE_SECONDS:
             up = time.strftime("%H:%M:%S", time.localtime(int(slurm_end)))
-            return f"from SLURM: the time limit of the job was {up}"
-        return ""
+            return f"from SLURM: the time limit of the job was {up}", ""
+        return "", ""
 
     def _status_of_reaped(self) -> int | None:
         if self.descriptor < 0:

@@ -135,9 +135,8 @@ def keep(
 
 
 def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
-    detail = describe(error)
-    with _Terminating(rank, detail):
-        rank.stopping.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
+    with _Terminating(rank):
+        rank.stopping.stop(frame, "crash", lease=lease, crash=Crash(error, describe(error), ends))
 
 
 def describe(error: BaseException) -> str:
@@ -189,9 +188,8 @@ class _Terminating:
     crash until then.
     """
 
-    def __init__(self, rank: Rank, detail: str) -> None:
+    def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._detail = detail
         self._former: Any = None
         self._taken = False
 
@@ -217,4 +215,4 @@ class _Terminating:
         told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
         say(f"{self._rank.address} {told}")
         self._rank.broker.send(fitted(Notice, text=f"{self._rank.address} {told}"))
-        self._rank.stops.set_detail(f"{self._detail}; {told}")
+        self._rank.limits.terminated(who, grace or 0.0)

@@ -196,7 +196,7 @@ def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
 class HeldThread(Protocol):
     """Stops the calling thread, which is how it waits."""
 
-    def stop(self, frame: FrameType, reason: str, *, detail: str = "") -> None:
+    def stop(self, frame: FrameType, reason: str) -> None:
         """Stop the calling thread at this frame until it is let go."""
 
     def end_step(self) -> None:
@@ -275,7 +275,7 @@ class Holding:
         say(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
         self._broker.call_later(seconds, lambda: self._held_long(seconds))
         try:
-            self._thread.stop(frame, HELD, detail="holds its exit")
+            self._thread.stop(frame, HELD)
         finally:
             self._exit_stop = None
 

@@ -34,7 +34,6 @@ from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Goodbye, RankReport
-from dbg_wire.records.ranks import IN_FINALIZE
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
@@ -220,13 +219,11 @@ class Rank:
 
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
-        if self.program.last_words is None:
-            finalizes = self._finalizes_mpi()
-            if finalizes:
-                # A short program may end before it is connected, and its process then wait for others for ever.
-                self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
-            self.broker.send(fitted(Goodbye, exit=self.program.exit_status, detail=IN_FINALIZE if finalizes else ""))
-        else:
-            detail, frames = self.program.last_words
-            self.broker.send(fitted(Goodbye, exit=self.program.exit_status, detail=detail, frames=frames))
+        error, frames = self.program.last_words or ("", ())
+        finalizes = not error and self._finalizes_mpi()
+        if finalizes:
+            # A short program may end before it is connected, and its process then wait for others for ever.
+            self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
+        status = self.program.exit_status
+        self.broker.send(fitted(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))
         self.link.close()

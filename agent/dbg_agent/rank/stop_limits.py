@@ -27,6 +27,7 @@ from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Audience, Notice
+from dbg_wire.records.ranks import SOON_SECONDS, Limit, LimitKind
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 TORCH = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
-
-SOON_SECONDS = 120.0
-"""Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
 
 HOUR, MINUTE = 3600.0, 60.0
 """Units of a time limit; the time left is updated each minute."""
@@ -206,18 +204,15 @@ def _span(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """What happens, ``past`` once it has happened, and when on the monotonic clock."""
+    """A time limit by its end on the monotonic clock."""
 
-    what: str
-    past: str
+    kind: LimitKind
     at: float
+    name: str = ""
 
-    def text(self, now: float) -> str:
-        """Return the time left, as a sentence."""
-        left = self.at - now
-        if left <= 0:
-            return self.past
-        return f"{self.what} in {f'{left / MINUTE:.0f} min' if left >= SOON_SECONDS else f'{left:.0f} s'}"
+    def limit(self, now: float) -> Limit:
+        """Return the limit with the time left."""
+        return fitted(Limit, kind=self.kind, seconds=max(0.0, self.at - now), name=self.name)
 
 
 def _torch() -> ModuleType | None:
@@ -238,15 +233,14 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
         torch = _torch()
         group = torch.shortest() if torch is not None else None
     if group is not None:
-        waits = f"{group[0]} collectives that wait for it"
-        found.append(Deadline(f"{waits} time out", f"{waits} have timed out", now + group[1]))
+        found.append(Deadline(LimitKind.COLLECTIVES, now + group[1], group[0]))
     try:
         # The variable holds seconds since 1970. One that is inherited from an older job is in the past.
         left = int(environ.get("SLURM_JOB_END_TIME", "")) - wall
     except ValueError:
         left = 0.0
     if left > 0:
-        found.append(Deadline("SLURM ends the job", "the job's time is over", now + left))
+        found.append(Deadline(LimitKind.JOB, now + left))
     return min(found, key=lambda deadline: deadline.at, default=None)
 
 
@@ -263,11 +257,9 @@ class StopLimits:
         self._armed = 0
         """Counts the updates that were put off; only the latest one is carried out."""
         self._begun = 0
-        self._base = ""
-        self._said = ""
 
-    def begin(self, reason: str, detail: str, lease: float | None) -> str:
-        """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
+    def begin(self, reason: str, lease: float | None) -> Limit | None:
+        """Take in that a stop has begun; return the limit that ends first; in the stopped thread."""
         self.lease.begin(lease)
         self._begun += 1
         try:
@@ -277,13 +269,15 @@ class StopLimits:
             self._broker.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
         # The ranks that could wait for a held rank are held themselves, or stopped.
         self._first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
-        self._base, self._said = detail, detail
         self._stop = self._stops.number
-        first = self._deadline()
-        if first is None:
-            return ""
         self._report(self._stop)
-        return first.text(time.monotonic())
+        first = self._deadline()
+        return first.limit(time.monotonic()) if first is not None else None
+
+    def terminated(self, launcher: str, seconds: float) -> None:
+        """Note that the launcher has sent SIGTERM, and kills the rank after about so many seconds; from any thread."""
+        self._first = Deadline(LimitKind.LAUNCHER, time.monotonic() + seconds, launcher)
+        self._update()
 
     def allow(self, most: float | None) -> None:
         """Note the longest lease that the broker allows; in the link's thread."""
@@ -318,23 +312,18 @@ class StopLimits:
         first, end = self._first, self.lease.max_lease_deadline
         if end is None or (first is not None and first.at <= end):
             return first
-        return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
+        return Deadline(LimitKind.LEASE, end)
 
     def _report(self, number: int) -> None:
-        """Have the report name the first deadline, unless another detail took its place, and look again in time."""
-        deadline = self._deadline()
-        if self._stops.current[0] != number or (deadline is None and self._said == self._base):
+        """Have the report tell the first deadline, and look again in time."""
+        deadline, now = self._deadline(), time.monotonic()
+        if self._stops.current[0] != number:
             return
-        now = time.monotonic()
-        text = deadline.text(now) if deadline is not None else ""
-        said = "; ".join(filter(None, (self._base, text)))
-        left = max(0.0, deadline.at - now) if deadline is not None else None
-        if self._stops.set_detail(said, instead_of=self._said, limit=text, limit_seconds=left):
-            self._said = said
-            if deadline is not None and now < deadline.at:
-                pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
-                self._armed = armed = self._armed + 1
-                self._broker.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
+        self._stops.set_limit(deadline.limit(now) if deadline is not None else None)
+        if deadline is not None and now < deadline.at:
+            pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
+            self._armed = armed = self._armed + 1
+            self._broker.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
 
     def _again(self, armed: int, number: int) -> None:
         if armed == self._armed:

@@ -95,7 +95,6 @@ class Stopping:
         *,
         site: str | None = None,
         lease: float | None = None,
-        detail: str = "",
         crash: Crash | None = None,
         before_line: bool = False,
     ) -> None:
@@ -124,7 +123,7 @@ class Stopping:
                 self._note_halt(frame, reason)
                 self._show_or_serve(engine, frame, shown_as, None)
             else:
-                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
+                self._arrive(frame, reason, engine_wanted, site, crash=crash, lease=lease)
                 self._serve(frame, shown_as, None)
         finally:
             # After a crash only the frames that catch the exception still run.
@@ -194,7 +193,7 @@ class Stopping:
         stops = self._stops
         if stops.is_unreported and stops.is_mine() and self._halt.frame is not None:
             stops.start_reporting()
-            self._begin(self._halt.frame, "breakpoint", stops.engine, "")
+            self._begin(self._halt.frame, "breakpoint", stops.engine)
 
     def show_source(self, frame: FrameType | None) -> None:
         """Send the lines around this frame's line, for terminals that may not have the file."""
@@ -232,7 +231,6 @@ class Stopping:
         frame: FrameType,
         reason: str,
         engine_wanted: str | None = None,
-        detail: str = "",
         site: str | None = None,
         *,
         crash: Crash | None = None,
@@ -247,7 +245,7 @@ class Stopping:
                 self._reconnect()
             if has_claimed():
                 claim()
-            self._stops.arrive(frame, reason, detail)
+            self._stops.arrive(frame, reason, crash.text if crash is not None else "")
         except BaseException:
             if site is not None:
                 self._holding.counts.complete(site)
@@ -257,15 +255,13 @@ class Stopping:
             # The sites are set only when it is this thread's turn: until then they are those of the stop before.
             self._sites = [site] if site is not None else []
             self._halt.crash = crash
-            self._begin(frame, reason, engine_wanted, detail, lease)
+            self._begin(frame, reason, engine_wanted, lease)
         except BaseException:
             self.end()
             raise
 
-    def _begin(
-        self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str, lease: float | None = None
-    ) -> None:
-        deadline = self._limits.begin(reason, detail, lease)
+    def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, lease: float | None = None) -> None:
+        limit = self._limits.begin(reason, lease)
         self._halt.frame = frame
         self._view.begin(reason)
         self._debuggers.stop_begins(engine_wanted)
@@ -277,8 +273,8 @@ class Stopping:
         else:
             where = place_of(frame)
             address = self._broker.address
-            told = f"{address} stopped at {where.file}:{where.line}", f"`dbg-attach {address}` opens it", deadline
-            say("; ".join(filter(None, told)))
+            told = f"{address} stopped at {where.file}:{where.line}", f"`dbg-attach {address}` opens it"
+            say("; ".join(told if limit is None else (*told, limit.text)))
         if reason != HELD:
             self._inbox.put(self._stops.number, RunJob(partial(self._questions.prepare, self._fork_safety)))
 

@@ -19,7 +19,7 @@ from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import IllegalMove
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
-from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.ranks import Limit, Place, RankState
 from dbg_wire.records.record import fitted
 
 
@@ -78,9 +78,13 @@ SLOW_STEP_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crash:
-    """The exception of a crash; ``ends`` says what ends by it once the rank is let go, empty if nothing does."""
+    """The exception of a crash, and its text in one line.
+
+    ``ends`` says what ends by it once the rank is let go, empty if nothing does.
+    """
 
     error: BaseException
+    text: str
     ends: str = ""
 
     @property
@@ -97,15 +101,14 @@ class _Reported:
     """What is reported of the current stop, or was of the last one."""
 
     reason: str = ""
-    detail: str = ""
+    error: str = ""
     frame: FrameType | None = None
     """The frame at which the stop has begun."""
     place: Place = NOWHERE
     since: float = 0.0
     stands_since: float = 0.0
     thread: str = ""
-    limit: str = ""
-    limit_seconds: float | None = None
+    limit: Limit | None = None
     lease: tuple[float, float] | None = None
 
 
@@ -229,9 +232,8 @@ class Stops:
                     where=reported.place,
                     age=now - reported.since,
                     thread=reported.thread,
-                    detail=reported.detail,
+                    error=reported.error,
                     limit=reported.limit,
-                    limit_seconds=reported.limit_seconds,
                     lease=reported.lease[0] if reported.lease is not None else None,
                     lease_seconds=reported.lease[1] - now if reported.lease is not None else None,
                 )
@@ -250,7 +252,7 @@ class Stops:
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
-    def arrive(self, frame: FrameType, reason: str, detail: str = "", *, is_unreported: bool = False) -> None:
+    def arrive(self, frame: FrameType, reason: str, error: str = "", *, is_unreported: bool = False) -> None:
         """Wait until it is the calling thread's turn, then make this place the current stop.
 
         With ``is_unreported`` the stop is in the session before, and nothing is reported. Raise ProgramRaised with an
@@ -261,7 +263,7 @@ class Stops:
         if not is_unreported:
             self._changed()
         try:
-            self._take_turn(frame, reason, detail, is_unreported=is_unreported)
+            self._take_turn(frame, reason, error, is_unreported=is_unreported)
             self._watch_thread_end()
             if not is_unreported:
                 self._changed()
@@ -279,19 +281,19 @@ class Stops:
             self._reported.since = time.monotonic()
         self._changed()
 
-    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_unreported: bool) -> None:
+    def _take_turn(self, frame: FrameType, reason: str, error: str, *, is_unreported: bool) -> None:
         try:
             with self._turn:
                 try:
                     wait_for(self._turn, lambda: self._phase is StopPhase.NONE)
-                except BaseException as error:
-                    raise ProgramRaised(error) from None
+                except BaseException as raised:
+                    raise ProgramRaised(raised) from None
                 # The owner is set first: a signal handler that stops from here on is within this stop and doesn't wait.
                 self._owner = threading.get_ident()
                 now = time.monotonic()
                 self._reported = _Reported(
                     reason,
-                    detail,
+                    error,
                     frame,
                     # At its exit a rank waits in our code, which is no place in the program.
                     place_of(frame) if not is_own(frame) else NOWHERE,
@@ -410,20 +412,11 @@ class Stops:
             self._changed()
         logger.info("stop %d ends", number)
 
-    def set_detail(
-        self, detail: str, instead_of: str | None = None, *, limit: str = "", limit_seconds: float | None = None
-    ) -> bool:
-        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs.
-
-        ``limit`` is the time limit that the detail ends with, and ``limit_seconds`` the time left.
-        """
-        with self._turn:
-            reported = self._reported
-            if instead_of is not None and reported.detail != instead_of:
-                return False
-            reported.detail, reported.limit, reported.limit_seconds = detail, limit, limit_seconds
-        self._changed()
-        return True
+    def set_limit(self, limit: Limit | None) -> None:
+        """Report this as the time limit of the current stop that ends first."""
+        if self._reported.limit != limit:
+            self._reported.limit = limit
+            self._changed()
 
     def note_lease(self, lease: tuple[float, float] | None) -> None:
         """Note the seconds of the lease that ends the stop first, and its end on the monotonic clock; None without one.

@@ -19,7 +19,7 @@ from dbg_wire.errors import printable
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang, StopInfo
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import CRASH, Place, RankState, signal_name
+from dbg_wire.records.ranks import CRASH, Place, RankState, show_left
 
 GATHER_SECONDS = 1.0
 """Seconds between the first rank of an event and its report: a thousand ranks report the same thing within that."""
@@ -122,14 +122,13 @@ class _Seen:
         status = self.rank.end.exit
         if self.crash is not None or status is None:
             return "crashed", self.crash or ""
-        way = f"ended with status {status}" if status >= 0 else f"was killed by {signal_name(-status)}"
-        return way, self.rank.end.detail
+        end = self.rank.end.listed()
+        return f"{'was' if end.signal else 'has'} {end.state}", end.more
 
     def sentence(self, kind: EventKind) -> str:
         """Return the rest of a sentence about the rank."""
         if kind is EventKind.LEASE:
-            left = self.lease or 0.0
-            return f"goes on by itself in {f'{left / MINUTE:.0f} min' if left >= 2 * MINUTE else f'{left:.0f} s'}"
+            return f"goes on by itself in {show_left(self.lease or 0.0)}"
         place = self.where
         at = f" at {place.file}:{place.line} in {place.function}" if place is not None and place.file else ""
         if kind is EventKind.STOP:
@@ -142,7 +141,7 @@ def _seen(rank: RankRecord) -> _Seen:
     stop = rank.report.stop
     if stop is None or rank.state is RankState.EXITED:
         return _Seen(rank, rank.frames[-1] if rank.frames else None, None, None)
-    return _Seen(rank, stop.where, stop.lease_seconds, stop.detail.removesuffix(stop.limit).removesuffix("; "))
+    return _Seen(rank, stop.where, stop.lease_seconds, stop.error)
 
 
 def of_ranks(kind: EventKind, seen: Sequence[_Seen], at: float) -> Event:

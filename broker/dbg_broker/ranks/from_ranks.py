@@ -41,7 +41,7 @@ from dbg_wire.messages import (
     Source,
     Testimony,
 )
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import EndKind, RankState
 
 logger = logging.getLogger("dbg_broker")
 
@@ -230,8 +230,10 @@ class FromRanks:
     def _goodbye(self, rank: RankRecord, message: Goodbye) -> None:
         registry = self._table.registry
         registry.goodbye(rank, message.exit, self._timers.clock())
-        if message.frames or message.detail:
-            rank.frames, rank.end.detail = message.frames, message.detail
+        if message.frames or message.error:
+            rank.frames, rank.end.error = message.frames, message.error
+        if message.finalizes:
+            rank.end.kind = EndKind.FINALIZES
         if message.exit == -signal.SIGKILL and rank.end.cause:
             rank.end.signal = signal.SIGKILL
             registry.killed(rank)

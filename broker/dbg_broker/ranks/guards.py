@@ -234,3 +234,4 @@ def _give(guard: RankLink, ask: Ask) -> bool:
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
     cause = message.cause or (rank.end.cause if message.signal == signal.SIGKILL else "")
     rank.end.signal, rank.end.cause, rank.end.status = message.signal, cause, message.exit
+    rank.end.note = message.note

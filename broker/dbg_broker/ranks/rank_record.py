@@ -14,10 +14,10 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Ask, Finding, Pulse, RankReport, Register
 from dbg_wire.records.ranks import (
     LIVE_STATES,
-    NO_END,
     NO_SEATS,
     NO_STOP,
-    ListedEnd,
+    End,
+    EndKind,
     ListedStop,
     Numbering,
     Place,
@@ -47,24 +47,23 @@ class RankEnd:
     left: float = 0.0
     """When its connection ended, or when it said goodbye."""
     exit: int | None = None
-    died: bool = False
-    """Whether its process was found gone without a goodbye."""
-    detail: str = ""
-    """What ended it, in a sentence."""
+    kind: EndKind = EndKind.GOODBYE
+    error: str = ""
+    """The exception that ended it."""
     signal: int | None = None
     """Which signal ends or ended it, as its guard says."""
     status: int | None = None
     """With which status it ended by itself without a goodbye, as its guard says."""
     cause: str = ""
     """Who sent that signal, as the end of a sentence; empty if nobody knows."""
-    signal_told: str = ""
-    """What :attr:`detail` says of the signal, which may become known better."""
+    note: str = ""
+    """What its guard says beside the cause."""
 
-    def listed(self) -> ListedEnd:
+    def listed(self) -> End:
         """Return what is listed of it."""
-        if self.exit is None and not self.died and not self.detail:
-            return NO_END
-        return ListedEnd(exit=self.exit, died=self.died, detail=self.detail)
+        by_signal = self.signal is not None and self.exit == -self.signal
+        cause, note = (self.cause, self.note) if by_signal else ("", "")
+        return End(kind=self.kind, exit=self.exit, error=self.error, cause=cause, note=note)
 
 
 @dataclass(slots=True, eq=False)
@@ -224,9 +223,8 @@ class RankRecord:
             number=stop.number or None,
             reason=stop.reason if self.report.state is RankState.STOPPED else None,
             where=stop.where if stop.where.file else None,
-            detail=stop.detail,
-            limit=stop.limit,
-            limit_seconds=stop.limit_seconds,
+            error=stop.error,
+            limit=stop.limit if self.is_live else None,
         )
 
     def _began(self) -> float:

@@ -19,10 +19,9 @@ from dbg_wire.errors import IllegalMove, PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
     SUBRUN,
-    WITHOUT_TRACEBACK,
+    EndKind,
     Numbering,
     RankState,
-    signal_name,
 )
 from dbg_wire.records.record import Record
 
@@ -338,7 +337,7 @@ class Registry:
 
     def found_dead(self, rank: RankRecord, now: float) -> None:
         """Note that the process of a lost rank is gone."""
-        rank.end.died = True
+        rank.end.kind = EndKind.DIED
         self._end(rank, RankEvent.IS_FOUND_DEAD, now)
         self.killed(rank)
 
@@ -348,12 +347,8 @@ class Registry:
             return
         if rank.end.signal is not None:
             rank.end.exit = -rank.end.signal
-            if rank.end.detail in ("", rank.end.signal_told):
-                rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.cause)
-        elif rank.end.died and rank.end.exit is None:
+        elif rank.end.kind is EndKind.DIED and rank.end.exit is None:
             rank.end.exit = rank.end.status
-            if rank.end.status is not None and not rank.end.detail:
-                rank.end.detail = WITHOUT_TRACEBACK
 
     def condemned(self, key: str, who: str) -> None:
         """Note who has a rank killed: its goodbye and its guard tell the signal alone."""
@@ -431,11 +426,6 @@ def _sharing(said: Register, share: Callable[[str], str]) -> Register:
         process=said.process.replace(**shared(said.process, "release", "python", "script", "directory")),
         **shared(said, "kernel"),
     )
-
-
-def describe_signal(number: int, cause: str = "") -> str:
-    """Return in words which signal ended a process, and who sent it."""
-    return f"{signal_name(number)} {cause}".rstrip()
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

@@ -33,7 +33,7 @@ from dbg_wire.messages import (
     Withdraw,
 )
 from dbg_wire.records.inspection import CommandLine
-from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
+from dbg_wire.records.ranks import RankState
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
@@ -162,7 +162,7 @@ class Asking:
         """Return what the broker can say itself, or None if the rank is to be asked."""
         frames = rank.frames if question.action is Action.WHERE else ()
         if rank.state is RankState.EXITED:
-            return broker_says(Kind.LOST, _how_it_ended(rank), frames=frames)
+            return broker_says(Kind.LOST, rank.end.listed().text, frames=frames)
         if rank.state is RankState.LOST:
             return broker_says(Kind.LOST, "its connection is lost", frames=frames)
         if question.action in GUARD_ACTIONS:
@@ -186,15 +186,3 @@ class Asking:
 
 def _place(rank: RankRecord, before: str) -> str:
     return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
-
-
-def _how_it_ended(rank: RankRecord) -> str:
-    if rank.end.exit is not None and rank.end.exit < 0:
-        return f"killed by {signal_name(-rank.end.exit)} {rank.end.cause}".rstrip()
-    without = f" {WITHOUT_TRACEBACK}" if rank.end.detail == WITHOUT_TRACEBACK else ""
-    return f"exited{with_status(rank)}{without}"
-
-
-def with_status(rank: RankRecord) -> str:
-    """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
-    return "" if rank.end.exit is None else f" with status {rank.end.exit}"

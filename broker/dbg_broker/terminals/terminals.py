@@ -24,7 +24,7 @@ from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay import weights
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import InputVerdict
-from dbg_broker.terminals.asking import Asking, with_status
+from dbg_broker.terminals.asking import Asking
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
@@ -310,7 +310,7 @@ class Terminals:
             text = f"no rank has the key {message.key!r}"
             refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
         elif rank.state is RankState.EXITED:
-            refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
+            refuse(link.connection, RefusalCode.GONE, f"{rank.address} {rank.end.listed().sentence}")
         elif self._seats.is_full(message.key, link.number) and not self._makes_room(rank, message):
             text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
             refuse(link.connection, RefusalCode.FULL, text)

@@ -12,7 +12,7 @@ from dbg_command.targets import Numbers, Selection, Target, Term, Word, parse_ta
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, describe_exit, rank_order
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def _call_of(
     ways: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in _ended(run):
         if rank.key not in known and is_meant(rank.rank, rank.host):
-            ways[describe_exit(rank)].append(rank)
+            ways[rank.end.text].append(rank)
     missing = [
         MissingRanks(
             job=job,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, RemediedError, Remedy, printable
 from dbg_wire.messages import Refusal, RefusalCode
-from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
+from dbg_wire.records.ranks import RankInfo, RankState
 
 
 def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
@@ -128,12 +128,12 @@ class RankEnded(DbgError):
         self.rank = rank
 
     def __str__(self) -> str:
-        address, how = printable(self.rank.address), describe_exit(self.rank)
-        if how == DIED:
+        address, end = printable(self.rank.address), self.rank.end
+        if end.is_unexplained:
             return f"{address} died: it was killed, crashed, or called os._exit"
-        if error := fatal_error(self.rank):
-            return f"{address} ended with {printable(error)} (status {self.rank.exit})"
-        return f"{address} {'was' if how.startswith('killed') else 'has'} {how}"
+        if end.error and not end.signal:
+            return f"{address} ended with {printable(end.error)} (status {end.exit})"
+        return f"{address} {end.sentence}"
 
 
 class RankVanished(RemediedError):

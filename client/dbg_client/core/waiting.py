@@ -15,7 +15,7 @@ from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
 from dbg_command.targets import Target, select, unique_target
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import RankInfo, RankState
 
 GUARD_SECONDS = 1.0
 """Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""
@@ -95,7 +95,7 @@ async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
         now = switchboard.directory.by_key.get(ended.key)
         return now if now is not None and now.state is RankState.EXITED and now.exit is not None else None
 
-    if describe_exit(ended) != DIED:
+    if not ended.end.is_unexplained:
         return ended
     try:
         return await switchboard.until(known, GUARD_SECONDS)

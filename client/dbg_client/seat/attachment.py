@@ -47,7 +47,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import CRASH, LINE_ENGINE, LIVE_STATES, RankInfo, RankState, fatal_error
+from dbg_wire.records.ranks import CRASH, LINE_ENGINE, LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import fitted
 
 CTRL_C = b"\x03"
@@ -416,7 +416,7 @@ class Attachment:
             return []
         self.ending.went_on_at, self.ending.by = now, self._notices.take_ending(now)
         if before.stop is not None and before.stop.reason == CRASH:
-            self.ending.let_go = before.stop.detail.partition("; ")[0]
+            self.ending.let_go = before.stop.error
             self.say(f"let go after {printable(self.ending.let_go)}; waiting for its end", now)
         return [Wake(self._patience)]
 
@@ -430,7 +430,7 @@ class Attachment:
         If the stop had ended before, the user is told that the rank went on, unless an exception has ended it: so ends
         a crash that was let go.
         """
-        went_on = self.ending.went_on_at is not None and not fatal_error(ended)
+        went_on = self.ending.went_on_at is not None and not (ended.end.error and not ended.end.signal)
         if self.ending.went_on_at is None:
             self.ending.by = self._notices.take_ending(now)
         return Finish(None if went_on else RankEnded(ended))

@@ -197,7 +197,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         others=others,
         driving=attachment.driving,
         driver=attachment.driver,
-        detail=stop.detail if stop is not None and state in (CRASHED, BUSY, RankState.STOPPED.value) else "",
+        detail=stop.text if stop is not None and state in (CRASHED, BUSY, RankState.STOPPED.value) else "",
         notice=notice,
         prefix=prefix,
         pending=pending,

@@ -7,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
+import msgspec
+
 from dbg_client.views.ages import StandingCounts, show_duration
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.table import table
 from dbg_command.targets import unique_targets
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import Place, RankInfo, RankState, exit_state, rank_document
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 
 MAX_NAME = 32
 """Characters of a child's name."""
@@ -47,13 +49,6 @@ def nobody_yet(url: str) -> str:
     """Return the sentence in place of a list without ranks."""
     how = "Start a job by `dbg-attach run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
     return f"No rank is connected to {printable(url)} yet. {how}"
-
-
-def without_limit(rank: RankInfo) -> str:
-    """Return what else is to be said of a rank's stop or end: its detail without the time limit at the end of it."""
-    if not rank.limit or not rank.detail.endswith(rank.limit):
-        return rank.detail
-    return rank.detail[: -len(rank.limit)].removesuffix("; ")
 
 
 def first_limits(ranks: Sequence[RankInfo]) -> list[str]:
@@ -135,7 +130,7 @@ def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, obje
     """Return what becomes the JSON document of a list: all that is known of the ranks, and those that are missing."""
     return {
         "schema": 1,
-        "ranks": [rank_document(rank, LIST_FIELDS) for rank in ranks],
+        "ranks": [msgspec.to_builtins({name: getattr(rank, name) for name in LIST_FIELDS}) for rank in ranks],
         "missing": [dict(one) for one in missing],
     }
 
@@ -143,7 +138,7 @@ def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, obje
 def show_state(rank: RankInfo) -> str:
     """Return a rank's state with what people ask next: why it stopped, how it ended."""
     if rank.state is RankState.EXITED:
-        return exit_state(rank)
+        return rank.end.state
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
     return f"{rank.state.value}, will stop" if rank.will_stop else str(rank.state.value)
@@ -190,11 +185,9 @@ def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
     state = standing.show_wait(rank.waits_in, rank.job) or show_state(rank)
-    # The state already names the signal that killed a rank, but not its core file.
-    detail = printable(without_limit(rank))
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
     name = printable(child_name(rank), MAX_NAME)
-    told = "; ".join(filter(None, (name, "" if detail in state else detail, passed)))
+    told = "; ".join(filter(None, (name, printable(rank.about), passed)))
     return *who, state, place, since, show_people(rank), queued, told
 
 

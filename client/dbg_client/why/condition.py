@@ -11,7 +11,7 @@ from dbg_client.why.verdict import VerdictKind
 from dbg_wire.libraries import collective_of
 from dbg_wire.messages import Finding as GuardFinding
 from dbg_wire.records.evidence import Doing, ThreadWait, WaitKind, What
-from dbg_wire.records.ranks import CRASH, IN_FINALIZE, WITHOUT_TRACEBACK, RankState
+from dbg_wire.records.ranks import CRASH, EndKind, RankState
 
 
 class State(enum.Enum):
@@ -150,4 +150,4 @@ def _of_main_thread(one: RankEvidence) -> Condition:
 
 def has_finished(one: RankEvidence) -> bool:
     """Return whether a rank has ended its program well."""
-    return one.rank.exit == 0 and one.rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
+    return one.rank.exit == 0 and one.rank.end.kind is EndKind.GOODBYE

@@ -16,7 +16,7 @@ from dbg_client.why.wait_text import NO_RANKS, Ranks, wait_text
 from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of
 from dbg_wire.records.evidence import Relation, Target, WaitKind, What
-from dbg_wire.records.ranks import DIED, IN_FINALIZE, WITHOUT_TRACEBACK, RankInfo, describe_exit
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, EndKind, RankInfo
 
 MAX_TEXT, MAX_NAME = 300, 40
 """Characters of a text that a rank has told, and of a name, in one line."""
@@ -201,7 +201,7 @@ class Reasons:
         return template.format(
             end=end_text(one, age if self.is_long else None) if condition.state is State.EXITED else "",
             since=f" since {show_age(age)}" if age is not None else "",
-            error=f" ({printable(rank.halt.detail, MAX_TEXT)})" if rank.halt.detail else "",
+            error=f" ({printable(rank.halt.error, MAX_TEXT)})" if rank.halt.error else "",
             at=f" at {file_line(rank.where)}" if rank.where is not None else "",
             place=f" ({file_line(rank.where)})" if rank.where is not None else "",
             by=by or " (SIGSTOP)" * (process is not None),
@@ -247,26 +247,18 @@ def end_text(one: RankEvidence, since: float | None) -> str:
 
 
 def _how_ended(rank: RankInfo, since: float | None) -> str:
-    if rank.detail == IN_FINALIZE:
-        ended = f" {show_age(since)} ago" if since is not None else ""
-        return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
-    if rank.detail == WITHOUT_TRACEBACK:
-        ago = f" {show_age(since)} ago" if since is not None else ""
-        return f"ended by itself{ago} with status {rank.exit}, {WITHOUT_TRACEBACK}"
-    how = describe_exit(rank)
-    if how == DIED and not rank.detail:
-        # No goodbye, and no signal that its guard has seen.
-        return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
-    verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
-    comma = "," if how[-1:].isdecimal() else ""
-    ago = f"{comma} {show_age(since)} ago" if since is not None else ""
-    # What its last stop was about is no news of its end.
-    detail = rank.end.detail
-    told, _, more = detail.partition("; ")
-    if told and told in how:
-        return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
-    detail = f" ({printable(detail, MAX_TEXT)})" if detail else ""
-    return f"{verb}{how}{detail}{ago}"
+    end, ago = rank.end, f" {show_age(since)} ago" if since is not None else ""
+    if end.kind is EndKind.FINALIZES:
+        return f"ended its program{ago} and is in MPI_Finalize, which waits for all ranks"
+    if end.is_silent:
+        return f"ended by itself{ago} with status {end.exit}, {WITHOUT_TRACEBACK}"
+    if end.is_unexplained:
+        return f"ended without a word{ago}: os._exit, or a kill"
+    how = end.sentence
+    error = f" ({printable(end.error, MAX_TEXT)})" if end.error else ""
+    comma = "," if ago and how[-1:].isdecimal() else ""
+    note = f"; {printable(end.note, MAX_TEXT)}" if end.note else ""
+    return f"{how}{error}{comma}{ago}{note}"
 
 
 def _aborted(one: RankEvidence, since: float | None) -> str:

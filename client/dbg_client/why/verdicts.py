@@ -15,7 +15,7 @@ from dbg_client.why.roots import rank_circles
 from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
 from dbg_wire.messages import Kind
-from dbg_wire.records.ranks import DIED, LIVE_STATES, WITHOUT_TRACEBACK, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""
@@ -209,7 +209,7 @@ def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list
 
 def _ended_abruptly(rank: RankInfo) -> bool:
     is_killed = (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM
-    return is_killed or rank.detail == WITHOUT_TRACEBACK
+    return is_killed or rank.end.is_silent
 
 
 def _counts(scene: Scene, number: int, condition: Condition) -> bool:

@@ -252,7 +252,7 @@ def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Pr
     wait_until_kept(home, CRASHED)
     rank.signal(signal.SIGTERM)
     rank.wait_for_output("SIGTERM", stream="stderr")
-    assert "ValueError: bad batch 7; got SIGTERM" in attach(home, "list").stdout
+    assert "got SIGTERM" in attach(home, "list").stdout
     assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
     assert attach(home, "continue", "crashed").returncode == 0
     assert rank.wait() == 1

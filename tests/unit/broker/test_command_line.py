@@ -227,7 +227,7 @@ async def test_status_counts_ranks_by_their_states(made_home: Path, approved: Ap
         for number in (10, 9):
             await broker.rank(number)
         gone = await broker.rank(4)
-        await gone.say(Goodbye(exit=-9, detail=""))
+        await gone.say(Goodbye(exit=-9))
         text, document = await both(broker, made_home)
     assert (document["schema"], document["up"], document["pid"]) == (1, True, 4711)
     assert document["states"]["stopped"] == 2

@@ -182,7 +182,7 @@ WHERE = Place(file="/home/me/train.py", line=41, function="step")
 HIDDEN = "hunter2"
 STOPPED = (
     "report report=(state=stopped stop=(number=1 reason=crash where=/home/me/train.py:41 age=0.25 "
-    "thread=<1 characters> detail=<11 characters>))"
+    "thread=<1 characters> error=<11 characters>))"
 )
 
 
@@ -205,7 +205,7 @@ def test_every_message_is_one_printable_line(message: Message) -> None:
             Report(
                 report=RankReport(
                     state=RankState.STOPPED,
-                    stop=StopInfo(number=1, reason="crash", where=WHERE, age=0.25, thread="a", detail="KeyError: 7"),
+                    stop=StopInfo(number=1, reason="crash", where=WHERE, age=0.25, thread="a", error="KeyError: 7"),
                 )
             ),
             STOPPED,

@@ -9,7 +9,7 @@ import msgspec
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages.declared import AnswerBody, Finding, Kind, Message, PromptState, Sender, body_of
-from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, RankState, Stack
+from dbg_wire.records.ranks import Limit, Place, Placement, RankIdentity, RankProcess, RankState, Stack
 from dbg_wire.records.record import (
     MAX_RANK,
     Age,
@@ -46,8 +46,7 @@ class StopInfo(Record):
 
     The number is 0 if the stops can't be told from one another, and the place is empty if it is unknown.
 
-    ``detail`` is the exception of a crash, or a sentence that says which time limit ends first, or both. ``limit`` is
-    that sentence alone, and ``limit_seconds`` the time left, None without a limit. ``lease`` is after how many seconds
+    ``error`` is the exception of a crash, ``limit`` the time limit that ends first. ``lease`` is after how many seconds
     without a driver, or without a key of one, the stop ends by itself, and ``lease_seconds`` how many of them are left;
     None if the stop lasts until it is let go.
     """
@@ -57,11 +56,15 @@ class StopInfo(Record):
     where: Place
     age: Age
     thread: FreeText
-    detail: FreeText = ""
-    limit: FreeText = ""
-    limit_seconds: Age | None = None
+    error: FreeText = ""
+    limit: Limit | None = None
     lease: Age | None = None
     lease_seconds: Age | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the exception and the time limit, as far as there are any."""
+        return "; ".join(filter(None, (self.error, self.limit.text if self.limit is not None else "")))
 
 
 class Arrival(Record):
@@ -173,12 +176,13 @@ class Register(Message, sender=Sender.AGENT):
 class Goodbye(Message, sender=Sender.AGENT):
     """Say that this process ends, with its exit status if it is known (negative for a signal).
 
-    ``detail`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first; or else what
-    the process still does at its end.
+    ``error`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first. With
+    ``finalizes`` the process goes on into MPI_Finalize.
     """
 
     exit: Integer | None
-    detail: FreeText = ""
+    error: FreeText = ""
+    finalizes: bool = False
     frames: Stack = ()
 
 
@@ -219,7 +223,7 @@ class Testimony(Message, sender=Sender.AGENT):
     a goodbye, if the kernel tells. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
     it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
-    has found that out: ``by the out-of-memory killer of its cgroup``. ``secret`` is that of the
+    has found that out: ``from the kernel's out-of-memory killer``; ``note`` says more. ``secret`` is that of the
     rank's process.
     """
 
@@ -231,6 +235,7 @@ class Testimony(Message, sender=Sender.AGENT):
     frames: Stack = ()
     registration: Register | None = None
     cause: Sentence = ""
+    note: Sentence = ""
     secret: ProcessSecret = ""
     exit: Integer | None = None
 

@@ -2,10 +2,8 @@
 
 import enum
 import signal
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Generic, TypeVar
-
-import msgspec
+from collections.abc import Callable
+from typing import Annotated, Generic, TypeVar
 
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -52,10 +50,9 @@ DIED = "died"
 """Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
 
 WITHOUT_TRACEBACK = "without a traceback (as by os._exit)"
-"""The detail of a rank that ended by itself without a goodbye, and whose status its guard knows."""
 
-IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
-"""The detail of a rank whose program has ended, though its process may wait for others for as long as they take."""
+SOON_SECONDS = 120.0
+"""Seconds before a time limit from which on the time left is given in seconds, not in minutes."""
 
 
 class RankState(str, enum.Enum):
@@ -156,32 +153,134 @@ class RankProcess(Record, omit_defaults=True):
     name: FreeText = ""
 
 
+class LimitKind(str, enum.Enum):
+    """The event that a time limit of a stop leads to."""
+
+    COLLECTIVES = "collectives"
+    """The collectives of other ranks that wait for this one time out; the limit has the name of their backend."""
+    JOB = "job"
+    """SLURM ends the job."""
+    LEASE = "lease"
+    """The stop ends by the broker's longest lease, unless somebody types."""
+    LAUNCHER = "launcher"
+    """The launcher, which the limit names, has sent SIGTERM to a rank that is kept after a crash, and kills it."""
+
+
+_LIMITS = {
+    LimitKind.COLLECTIVES: (
+        "{} collectives that wait for it time out in {}",
+        "{} collectives that wait for it have timed out",
+    ),
+    LimitKind.JOB: ("SLURM ends the job in {1}", "the job's time is over"),
+    LimitKind.LEASE: ("unless somebody types, it goes on in {1}", "nobody has typed, so it goes on"),
+    LimitKind.LAUNCHER: ("got SIGTERM, {} ends it in {}", "got SIGTERM, {} ends it soon"),
+}
+"""For each kind the text while time is left, and the text behind that."""
+
+
+class Limit(Record, omit_defaults=True):
+    """The time limit of a stop that ends first, and the seconds that were left of it when it was reported."""
+
+    kind: LimitKind
+    seconds: Age
+    name: FreeText = ""
+
+    @property
+    def text(self) -> str:
+        """Return what happens and when, as a sentence."""
+        before, past = _LIMITS[self.kind]
+        return (before if self.seconds else past).format(self.name, show_left(self.seconds))
+
+
+def show_left(seconds: float) -> str:
+    """Return the time left: in seconds close to the end, else in minutes."""
+    return f"{seconds / 60:.0f} min" if seconds >= SOON_SECONDS else f"{seconds:.0f} s"
+
+
 class ListedStop(Record, omit_defaults=True):
     """The stop or hold of a rank; for a rank that has ended, its last one.
 
     ``number`` counts the stops and holds of the process; None if they can't be told from one another. ``reason`` is
-    None for a hold. ``detail`` adds a sentence to the reason: a crash's exception. ``limit`` is the time limit that
-    ``detail`` ends with, as in StopInfo.
+    None for a hold. ``where`` is None too for a hold at the process's end. ``error`` is the exception of a crash.
     """
 
     number: Serial | None = None
     reason: Sentence | None = None
     where: Place | None = None
-    detail: FreeText = ""
-    limit: FreeText = ""
-    limit_seconds: Age | None = None
+    error: FreeText = ""
+    limit: Limit | None = None
 
 
-class ListedEnd(Record, omit_defaults=True):
-    """How a rank has ended, or what is known of that before its connection ends.
+class EndKind(str, enum.Enum):
+    """The way in which the broker has heard that a process ends."""
 
-    ``exit`` is the process's exit status, negative for a signal, or None if it is unknown. ``died`` says that the
-    process was found gone without a goodbye. ``detail`` is what ended it.
+    GOODBYE = "goodbye"
+    """The process has said so."""
+    FINALIZES = "finalizes"
+    """The process has said so, and goes on into MPI_Finalize, which waits for all ranks, for as long as they take."""
+    DIED = "died"
+    """It was found gone without a goodbye: killed, crashed, or ended by os._exit."""
+
+
+class End(Record, omit_defaults=True):
+    """How a rank has ended.
+
+    ``exit`` is the process's exit status, negative for a signal, or None if it is unknown. ``error`` is the exception
+    that ended it. ``cause`` says who sent the signal, as the end of a sentence; ``note`` says more of that.
     """
 
+    kind: EndKind = EndKind.GOODBYE
     exit: Integer | None = None
-    died: bool = False
-    detail: FreeText = ""
+    error: FreeText = ""
+    cause: Sentence = ""
+    note: Sentence = ""
+
+    @property
+    def signal(self) -> int | None:
+        """Return the signal that has ended the process, if one has."""
+        return -self.exit if self.exit is not None and self.exit < 0 else None
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Tell whether nothing is known but that the process is gone."""
+        return self.kind is EndKind.DIED and self.exit is None
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether the process ended by itself without a goodbye, and its guard knows the status."""
+        return self.kind is EndKind.DIED and self.exit is not None and self.exit >= 0
+
+    @property
+    def state(self) -> str:
+        """Return how the process ended in a few words, e.g. ``killed by SIGKILL``."""
+        if self.exit is None:
+            return DIED if self.kind is EndKind.DIED else "exited"
+        return f"killed by {signal_name(self.signal)}" if self.signal else f"exited with status {self.exit}"
+
+    @property
+    def text(self) -> str:
+        """Return how the process ended, and who ended it: ``killed by SIGTERM from `timeout 60```."""
+        return f"{self.state} {WITHOUT_TRACEBACK if self.is_silent else printable(self.cause)}".rstrip()
+
+    @property
+    def sentence(self) -> str:
+        """Return :attr:`text` with its verb, without the subject."""
+        return self.text if self.is_unexplained else f"{'was' if self.signal else 'has'} {self.text}"
+
+    @property
+    def more(self) -> str:
+        """Return what is known beside the status or signal; empty if nothing is."""
+        if self.kind is EndKind.FINALIZES:
+            return "its process goes on into MPI_Finalize, which waits for all ranks"
+        if self.error or self.is_silent:
+            return self.error or WITHOUT_TRACEBACK
+        who = f"{signal_name(self.signal)} {self.cause}" if self.signal and self.cause else ""
+        return "; ".join(filter(None, (who, self.note)))
+
+    @property
+    def detail(self) -> str:
+        """Return the exception, or the signal and who sent that; empty if nothing is known."""
+        return self.more or (signal_name(self.signal) if self.signal else "")
 
 
 class SeatCounts(Record, omit_defaults=True):
@@ -192,7 +291,7 @@ class SeatCounts(Record, omit_defaults=True):
     watchers: Integer = 0
 
 
-NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), ListedEnd(), SeatCounts(), Placement()
+NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), End(), SeatCounts(), Placement()
 
 
 class _Flat(Generic[_T]):
@@ -206,7 +305,7 @@ class _Flat(Generic[_T]):
 
 
 class RankInfo(Record, omit_defaults=True):
-    """All that the broker tells about one rank; :func:`rank_document` is the same as JSON shows it to users.
+    """All that the broker tells about one rank; ``list --json`` shows the same as one flat object.
 
     People use ``address`` (``host:rank`` or ``host:rank.child``). ``placement`` is None for a session that is no rank
     of a job: that of a stock debugger. ``since`` is the wall-clock time of the last change of state, in seconds since
@@ -226,7 +325,7 @@ class RankInfo(Record, omit_defaults=True):
     child: Integer | None = None
     since: Real = 0.0
     halt: ListedStop = NO_STOP
-    end: ListedEnd = NO_END
+    end: End = NO_END
     engine: Sentence | None = None
     queued: Integer = 0
     seats: SeatCounts = NO_SEATS
@@ -251,15 +350,20 @@ class RankInfo(Record, omit_defaults=True):
     name = _Flat(lambda rank: rank.process.name)
     stop = _Flat(lambda rank: rank.halt.number)
     where = _Flat(lambda rank: rank.halt.where)
-    reason = _Flat(lambda rank: DIED if rank.end.died else rank.halt.reason)
-    detail = _Flat(lambda rank: rank.end.detail or rank.halt.detail)
-    # How a rank has ended stands where the time limit of its last stop would.
-    limit = _Flat(lambda rank: "" if rank.end.detail else rank.halt.limit)
-    limit_seconds = _Flat(lambda rank: None if rank.end.detail else rank.halt.limit_seconds)
+    reason = _Flat(lambda rank: DIED if rank.end.kind is EndKind.DIED else rank.halt.reason)
+    limit = _Flat(lambda rank: rank.halt.limit.text if rank.halt.limit is not None else "")
+    limit_seconds = _Flat(lambda rank: rank.halt.limit.seconds if rank.halt.limit is not None else None)
+    detail = _Flat(lambda rank: "; ".join(filter(None, (rank.end.detail or rank.about, rank.limit))))
     exit = _Flat(lambda rank: rank.end.exit)
     driver = _Flat(lambda rank: rank.seats.driver)
     driver_silent = _Flat(lambda rank: rank.seats.driver_silent)
     watchers = _Flat(lambda rank: rank.seats.watchers)
+
+    @property
+    def about(self) -> str:
+        """Return what is to be said of its end or stop beside state, reason and time limit; empty if nothing is."""
+        holds_exit = self.state is RankState.HELD and self.where is None
+        return self.end.more or self.halt.error or ("holds its exit" if holds_exit else "")
 
     @property
     def occasion(self) -> float:
@@ -286,51 +390,9 @@ class RankInfo(Record, omit_defaults=True):
         return f"{self.job}/{self.address}"
 
 
-JSON_NAMES = (
-    *("key", "address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "script"),
-    *("directory", "state", "reason", "where", "engine", "queued", "since", "driver", "watchers", "exit", "detail"),
-    *("coordinates", "driver_silent", "limit", "limit_seconds", "waits_in", "release", "python", "stop", "passed"),
-    *("name", "will_stop"),
-)
-
-
-def rank_document(rank: RankInfo, names: Sequence[str] = JSON_NAMES) -> dict[str, Any]:
-    """Return a rank as JSON shows it to users: one flat object."""
-    document: dict[str, Any] = msgspec.to_builtins({name: getattr(rank, name) for name in names})
-    return document
-
-
 def rank_order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
     """Return what sorts ranks as people list them: by job, number and child."""
     return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
-
-
-def describe_exit(rank: RankInfo) -> str:
-    """Return how an exited rank ended, and who ended it: ``killed by SIGTERM from `timeout 60`, whose time was up``."""
-    short = exit_state(rank)
-    said = rank.detail.partition("; ")[0]
-    # The broker puts the signal at the beginning, and who sent it behind that.
-    name = short.removeprefix("killed by ")
-    is_told = name != short and any(said.startswith(f"{name} {word}from ") for word in ("", "likely "))
-    if rank.detail == WITHOUT_TRACEBACK:
-        return f"{short} {WITHOUT_TRACEBACK}"
-    return f"killed by {printable(said)}" if is_told else short
-
-
-def fatal_error(rank: RankInfo) -> str:
-    """Return the exception that ended an exited rank, ``ValueError: bad batch``, or an empty text."""
-    failed = rank.exit is not None and rank.exit > 0 and rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
-    return rank.detail if failed else ""
-
-
-def exit_state(rank: RankInfo) -> str:
-    """Return how an exited rank ended in a few words, e.g. ``killed by SIGKILL``."""
-    status = rank.exit
-    if status is None:
-        return DIED if rank.reason == DIED else "exited"
-    if status >= 0:
-        return f"exited with status {status}"
-    return f"killed by {signal_name(-status)}"
 
 
 def signal_name(number: int) -> str:

@@ -282,7 +282,7 @@ def crash(rank: Rank) -> None:
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
         assert traceback is not None
-        rank.stopping.stop(traceback.tb_frame, "crash", crash=Crash(error))
+        rank.stopping.stop(traceback.tb_frame, "crash", crash=Crash(error, str(error)))
 
 
 def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(driver: Driver) -> None:

@@ -95,7 +95,7 @@ class Told(Memory):
         return self._said[1]
 
 
-def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> str:
+def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> tuple[str, str]:
     watched = WatchedProcess(os.getpid())
     watched.memory = memory or Told()
     os.close(watched.descriptor)
@@ -104,17 +104,17 @@ def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> str
 
 def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved) -> None:
     said = cause(signal.SIGKILL, Told(has_run_out=True, limit=8 * GIB))
-    approved(said)
-    approved(cause(signal.SIGKILL, Told(has_run_out=True)), "2")
-    assert cause(signal.SIGTERM, Told(has_run_out=True)) == ""
-    assert cause(signal.SIGKILL) == ""
+    approved("\n".join(said))
+    approved(cause(signal.SIGKILL, Told(has_run_out=True))[0], "2")
+    assert cause(signal.SIGTERM, Told(has_run_out=True)) == ("", "")
+    assert cause(signal.SIGKILL) == ("", "")
 
 
 @pytest.mark.parametrize(("late", "is_told"), [(-10, False), (0, True), (170, True), (200, False)])
 def test_slurms_time_limit_is_told(monkeypatch: pytest.MonkeyPatch, late: int, is_told: bool) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0 + late)
-    assert ("SLURM" in cause(signal.SIGKILL, slurm_end="1800000000")) is is_told
-    assert cause(signal.SIGKILL, slurm_end="soon") == ""
+    assert ("SLURM" in cause(signal.SIGKILL, slurm_end="1800000000")[0]) is is_told
+    assert cause(signal.SIGKILL, slurm_end="soon") == ("", "")
 
 
 V2, V1 = "0::/job/step\n", "4:cpu:/\n7:memory,hugetlb:/job/step\n0::/\n"
@@ -199,8 +199,8 @@ class Killed:
     def status(self) -> int:
         return 9
 
-    def cause_of_end(self, number: int, slurm_end: str) -> str:
-        return ""
+    def cause_of_end(self, number: int, slurm_end: str) -> tuple[str, str]:
+        return "", ""
 
 
 def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, said: bytes = b"") -> list[Reach]:

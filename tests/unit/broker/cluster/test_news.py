@@ -128,7 +128,7 @@ async def test_a_rank_hears_of_a_crash_at_another_broker_and_of_its_end(two: Two
     crashed = await two.one.rank(0, report=RUNNING)
     await crashed.say(Report(report=CRASHED))
     assert (await other.expect(Kept)).ranks == (0,)
-    await crashed.say(Goodbye(exit=1, detail=""))
+    await crashed.say(Goodbye(exit=1))
     assert (await other.expect(Kept)).ranks == ()
 
 
@@ -153,7 +153,7 @@ async def test_a_broker_lets_go_of_a_rank_that_has_gone_on_to_another_one(
 
 async def test_what_has_ended_is_handed_over_to_another_broker(two: Two) -> None:
     rank = await two.one.rank(0)
-    await rank.say(Goodbye(exit=3, detail="ValueError: bad batch"))
+    await rank.say(Goodbye(exit=3, error="ValueError: bad batch"))
     await until(two.one, lambda: state_at(two.one, KEY) is RankState.EXITED)
     before = two.one.parts.ranks.registry.find(KEY)
     two.desks[0].hand_over("two")
@@ -161,7 +161,7 @@ async def test_what_has_ended_is_handed_over_to_another_broker(two: Two) -> None
     after = two.two.parts.ranks.registry.find(KEY)
     assert before is not None
     assert after is not None
-    assert (after.end.exit, after.end.detail, after.identity) == (3, "ValueError: bad batch", before.identity)
+    assert (after.end.exit, after.end.error, after.identity) == (3, "ValueError: bad batch", before.identity)
     assert after.is_same_process("") == before.is_same_process("")
     assert after.end.at == pytest.approx(before.end.at, abs=SECONDS)
 

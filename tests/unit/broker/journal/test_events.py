@@ -132,7 +132,7 @@ def stopped(number: int = 0, *, run: str = "0.0", **stop: object) -> RankRecord:
 
 def ended(number: int, status: int, cause: str = "") -> RankRecord:
     rank = record(number, state=RankState.EXITED)
-    rank.end.exit, rank.end.cause, rank.end.detail = status, cause, "ValueError: bad"
+    rank.end.exit, rank.end.cause, rank.end.error = status, cause, "ValueError: bad"
     return rank
 
 
@@ -170,8 +170,7 @@ def test_held_ranks_and_those_that_a_user_broke_into_are_no_news(broker: Broker)
 
 
 def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Broker) -> None:
-    limit = "SLURM ends it"
-    broker.see(stopped(3, reason="crash", detail=f"ValueError: bad; {limit}", limit=limit))
+    broker.see(stopped(3, reason="crash", error="ValueError: bad"))
     (event,) = broker.news()
     assert event.kind is EventKind.CRASH
     assert event.sentence == "gpu013:3 of job 4711.0 crashed at /home/me/train.py:41 in step: ValueError: bad"
@@ -194,7 +193,7 @@ def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> 
     broker.see(other, first, ended(2, -signal.SIGTERM), ended(3, 0))
     other.end.cause = "its launcher"
     (event,) = broker.news()
-    assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 ended with status 1: ValueError: bad")
+    assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 has exited with status 1: ValueError: bad")
 
 
 def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(approved: Approved, broker: Broker) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dbg_broker.ranks.failures import FirstFailures
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Kept, RankReport
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import EndKind, RankState
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, registration
 from tests.unit.broker.ranks.test_held_ranks import CRASHED, Job
@@ -48,7 +48,8 @@ def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0"
     record = RankRecord(
         registration=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0
     )
-    record.end.left, record.end.exit, record.end.died = left, exit_status, died
+    record.end.left, record.end.exit = left, exit_status
+    record.end.kind = EndKind.DIED if died else EndKind.GOODBYE
     if exit_status is not None and exit_status < 0:
         record.end.signal = -exit_status
     return record

@@ -34,7 +34,7 @@ from dbg_wire.messages import (
     Welcome,
     answer_to,
 )
-from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit, fatal_error
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
 from tests.support.answers import told
 from tests.unit.broker.peers import Broker, Peer, registration
 
@@ -108,7 +108,7 @@ async def test_a_guard_that_dials_again_leaves_the_open_question_to_the_rank(bro
 
 async def test_the_end_of_a_rank_is_told_once(broker: Broker) -> None:
     rank, watcher = await broker.rank(), await terminal(broker)
-    await rank.say(Goodbye(exit=0, detail=""))
+    await rank.say(Goodbye(exit=0))
     await listed(watcher, RankState.EXITED, 0)
     await rank.cut()
     await broker.left(lambda parts: not parts.ranks.links)
@@ -156,8 +156,7 @@ async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Bro
     assert (info.reason, info.detail) == (DIED, WITHOUT_TRACEBACK)
     await ask_where(watcher)
     (answer,) = told(await watcher.expect(Answers))
-    assert (answer.text, answer.frames) == (describe_exit(info), FRAMES)
-    assert fatal_error(info) == ""
+    assert (answer.text, answer.frames) == (info.end.text, FRAMES)
 
 
 async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:

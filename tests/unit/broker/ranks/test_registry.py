@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
-from dbg_wire.records.ranks import DIED, LIVE_STATES, Numbering, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, Limit, LimitKind, Numbering, RankInfo, RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
@@ -51,9 +51,9 @@ def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
 
 def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     registry = Registry()
-    limited = STOP.replace(detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
+    limited = STOP.replace(limit=Limit(kind=LimitKind.JOB, seconds=180.0))
     rank = enter(registry, report=STOPPED.replace(stop=limited))
-    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("it rings in 3 min", 180.0)
+    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("SLURM ends the job in 3 min", 180.0)
     registry.report(rank, RUNNING, 1.0)
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
 

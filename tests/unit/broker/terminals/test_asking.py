@@ -33,7 +33,7 @@ from dbg_wire.messages import (
     answer_to,
 )
 from dbg_wire.records.inspection import CommandEnd, ScreenSize, command_line
-from dbg_wire.records.ranks import RankState, describe_exit
+from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.support.answers import told
 from tests.unit.broker.peers import RUNNING, STOPPED, WHERE, Broker, Peer, registration
@@ -151,7 +151,7 @@ async def test_a_rank_that_is_killed_from_the_debugger_ends_with_who_did_it(brok
 
     (link,) = broker.parts.terminals.links.values()
     assert info.detail == f"SIGKILL from {link.name}'s debugger"
-    assert describe_exit(info) == f"killed by {info.detail}"
+    assert info.end.text == f"killed by {info.detail}"
 
 
 async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:

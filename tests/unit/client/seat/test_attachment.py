@@ -368,7 +368,7 @@ def kept() -> Attachment:
     """Return an attachment at a kept crash that has just been let go."""
     report = make_report()
     assert report.stop is not None
-    stop = report.stop.replace(reason="crash", detail="ValueError: bad batch; got SIGTERM")
+    stop = report.stop.replace(reason="crash", error="ValueError: bad batch")
     attachment = seated(report=report.replace(stop=stop))
     assert Wake(LET_GO_SECONDS) in attachment.message(Report(report=GONE_ON), 0.0)
     return attachment
@@ -378,7 +378,7 @@ def test_a_kept_crash_that_is_let_go_has_time_to_end(approved: Approved) -> None
     attachment = kept()
     approved(attachment.notice(0.0))
     assert not any(isinstance(effect, Finish) for effect in attachment.tick(LET_GO_SECONDS - 0.1))
-    ended = make_rank(state=RankState.EXITED, exit=1, detail="ValueError: bad batch")
+    ended = make_rank(state=RankState.EXITED, exit=1, error="ValueError: bad batch")
     finish = finished(attachment.rank_listed(ended, LET_GO_SECONDS - 0.1))
     assert str(finish.error) == "gpu013:5 ended with ValueError: bad batch (status 1)"
 

@@ -219,7 +219,7 @@ def test_who_steps_while_others_are_held_is_told_what_a_collective_would_do(appr
 
 @pytest.mark.parametrize("report", [make_report(), make_pdb_report(make_prompt())], ids=["pudb", "pdb"])
 def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, report: RankReport) -> None:
-    stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", detail="ValueError: bad")
+    stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", error="ValueError: bad")
     shown = status(attached(report.replace(stop=stop)))
 
     assert (shown.state, shown.detail) == ("crashed", "ValueError: bad")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.views.ages import Age, show_age, with_age
-from dbg_client.views.list import first_limits, show_table, without_limit
-from dbg_wire.records.ranks import RankInfo
+from dbg_client.views.list import first_limits, show_table
+from dbg_wire.records.ranks import Limit, LimitKind, RankInfo
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
@@ -43,13 +43,11 @@ def test_a_state_tells_what_is_known_of_the_age(approved: Approved, state: str, 
 
 
 NOW = 1_760_000_100.0
-WAITS = "gloo times out in"
 
 
-def limited(number: int, minutes: int, before: str = "", **changes: object) -> RankInfo:
-    limit = f"{WAITS} {minutes} min"
-    detail = f"{before}; {limit}" if before else limit
-    return make_rank(number, detail=detail, limit=limit, limit_seconds=minutes * 60.0, **changes)
+def limited(number: int, minutes: int, **changes: object) -> RankInfo:
+    limit = Limit(kind=LimitKind.COLLECTIVES, seconds=minutes * 60.0, name="gloo")
+    return make_rank(number, limit=limit, **changes)
 
 
 def test_the_first_time_limit_stands_once_below_the_list_and_on_no_row() -> None:
@@ -59,17 +57,17 @@ def test_the_first_time_limit_stands_once_below_the_list_and_on_no_row() -> None
 
     assert foot == first_limits(ranks)[0]
     assert len(rows) == 5
-    assert not any(WAITS in row for row in rows)
+    assert not any("gloo" in row for row in rows)
 
 
 def test_each_job_has_its_own_first_time_limit(approved: Approved) -> None:
     ranks = [limited(0, 9, job="b"), limited(0, 5, job="a"), limited(1, 4, job="a")]
 
     approved("\n".join(first_limits(ranks)))
-    assert first_limits([limited(5, 3), make_rank(6)]) == [f"{make_rank(5).address}: {WAITS} 3 min"]
+    assert first_limits([limited(5, 3), make_rank(6)]) == [f"{make_rank(5).address}: {limited(5, 3).limit}"]
     assert first_limits([make_rank(5)]) == []
 
 
 def test_the_exception_of_a_crash_stays_on_its_row() -> None:
-    assert without_limit(limited(0, 9, before="ValueError: bad; loss")) == "ValueError: bad; loss"
-    assert without_limit(make_rank(0, detail=f"{WAITS} 9 min")) == f"{WAITS} 9 min"
+    row, _ = show_table([limited(0, 9, error="ValueError: bad; loss")], NOW, color=False).splitlines()[1:]
+    assert row.endswith("ValueError: bad; loss")

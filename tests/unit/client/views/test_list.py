@@ -45,7 +45,7 @@ def test_the_table_says_what_people_ask_next(rank: RankInfo, text: str) -> None:
 
 
 def test_the_table_shows_a_crash_and_a_hold() -> None:
-    crashed = make_rank(5, reason="crash", detail="ValueError: bad \x1b[2J")
+    crashed = make_rank(5, reason="crash", error="ValueError: bad \x1b[2J")
     held = make_rank(6, state=RankState.HELD, reason=None)
 
     header, first, second = show_table([crashed, held], NOW, color=False).splitlines()
@@ -58,14 +58,14 @@ def test_the_table_shows_a_crash_and_a_hold() -> None:
     assert header.split()[-1] == "SINCE"
 
 
-def test_a_signal_is_told_once_and_the_core_it_left_all_the_same() -> None:
-    killed = make_rank(5, state=RankState.EXITED, exit=-9, reason=DIED, detail="SIGKILL")
-    dumped = make_rank(6, state=RankState.EXITED, exit=-11, reason=DIED, detail="SIGSEGV; core in /tmp/core")
+def test_a_signal_is_told_once_and_who_sent_it_all_the_same() -> None:
+    killed = make_rank(5, state=RankState.EXITED, exit=-9, reason=DIED)
+    caused = make_rank(6, state=RankState.EXITED, exit=-11, reason=DIED, cause="from x", note="it held 1 GiB")
 
-    _, first, second = show_table([killed, dumped], NOW, color=False).splitlines()
+    _, first, second = show_table([killed, caused], NOW, color=False).splitlines()
 
     assert first.count("SIGKILL") == 1
-    assert second.endswith("SIGSEGV; core in /tmp/core")
+    assert second.endswith("SIGSEGV from x; it held 1 GiB")
 
 
 def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
@@ -114,7 +114,7 @@ def test_a_rank_that_stops_later_says_so() -> None:
 @pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])
 def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
     passed = "a.py:5 without stopping, because no broker answered (h:1)"
-    rank = changed(make_rank(5), state=state, passed=passed, detail="RuntimeError: x", exit=None)
+    rank = changed(make_rank(5), state=state, passed=passed, error="RuntimeError: x", exit=None)
     assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
     assert json.loads(json.dumps(list_document([rank])))["ranks"][0]["passed"] == passed
 

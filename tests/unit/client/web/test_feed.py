@@ -33,7 +33,7 @@ def shown(rows: tuple[msgspec.Raw, ...]) -> list[dict[str, Any]]:
 
 def test_a_row_is_finished_text() -> None:
     coordinates = (Coordinate(axis="dp", index=1), Coordinate(axis="tp", index=3))
-    rank = make_rank(5, reason="crash", driver="lena", watchers=2, queued=1, detail="bad", coordinates=coordinates)
+    rank = make_rank(5, reason="crash", driver="lena", watchers=2, queued=1, error="bad", coordinates=coordinates)
     row = json.loads(bytes(row_of(rank)))
     assert (row["key"], row["rank"], row["state"], row["place"]) == (rank.key, 5, "crashed", "train.py:41 in step")
     assert (row["who"], row["detail"]) == ("lena, 2 watching", "bad; 1 queued")

@@ -28,7 +28,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     What,
 )
-from dbg_wire.records.ranks import CRASH, IN_FINALIZE, WITHOUT_TRACEBACK, Coordinate, ListedEnd, Place, RankState
+from dbg_wire.records.ranks import CRASH, Coordinate, End, EndKind, Limit, LimitKind, Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import (
     LOADING,
@@ -141,7 +141,7 @@ def ended(*, since: float = 62.0, **changes: object) -> RankEvidence:
     return without_answer(elsewhere(2, **values))
 
 
-KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRASH, "detail": "ValueError: bad"}
+KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRASH, "error": "ValueError: bad"}
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRA
     [
         (ended(exit=-9), "dbg-attach where 2 --all", "dead"),
         (ended(exit=None, reason="died"), "dbg-attach where 2 --all", "dead"),
-        (ended(exit=0, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
-        (ended(exit=3, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=0, reason="died"), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=3, reason="died"), "dbg-attach where 2 --all", "dead"),
         (ended(state=RankState.LOST), "dbg-attach where 2 --all", "dead"),
         (ended(exit=0), "dbg-attach where 2 --all", "ended"),
         (elsewhere(2, state=RankState.STOPPED, where=MAIN), "dbg-attach 2", "waiting"),
         (
-            elsewhere(2, state=RankState.STOPPED, where=MAIN, reason=CRASH, detail="ValueError: bad"),
+            elsewhere(2, state=RankState.STOPPED, where=MAIN, reason=CRASH, error="ValueError: bad"),
             "dbg-attach 2",
             "dead",
         ),
@@ -328,7 +328,7 @@ def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell(approv
 # ------------------------------------------------------------------------------------------------- ranks by themselves
 
 
-@pytest.mark.parametrize("end", [{}, {"reason": "died", "detail": WITHOUT_TRACEBACK}], ids=["usual", "os._exit"])
+@pytest.mark.parametrize("end", [{}, {"reason": "died"}], ids=["usual", "os._exit"])
 def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, end: dict[str, Any]) -> None:
     one = ended(exit=0, world_size=None, **end)
 
@@ -348,12 +348,13 @@ def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approve
 
 
 def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) -> None:
-    one = ended(exit=-9, detail="SIGKILL from root@login1's debugger", world_size=1)
-    stop = changed(one.rank, state=RankState.STOPPED, detail="gloo collectives of these ranks time out in 30 min")
+    one = ended(exit=-9, cause="from root@login1's debugger", world_size=1)
+    limit = Limit(kind=LimitKind.COLLECTIVES, seconds=1800.0, name="gloo")
+    stop = changed(one.rank, state=RankState.STOPPED, limit=limit)
     killed = replace(one, rank=one.rank.replace(halt=stop.halt))
 
     assert "gloo" not in sentence_of(first(once(killed)))
-    assert "gloo" not in sentence_of(first(once(replace(killed, rank=killed.rank.replace(end=ListedEnd(exit=-9))))))
+    assert "gloo" not in sentence_of(first(once(replace(killed, rank=killed.rank.replace(end=End(exit=-9))))))
     approved(sentence_of(first(once(killed))))
 
 
@@ -521,9 +522,8 @@ def test_what_spins_in_mpi_is_not_busy() -> None:
 
 
 def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize(approved: Approved) -> None:
-    ended = without_answer(
-        elsewhere(3, state=RankState.EXITED, exit=None, reason=None, since=NOW - 8, detail=IN_FINALIZE)
-    )
+    one = elsewhere(3, state=RankState.EXITED, reason=None, since=NOW - 8)
+    ended = without_answer(replace(one, rank=one.rank.replace(end=End(kind=EndKind.FINALIZES))))
     everybody = [*(in_mpi(n, 1.0, seconds=9.0) for n in range(3)), ended]
 
     found = first(once(*everybody))

@@ -26,7 +26,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     What,
 )
-from dbg_wire.records.ranks import CRASH, DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, DIED, Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, elsewhere, group, in_c_code, told, waiting
@@ -343,7 +343,7 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     approved(sentence_of(circle))
 
 
-MEMORY = "SIGKILL from the out-of-memory killer; it held 1.1 GiB"
+MEMORY: dict[str, Any] = {"cause": "from the out-of-memory killer", "note": "it held 1.1 GiB"}
 
 
 def ended(number: int, exit_status: int, since: float) -> RankEvidence:
@@ -352,7 +352,7 @@ def ended(number: int, exit_status: int, since: float) -> RankEvidence:
 
 
 KEPT = told(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
-HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
+HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED}
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
 @pytest.mark.parametrize(
     "dead",
     [
-        [told(0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, detail=MEMORY)],
+        [told(0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, **MEMORY)],
         [ended(number, exit_status, 100.0) for number, exit_status in enumerate((-9, -9, -6, -6))],
     ],
     ids=["out of memory", "different causes"],

@@ -5,62 +5,65 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Change, Sender
 from dbg_wire.records.ranks import (
     DIED,
     NO_STOP,
-    ListedEnd,
+    SOON_SECONDS,
+    WITHOUT_TRACEBACK,
+    End,
+    EndKind,
+    Limit,
+    LimitKind,
     RankState,
-    describe_exit,
-    exit_state,
-    fatal_error,
-    rank_document,
+    show_left,
 )
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 
 @pytest.mark.parametrize(
-    ("status", "detail", "short", "long"),
+    ("end", "short", "long"),
     [
-        (0, "", "exited with status 0", ""),
-        (1, "ValueError: x", "exited with status 1", ""),
-        (-9, "SIGKILL", "killed by SIGKILL", ""),
-        (-50, "signal 50; core likely at /x", "killed by signal 50", ""),
-        (None, "", "exited", ""),
-        (-15, "SIGTERM from `timeout 60`; core", "killed by SIGTERM", "killed by SIGTERM from `timeout 60`"),
-        (-9, "SIGKILL likely from x", "killed by SIGKILL", "killed by SIGKILL likely from x"),
-        (-9, "SIGKILL from a\x1b[2J", "killed by SIGKILL", "killed by SIGKILL from a\\x1b[2J"),
+        (End(exit=0), "exited with status 0", ""),
+        (End(exit=1, error="ValueError: x"), "exited with status 1", ""),
+        (End(exit=-9), "killed by SIGKILL", ""),
+        (End(exit=-50), "killed by signal 50", ""),
+        (End(), "exited", ""),
+        (End(kind=EndKind.DIED), "died", ""),
+        (End(kind=EndKind.DIED, exit=3), "exited with status 3", f"exited with status 3 {WITHOUT_TRACEBACK}"),
+        (End(exit=-9, cause="likely from x", note="it held"), "killed by SIGKILL", "killed by SIGKILL likely from x"),
+        (End(exit=-9, cause="from a\x1b[2J"), "killed by SIGKILL", "killed by SIGKILL from a\\x1b[2J"),
     ],
 )
-def test_an_end_says_who_ended_it_if_that_is_known(status: int | None, detail: str, short: str, long: str) -> None:
-    rank = make_rank(0, state=RankState.EXITED, reason=None, exit=status, detail=detail)
-    assert exit_state(rank) == short
-    assert describe_exit(rank) == (long or short)
-
-
-FLAT = (
-    "key address job run host rank local_rank world_size child pid script directory state reason where engine queued"
-    " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop"
-    " passed name will_stop"
-)
-
-
-def test_a_rank_is_one_flat_object_in_json() -> None:
-    rank = make_rank(5, stop=3, driver="me@h1", driver_silent=True, watchers=2, detail="it rings", limit="it rings")
-    document = json.loads(json.dumps(rank_document(rank)))
-    assert " ".join(document) == FLAT
-    assert [document[name] for name in ("rank", "pid", "stop", "driver", "watchers")] == [5, 8805, 3, "me@h1", 2]
-    assert document["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
-    assert (document["state"], document["coordinates"], document["exit"]) == ("stopped", [], None)
+def test_an_end_says_who_ended_it_if_that_is_known(end: End, short: str, long: str) -> None:
+    assert end.state == short
+    assert end.text == (long or short)
 
 
 def test_how_a_rank_has_ended_stands_before_its_last_stop() -> None:
-    rank = make_rank(5, detail="it rings", limit="it rings", limit_seconds=3.0).replace(state=RankState.EXITED)
-    assert (rank.reason, rank.detail, rank.limit, rank.limit_seconds) == ("breakpoint", "it rings", "it rings", 3.0)
-    ended = rank.replace(end=ListedEnd(died=True, detail="SIGKILL"))
+    rank = make_rank(5, error="ValueError: x", limit=Limit(kind=LimitKind.LEASE, seconds=3.0))
+    assert (rank.reason, rank.detail, rank.limit_seconds) == ("breakpoint", f"ValueError: x; {rank.limit}", 3.0)
+    ended = rank.replace(end=End(kind=EndKind.DIED, exit=-9), halt=rank.halt.replace(limit=None))
     assert (ended.reason, ended.detail, ended.limit, ended.limit_seconds) == (DIED, "SIGKILL", "", None)
+
+
+@pytest.mark.parametrize("kind", LimitKind)
+def test_each_kind_of_limit_is_told_with_the_time_left_and_without(approved: Approved, kind: LimitKind) -> None:
+    limits = [Limit(kind=kind, seconds=seconds, name="gloo").text for seconds in (1800.0, 119.0, 0.0)]
+    approved("\n".join(limits))
+
+
+@given(st.floats(0.5, 1e7))
+def test_what_is_left_is_told_within_half_a_unit(left: float) -> None:
+    amount, unit = show_left(left).split()
+    size = {"min": 60.0, "s": 1.0}[unit]
+    assert abs(float(amount) * size - left) <= size / 2 + 1e-6
+    assert (unit == "min") == (left >= SOON_SECONDS)
 
 
 def test_what_has_its_usual_value_is_not_sent() -> None:
@@ -68,8 +71,3 @@ def test_what_has_its_usual_value_is_not_sent() -> None:
     told = Change(rank=rank.replace(halt=NO_STOP))
     assert set(json.loads(encode(told))["rank"]) == {"identity", "process", "placement", "address", "state", "since"}
     assert decode(encode(told), Sender.BROKER) == told
-
-
-def test_an_exception_is_told_whole() -> None:
-    told = "RuntimeError: expected 3 shards; got 2"
-    assert fatal_error(make_rank(0, state=RankState.EXITED, reason=None, exit=1, detail=told)) == told
