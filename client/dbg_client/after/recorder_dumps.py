@@ -70,7 +70,7 @@ def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:
 def _of_files(verdict: Verdict, absent: frozenset[int]) -> Verdict:
     if verdict.kind is VerdictKind.UNKNOWN and verdict.collective is None and set(verdict.ranks) <= absent:
         finding = Finding(topic=Topic.NO_DUMP, ranks=verdict.ranks)
-        return replace(verdict, finding=finding, headline=None, notes=(), next=None)
+        return replace(verdict, finding=finding, notes=(), next=None)
     return replace(verdict, next=None)
 
 

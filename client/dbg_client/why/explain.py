@@ -87,8 +87,8 @@ class _Judged:
 
     certain: list[Verdict] = field(default_factory=list)
     young: set[int] = field(default_factory=set)
-    workers: set[int] = field(default_factory=set)
     notes: list[Finding] = field(default_factory=list)
+    workers: set[int] = field(default_factory=set)
     is_open: bool = False
 
 
@@ -201,22 +201,18 @@ class _RunVerdicts:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
             verdict = unmoved_verdict(self._scene, unmoved or self._unmoved(set()), notes)
-        else:
-            verdict = Verdict(
-                kind=VerdictKind.BUSY,
-                job=self._scene.job,
-                finding=Finding(topic=Topic.BUSY),
-                scene=self._scene,
-                certainty=Certainty.SURE,
-                ranks=tuple(sorted(self._moved.moved)),
-                notes=notes,
-            )
-        is_told = not unmoved or verdict.kind is VerdictKind.BUSY or unmoved <= judged.workers
-        if not notes or not is_told:
-            return verdict
-        # Who is waited for says more than what has moved.
-        moves = (verdict.finding,) if verdict.kind is VerdictKind.BUSY else ()
-        return replace(verdict, headline=notes[0], notes=(*moves, *notes[1:]))
+            # Who is waited for says more than what has not moved.
+            is_told = notes and unmoved <= judged.workers
+            return replace(verdict, finding=notes[0], notes=notes[1:]) if is_told else verdict
+        return Verdict(
+            kind=VerdictKind.BUSY,
+            job=self._scene.job,
+            finding=Finding(topic=Topic.BUSY),
+            scene=self._scene,
+            certainty=Certainty.SURE,
+            ranks=tuple(sorted(self._moved.moved)),
+            notes=notes,
+        )
 
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
         """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""

@@ -72,10 +72,6 @@ class Reasons:
         self._known: dict[tuple[int, int], str] = {}
         """The reasons that were made already, by rank and number of waits."""
 
-    def briefer(self, way: Brevity) -> None:
-        """Leave out more of the same level."""
-        self._way = way
-
     @property
     def is_long(self) -> bool:
         """Return whether there is room for times."""

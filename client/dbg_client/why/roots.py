@@ -132,17 +132,13 @@ class _Finding:
 
     def _blame(self) -> None:
         """Make a root of each set of ranks that wait for no other rank; a rank belongs to one."""
-        blamed: dict[int, Finding] = {}
+        blamed: set[int] = set()
         for index in sorted(self._waits_for, key=lambda index: _weight(self._standings[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
             fresh = tuple(number for number in own if number not in blamed)
             if fresh:
-                root = _missing(self._standings[index], fresh)
-                blamed.update(dict.fromkeys(fresh, root))
-                self._add(root, [index], *fresh)
-            elif own:
-                blamed[own[0]].also.append(self._standings[index])
-                self._taken.add(index)
+                blamed.update(fresh)
+                self._add(_missing(self._standings[index], fresh), [index], *fresh)
 
     def _is_end(self, number: int, suspects: Sequence[int]) -> bool:
         """Tell whether what a rank does itself keeps others, not one of the other suspects or a collective."""

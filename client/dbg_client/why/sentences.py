@@ -19,7 +19,7 @@ from dbg_client.why.collectives import tag_and_root
 from dbg_client.why.condition import AGE_TOLD, main_wait, waits_of
 from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
 from dbg_client.why.process_groups import world_size
-from dbg_client.why.reasons import MAX_NAME, Brevity, Reasons
+from dbg_client.why.reasons import MAX_NAME, WHOLE, Brevity, Reasons
 from dbg_client.why.scene import place_of_call, rank_node, went_on
 from dbg_client.why.verdict import Certainty, Finding, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import wait_text
@@ -60,8 +60,11 @@ UNNUMBERED = "; nobody is seen to be missing, but which of several equal calls e
 ONLY_ONE = "; it is the only one in the group, so that nobody is missing"
 DEVICE = "; nobody is missing, so that it is the network or a device that does not go on"
 
-LEVELS, LEAST_ROOM, MOST_ROOM = 4, 16, 200
-"""Levels of brevity, and the room for a reason if none of them leaves out enough."""
+WAYS = (
+    *(Brevity(level, with_place) for level in range(4) for with_place in (True, False)),
+    *(Brevity(3, with_place=False, room=room) for room in range(160, 10, -6)),
+)
+"""How much is left out, the least first."""
 
 
 def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
@@ -71,24 +74,12 @@ def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
 
 def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict, and what it leaves out."""
-    words = Words(verdict.scene)
-    for level in range(LEVELS):
-        words = Words(verdict.scene)
-        for with_place in (True, False):
-            way = Brevity(level, with_place)
-            words.briefer(way)
-            sentence = words.sentence(verdict)
-            if fits(verdict.job, sentence, columns):
-                return sentence, way
-    least, most = LEAST_ROOM, MOST_ROOM
-    while least < most:
-        room = (least + most + 1) // 2
-        words.briefer(way._replace(room=room))
-        least, most = (room, most) if fits(verdict.job, words.sentence(verdict), columns) else (least, room - 1)
-    way = way._replace(room=least)
-    words.briefer(way)
-    sentence = words.sentence(verdict)
-    return (sentence if fits(verdict.job, sentence, columns) else f"{sentence[: 2 * columns]}…"), way
+    sentence, way = "", WHOLE
+    for way in WAYS:
+        sentence = Words(verdict.scene, way).sentence(verdict)
+        if fits(verdict.job, sentence, columns):
+            return sentence, way
+    return f"{sentence[: 2 * columns]}…", way
 
 
 def fits(job: str, sentence: str, columns: int = COLUMNS) -> bool:
@@ -113,7 +104,7 @@ class Words(Reasons):
 
     def sentence(self, verdict: Verdict) -> str:
         """Return the sentence of a verdict."""
-        found = verdict.headline or verdict.finding
+        found = verdict.finding
         return self._own(verdict.kind, found) if found.topic is Topic.OWN else self.finding(found)
 
     def finding(self, found: Finding) -> str:

@@ -20,7 +20,7 @@ from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
 from dbg_client.why.scene import Scene, last_call
 from dbg_client.why.sentences import COLUMNS, Words, has_tag, sentence_of, short_name, words_of
-from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Purpose, Topic, Verdict, VerdictKind
+from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.messages import Kind
@@ -38,15 +38,6 @@ INDENT = "  "
 
 LEAST_COLUMNS = 40
 """Columns for which lines are broken at least: in fewer, every line would be a word."""
-
-PURPOSES: Mapping[Purpose, str] = {
-    Purpose.OPENS: "opens the debugger in which it stands",
-    Purpose.BREAKS_IN: "breaks in, and opens the debugger there",
-    Purpose.STACKS: "shows the stacks",
-    Purpose.END: "shows how it ended, and where it was last seen",
-    Purpose.TELLS_HANG: "tells whether it hangs",
-}
-"""What the next step is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +99,7 @@ def shown(told: Diagnosis, color: str | None, columns: int | None, word: Callabl
     for evidence in told.evidence:
         lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
     if told.next is not None:
-        typed = f"{printable(told.next.command, MAX_LINE)}        ({PURPOSES[told.next.purpose]})"
+        typed = f"{printable(told.next.command, MAX_LINE)}        ({told.next.purpose.value})"
         lines.append(f"try: {typed if word is None else word(told.next.remedy)}")
     return "".join(f"{line}\n" for line in lines)
 
@@ -245,7 +236,7 @@ class _Lines:
         return lines
 
     def _others(self, found: Finding) -> list[str]:
-        """Tell of the silent members, and of the collectives that wait for the same ranks or behind them."""
+        """Tell of the silent members, and of the collectives that wait for the same ranks, or behind them."""
         names, standing = self.scene.names, found.pending
         lines = []
         silent = [number for number in standing.unheard if number not in found.ranks]
@@ -256,13 +247,11 @@ class _Lines:
             lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not come either")
             held_up = [number for number in later if self.scene.behind(number) is not None]
             lines += [f"rank {number} {self._whole.reason(number)}" for number in held_up[:MAX_ALSO]]
-        for whom, standings in (("for the same", found.also), ("behind them", found.behind)):
-            if standings:
-                named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
-                more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
-                ranks = {number for one in standings for number in one.calls}
-                wait = agreeing(ranks, "waits", "wait")
-                lines.append(f"{names.ranks(ranks)} {wait} {whom} in {named}{more}")
+        if found.behind:
+            named = ", ".join(short_name(one) for one in found.behind[:MAX_ALSO])
+            more = f" and {len(found.behind) - MAX_ALSO} more" if len(found.behind) > MAX_ALSO else ""
+            ranks = {number for one in found.behind for number in one.calls}
+            lines.append(f"{names.ranks(ranks)} {agreeing(ranks, 'waits', 'wait')} behind them in {named}{more}")
         return lines
 
     # -------------------------------------------------------------------------------------------------- ranks

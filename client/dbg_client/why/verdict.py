@@ -120,7 +120,7 @@ class Finding:
     """One thing that was found: ``ranks`` are those that it is about.
 
     ``standing`` is the collective that most ranks wait in, ``circle`` those that wait for each other, each for the
-    next. ``also`` are others that wait for the same ranks, ``behind`` those that wait for ranks that wait here.
+    next. ``behind`` are others that wait for the same ranks, or for ranks that wait here.
     ``followers`` are ranks behind these in no collective, ``after`` those that have died later.
     """
 
@@ -129,7 +129,6 @@ class Finding:
     ranks: tuple[int, ...] = ()
     standing: PendingCollective | None = None
     circle: tuple[PendingCollective, ...] = ()
-    also: list[PendingCollective] = field(default_factory=list)
     behind: list[PendingCollective] = field(default_factory=list)
     followers: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
@@ -145,15 +144,11 @@ class Finding:
 class Purpose(enum.Enum):
     """What the next step is for."""
 
-    OPENS = enum.auto()
-    """It opens the debugger in which the rank stands."""
-    BREAKS_IN = enum.auto()
-    STACKS = enum.auto()
-    """It shows the stacks of ranks."""
-    END = enum.auto()
-    """It shows how a rank has ended, and where it was."""
-    TELLS_HANG = enum.auto()
-    """It tells whether the job hangs."""
+    OPENS = "opens the debugger in which it stands"
+    BREAKS_IN = "breaks in, and opens the debugger there"
+    STACKS = "shows the stacks"
+    END = "shows how it ended, and where it was last seen"
+    TELLS_HANG = "tells whether it hangs"
 
 
 class NextStep(NamedTuple):
@@ -175,8 +170,7 @@ class Verdict:
     ``others`` are ranks that wait for those that it is about; ``cause`` is what is wrong with the first of these by
     themselves. ``group``, ``collective`` and ``sequence`` are what it is about, if it is about such. ``age`` is in
     seconds. ``is_settled`` says that another look would change nothing. ``finding`` in its ``scene`` is what sentence
-    and evidence are made of, ``headline`` another one for the sentence alone, ``notes`` are further ones for the
-    evidence, and ``lines`` what files have told besides.
+    and evidence are made of, ``notes`` are further ones for the evidence, and ``lines`` what files have told besides.
     """
 
     kind: VerdictKind
@@ -193,7 +187,6 @@ class Verdict:
     age: float | None = None
     is_settled: bool = True
     next: NextStep | None = None
-    headline: Finding | None = field(default=None, compare=False)
     notes: tuple[Finding, ...] = field(default=(), compare=False)
     lines: tuple[str, ...] = ()
 

@@ -262,7 +262,7 @@ def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() 
 
     assert kinds(found) == ["missing"]
     assert (first(found).ranks, first(found).others, first(found).group) == ((2,), (0, 1), "dp")
-    assert "rank 3 waits for the same in all_gather #1 of tp" in evidence_of(first(found))
+    assert "rank 3 waits behind them in all_gather #1 of tp" in evidence_of(first(found))
 
 
 @pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
