@@ -28,8 +28,7 @@ from typing import Any
 
 from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, attached
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
-from dbg_client.adopt.process import CantAdopt, is_file_on_disk, system_call, waits_safely
-from dbg_client.adopt.python import TargetPython
+from dbg_client.adopt.process import CantAdopt, TargetPython, is_file_on_disk, system_call, waits_safely
 
 PATIENT_SECONDS = 8.0
 """Seconds after which no further look is made."""

@@ -22,6 +22,8 @@ from dbg_client.adopt.process import (
     CantAdopt,
     NoSuchProcess,
     ProcessInfo,
+    TargetPython,
+    find_python,
     is_ours,
     is_tried,
     mappings,
@@ -31,7 +33,6 @@ from dbg_client.adopt.process import (
     sleeps_for_good,
     system_call,
 )
-from dbg_client.adopt.python import TargetPython, find_python
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.home import BROKER, HOME, TOKEN, TOKEN_FILE
 
@@ -127,10 +128,9 @@ def folders_of_ours() -> list[str]:
     found: dict[str, None] = {}
     for name in OURS:
         spec = find_spec(name)
-        if spec is not None and spec.submodule_search_locations:
-            found.update((str(Path(place).absolute().parent), None) for place in spec.submodule_search_locations)
-        elif spec is not None and spec.origin:
-            found[str(Path(spec.origin).absolute().parent)] = None
+        if spec is not None and spec.origin:
+            place = Path(spec.origin).absolute()
+            found[str(place.parents[1] if place.stem == "__init__" else place.parent)] = None
     return list(found)
 
 

@@ -8,9 +8,6 @@ from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import BadInput, printable
 
-MOST_PIDS = 1000
-"""Processes that are named at once: more than a host has ranks."""
-
 
 class Adopt(Verb):
     """Make ranks of processes; ``mine`` means all processes of this user that a launcher has started here."""
@@ -26,8 +23,6 @@ class Adopt(Verb):
         for text in self.pids:
             if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < 1:
                 raise BadInput(f"'{printable(text)}' is no process number", "write those that `ps` shows, or --mine")
-        if len(self.pids) > MOST_PIDS:
-            raise BadInput(f"adopt takes {MOST_PIDS} processes at most", "write --mine for all that a launcher started")
         if bool(self.pids) == self.mine:
             what = "--mine finds the processes itself" if self.mine else "adopt needs processes"
             raise BadInput(what, "write `adopt PID…` or `adopt --mine`")

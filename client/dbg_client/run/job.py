@@ -12,14 +12,14 @@ import signal
 import termios
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
-from dbg_client.run.options import Task
-from dbg_client.shell.streams import has_cursor, tell
+from dbg_client.run.verb import Run, Task
+from dbg_client.shell.streams import tell
 from dbg_client.terminal.attach import Attaching, read_startup
 from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
@@ -28,9 +28,6 @@ from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, NoSuchRank, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
-
-if TYPE_CHECKING:
-    from dbg_client.run.verb import Run
 
 STDIN = 0
 
@@ -130,16 +127,6 @@ async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
         await run.close()
 
 
-def _has_cursor(task: Task) -> bool:
-    """Tell whether a debugger can be drawn on this terminal; if not, tell the user."""
-    if has_cursor(os.environ):
-        return True
-    term = printable(os.environ.get("TERM") or "not set")
-    way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
-    tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
-    return False
-
-
 def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | None:
     """Begin to watch for a hang of the job, if that is asked for."""
     if run.task.hang_after is None:
@@ -151,7 +138,7 @@ def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | No
 
 async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
     """Keep a link to the broker until the job is over, and go to its stops where that can be shown."""
-    attaches = run.task.attach and _has_cursor(run.task)
+    attaches = run.task.attach
     try:
         commands = settings.attach.commands if attaches else None
         startup = await asyncio.to_thread(read_startup, commands)

@@ -81,9 +81,7 @@ def notes_of(found: Found, listen: str | None, command: tuple[str, ...]) -> Iter
             f"the broker at {url} can't be reached from other hosts; stop it, and the run starts one that can, or "
             "start `dbg-broker serve --listen 0.0.0.0`"
         )
-    if found.process is None and listen is not None:
-        yield f"the broker at {url} runs already, and --listen changes nothing there"
-    elif found.process is not None and not found.is_loopback:
+    if found.process is not None and not found.is_loopback:
         why = "as --listen asks" if listen is not None else "since this command may start ranks on other hosts"
         yield f"the broker listens beyond this host, at {url}, {why}"
 

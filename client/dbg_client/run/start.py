@@ -13,26 +13,17 @@ import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dbg_client.core.own_process import own_environment
-from dbg_client.run.environment import (
-    is_for_many_hosts,
-    job_environment,
-    job_name,
-    token_file_of,
-)
+from dbg_client.run.environment import is_for_many_hosts, job_environment, job_name, token_file_of
 from dbg_client.run.folder import Folder, folder_of
 from dbg_client.run.job_process import JobProcess
-from dbg_client.run.options import RunOptions, Task
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
-from dbg_client.shell.streams import tell
+from dbg_client.run.verb import Run, RunOptions, Task
+from dbg_client.shell.streams import has_cursor, tell
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
-
-if TYPE_CHECKING:
-    from dbg_client.run.verb import Run
 
 NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
 
@@ -89,7 +80,7 @@ class _OneRun:
         self.task = Task(
             job=job_name(command, number, environ.get(JOB)),
             ranks=options.rank_filter or "all",
-            attach=os.isatty(0) and os.isatty(1),
+            attach=os.isatty(0) and os.isatty(1) and has_cursor(environ),
             stops=tuple(stop.place for stop in stops),
             hang_after=float(options.hang_after or 0) or None,
             on_hang=options.on_hang,
@@ -144,7 +135,7 @@ class _OneRun:
         for sentence in notes_of(broker, options.listen, command):
             _say(sentence)
         _say(f"job {task.job}, its output in {printable(task.output)}")
-        when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
+        when = "if this terminal closes" if task.attach else "no debugger can be drawn here; from a terminal"
         _say(f"{when}: {self._way_back}")
 
     @property

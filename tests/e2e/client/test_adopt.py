@@ -17,8 +17,7 @@ from dbg_client.adopt import one
 from dbg_client.adopt.inject import Pipe
 from dbg_client.adopt.one import adopt_one, examine, folders_of_ours
 from dbg_client.adopt.payload import Outcome, code_to_adopt
-from dbg_client.adopt.process import CantAdopt, NoSuchProcess, ProcessInfo, read_process
-from dbg_client.adopt.python import TargetPython, find_python
+from dbg_client.adopt.process import CantAdopt, NoSuchProcess, ProcessInfo, TargetPython, find_python, read_process
 from tests.conftest import Approved
 from tests.support.requirements import needs_gdb
 

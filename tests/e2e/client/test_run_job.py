@@ -22,7 +22,7 @@ RUN = r"""
 import asyncio, dataclasses, json, os, sys
 from dbg_client.run import job
 from dbg_client.run.job_process import JobProcess
-from dbg_client.run.options import Task
+from dbg_client.run.verb import Task
 from dbg_client.run.verb import Run
 job.END_SECONDS, job.STILL_SECONDS = 0.5, 1.0
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
@@ -112,18 +112,6 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
         window.at("gpu013:5")
         window.send("\x1dd")
         window.wait_for("Enter ")
-
-
-def test_a_terminal_without_a_cursor_shows_the_output_alone(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, {**environ, "TERM": "dumb"}, tmp_path) as window:
-        window.wait_for("TERM is dumb")
-        window.wait_for("hello from the job")
-        window.prints("printed\n")
-        window.wait_for("printed")
-        assert "connected" not in "\n".join(window.screen)
-        assert broker.received == []
 
 
 def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(

@@ -106,7 +106,6 @@ def test_a_home_that_another_has_locked_is_named(find: Find, home: Path, monkeyp
     [
         (Found("wss://a:1", is_loopback=True), None, "python", []),
         (Found("wss://a:1", is_loopback=True), None, "srun", ["wss://a:1"]),
-        (Found("wss://a:1"), "0.0.0.0:1", "python", ["--listen"]),
     ],
 )
 def test_what_a_user_should_know_of_the_broker_is_told(

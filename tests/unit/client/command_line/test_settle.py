@@ -53,7 +53,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
         "adopt 1 --mine",
         "adopt x",
         "adopt 0",
-        f"adopt {' '.join(map(str, range(1, 1002)))}",
         "completion",
         "completion csh",
         "exec 0 -- ''",
