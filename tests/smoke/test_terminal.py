@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.seat.notices import HAS_KEYBOARD, ONLY_WATCH, Turn, who_types
+from dbg_client.seat.notices import HAS_KEYBOARD, ONLY_WATCH, who_types
 from tests.conftest import OpenTerminal
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
@@ -83,7 +83,7 @@ def test_with_no_breakpoint_left_the_session_ends_and_the_terminal_is_given_back
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
 """The name of this test's user as other terminals at a rank show it."""
 
-TAKEN = who_types(Turn(first=False, had=True, has=False, driver_before=ME, driver=ME, wished=False), "") or ""
+TAKEN = who_types(ME, driving=False, how_to_take="")
 """The news to whom the keyboard was taken from."""
 
 TAKE = "\x1dw"

@@ -313,8 +313,7 @@ class _Following:
             self._run.task.again = True
         elif outcome.end is End.WENT_ON:
             self._wanted = rank.rank
-            awaited = "its end, or the next stop" if outcome.let_go else "the next stop"
-            tell(f"{how_it_ended(outcome)}; waiting for {awaited}.")
+            tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)
             tell(f"Detached from {printable(rank.address)}, which stays as it is; {COMES_BACK}.")

@@ -18,7 +18,6 @@ from dbg_client.seat.notices import (
     Motion,
     Notices,
     Offer,
-    Turn,
     who_types,
     why_blank,
 )
@@ -26,7 +25,6 @@ from dbg_client.seat.output import Drawing
 from dbg_client.seat.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -321,7 +319,7 @@ class Attachment:
 
     @property
     def _patience(self) -> float:
-        return LET_GO_SECONDS if self.ending.let_go else NEXT_STOP_SECONDS
+        return LET_GO_SECONDS if self.ending.was_crash else NEXT_STOP_SECONDS
 
     def _may_ask_again(self) -> bool:
         return self.opened and not self._seated and not self._asked and self.away.is_over
@@ -338,17 +336,15 @@ class Attachment:
             self._drawing.forget()
         effects: Effects = [Open()] if first else []
         left = self._begin_generation(seat)
-        turn = Turn(first, had, self.driving, before, self.driver, self._offer.mode is not Mode.WATCH)
-        if told := who_types(turn, self._notices.how_to_take):
-            self.say(told, now)
+        is_news = (self.driving, self.driver) != (had, before)
+        if (not self.driving and self._offer.mode is not Mode.WATCH) if first else is_news:
+            self.say(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
         # No seat while the report is taken: keys that waited must not go out before those that are sent again.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
-        if first:
-            self._tell_engine(now)
         if seat.rank.state is RankState.EXITED:
             effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
@@ -416,8 +412,8 @@ class Attachment:
             return []
         self.ending.went_on_at, self.ending.by = now, self._notices.take_ending(now)
         if before.stop is not None and before.stop.reason == CRASH:
-            self.ending.let_go = before.stop.error
-            self.say(f"let go after {printable(self.ending.let_go)}; waiting for its end", now)
+            self.ending.was_crash = True
+            self.say("let go; waiting for its end", now)
         return [Wake(self._patience)]
 
     def _stay(self) -> None:
@@ -489,8 +485,3 @@ class Attachment:
         effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
         self._notices.tell(why, now)
         return effects or [Bell()]
-
-    def _tell_engine(self, now: float) -> None:
-        asked = self._offer.wish.asked
-        if asked is not None and self.engine not in (None, asked) and not self.driving and self.driver is not None:
-            self.say(f"{printable(self.driver)} types in {self.engine}; attach with --take to change to {asked}", now)

@@ -6,7 +6,6 @@ A notice of keys without effect must not be missed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dbg_client.seat.effects import Bell, Effects
 from dbg_client.verbs.preferences import Wish
@@ -71,8 +70,8 @@ class Ending:
     went_on_at: float | None = None
     by: str = ""
     """Sentence on the other user who ended the stop, else empty."""
-    let_go: str = ""
-    """The exception after which the rank was kept, if that stop has just ended: ``ValueError: bad batch``."""
+    was_crash: bool = False
+    """Whether the stop was a kept crash, which was let go."""
 
 
 @dataclass(slots=True)
@@ -129,29 +128,9 @@ ONLY_WATCH = "you only watch"
 """Answer to keys of a terminal that does not have the keyboard."""
 
 
-class Turn(NamedTuple):
-    """Change of the keyboard's owner. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
-
-    first: bool
-    had: bool
-    has: bool
-    driver_before: str | None
-    driver: str | None
-    wished: bool
-
-
-def who_types(turn: Turn, how_to_take: str) -> str | None:
-    """Return a sentence on the user who has the keyboard now; None if that is no news."""
-    who = printable(turn.driver) if turn.driver else None
-    if turn.has:
-        return None if turn.first or turn.had else HAS_KEYBOARD
-    if turn.had:
-        return f"{who} took the keyboard" if who else f"the keyboard is free{how_to_take}"
-    if turn.first:
-        return f"{who} types{how_to_take}" if turn.wished and who else None
-    if turn.driver == turn.driver_before:
-        return None
-    return f"{who} types now" if who else f"nobody types now{how_to_take}"
+def who_types(driver: str | None, *, driving: bool, how_to_take: str) -> str:
+    """Return a sentence on the user who has the keyboard now; ``driving`` says that it is this terminal."""
+    return HAS_KEYBOARD if driving else f"{printable(driver) if driver else 'nobody'} types{how_to_take}"
 
 
 def discarded(text: str, reason: str) -> str:

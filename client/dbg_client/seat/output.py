@@ -10,11 +10,8 @@ from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Repaint, Replay
 from dbg_wire.records.record import fitted
 
-TAIL_BYTES = 16 * 1024
-"""Bytes before the prompt that a new terminal asks for: some 100 lines of code, and no more than a person reads."""
-
-TAIL_LINES = 100
-"""Lines before the prompt that a new terminal shows."""
+TAIL_BYTES = 4 * 1024
+"""Bytes before the prompt that a new terminal asks for and shows: some 100 lines of code, as much as a person reads."""
 
 REPLAY_SECONDS = 1.0
 """Seconds after which a replay may be asked for again: several round trips to any cluster."""
@@ -46,14 +43,11 @@ class SessionLog:
         self._ahead_at = 0
         self._ahead = b""
         self._answered = False
-        self._tail: bytes | None = None
-        self._tail_end = 0
-        self._tail_is_cut = False
 
     @property
     def is_behind(self) -> bool:
         """Whether bytes are awaited that belong before the next ones."""
-        return self._gap or self._tail is not None
+        return self._gap
 
     def has_passed(self, offset: int) -> bool:
         """Return True if bytes beyond this offset have come."""
@@ -64,8 +58,7 @@ class SessionLog:
         self._known = max(self._known, length)
         if self._expected is None:
             self._expected = max(0, length - TAIL_BYTES)
-            self._tail, self._tail_end, self._tail_is_cut = b"", length, self._expected > 0
-            return self._miss(now) if self._expected < length else self._end_tail()
+            return self._miss(now) if self._expected < length else []
         return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
 
     def resume(self, now: float) -> Effects:
@@ -149,10 +142,6 @@ class SessionLog:
         self._expected = self._ahead_at if ahead else self._known
         missing = self._expected - expected
         self._end_gap()
-        if self._tail is not None:
-            # A new terminal has shown nothing yet, so there is no cut to tell of.
-            self._tail, self._tail_is_cut = b"", True
-            return self._follow(ahead) if ahead else self._end_tail()
         return [Cut(missing), *(self._follow(ahead) if ahead else [])]
 
     def _end_gap(self) -> None:
@@ -161,21 +150,8 @@ class SessionLog:
 
     def _follow(self, data: bytes) -> Effects:
         """Take the bytes that come next."""
-        start = self._expected or 0
-        self._expected = start + len(data)
-        if self._tail is None:
-            return _text(data)
-        before = max(0, self._tail_end - start)
-        self._tail += data[:before]
-        return self._end_tail() + _text(data[before:]) if self._expected >= self._tail_end else []
-
-    def _end_tail(self) -> Effects:
-        tail, self._tail = self._tail, None
-        if not tail:
-            return []
-        if self._tail_is_cut:
-            tail = tail.partition(b"\n")[2]
-        return _text(b"".join(tail.splitlines(keepends=True)[-TAIL_LINES:]))
+        self._expected = (self._expected or 0) + len(data)
+        return _text(data)
 
 
 def _text(data: bytes) -> Effects:

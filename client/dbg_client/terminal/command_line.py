@@ -10,7 +10,6 @@ from functools import partial
 from typing import TypeVar
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
@@ -22,7 +21,7 @@ from dbg_client.command_line.help import session_help, session_hint
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find
-from dbg_client.core.patience import Show, WaitingLine, read_in_thread
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
@@ -30,7 +29,6 @@ from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt, is_moving
 from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
@@ -50,9 +48,6 @@ _LESS = "-+F -c -Psq goes back$"
 _HISTORY = InMemoryHistory()
 """Commands typed so far, for the whole process: sessions come and go while the user stays."""
 
-_ASKING = "asking"
-"""Text of the row in the first second of waiting for an answer."""
-
 _ANY_KEY = (Keys.Any, "enter")
 
 
@@ -65,32 +60,22 @@ class CommandRow:
     def __init__(self, typed_ahead: bytes = b"", recording: Recording | None = None) -> None:
         self._input = create_input()
         self._output = terminal_output(recording)
-        self._note = _ASKING
-        self._waiting: PromptSession[str] | None = None
         store_typeahead(self._input, key_presses(typed_ahead))
 
     def unused(self) -> bytes:
         """Return the keys that were typed and not used."""
         return key_bytes(get_typeahead(self._input))
 
-    def note(self, line: str | None) -> None:
-        """Say what the answer to a command waits for; None while there is nothing to say."""
-        self._note = line or _ASKING
-        if self._waiting is not None:
-            self._waiting.app.invalidate()
-
     async def read(self) -> str:
         """Return the command that is typed, empty if the user leaves."""
         row = self._row(":", KeyBindings(), placeholder=[("fg:ansibrightblack", session_hint())])
-        is_empty = Condition(lambda: not row.default_buffer.text)
-        row.key_bindings.add("backspace", filter=is_empty)(_leave)  # type: ignore[union-attr]
         # A paste may have several lines, and a command has one.
         return " ".join((await self._run(row)).split("\n")).strip()
 
     async def wait(self, text: str, work: Awaitable[T]) -> T | None:
         """Return the result of ``work``; None if the user leaves before, which cancels the work."""
         task: asyncio.Future[T] = asyncio.ensure_future(work)
-        self._waiting = row = self._row(lambda: f":{text}   ({self._note}; Esc gives up)", _on_any_key(lambda _: None))
+        row = self._row(f":{text}   (asking; Esc gives up)", _on_any_key(lambda _: None))
 
         def end(_: object) -> None:
             if row.app.is_running and not row.app.is_done:
@@ -100,7 +85,6 @@ class CommandRow:
         try:
             await self._run(row)
         finally:
-            self._waiting = None
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -196,17 +180,17 @@ class NeedsYes(Exception):
         self.question = question
 
 
+def _show_nothing(_line: str | None) -> None:
+    """Drop what an answer waits for: the row says that it is awaited."""
+
+
 class Answering:
-    """Carries out the verbs of one session over its own connection, one at a time.
+    """Carries out the verbs of one session over its own connection, one at a time."""
 
-    ``show`` takes what an answer waits for.
-    """
-
-    def __init__(self, switchboard: Switchboard, show: Show) -> None:
+    def __init__(self, switchboard: Switchboard) -> None:
         self._switchboard = switchboard
         self._directory = switchboard.directory
-        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(show))
-        self._show = show
+        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(_show_nothing))
 
     async def answer(self, verb: Verb, rank: RankInfo, *, color: bool) -> Answered:
         """Carry out a verb from a session at ``rank``. Raises DbgError and NeedsYes."""
@@ -225,7 +209,7 @@ class Answering:
             ranks=ranks,
             known=self._directory.ranks,
             target=target,
-            show=self._show,
+            show=_show_nothing,
             url=self._switchboard.url,
             welcome=self._switchboard.welcome,
         )
@@ -233,7 +217,6 @@ class Answering:
         problem = await asyncio.to_thread(remember, os.environ, answer.groups, verb.target)
         lines = [
             printable(note) if note else "",
-            self._away(verb),
             answer.text(Style(color=color)),
             answer.hint,
             problem,
@@ -266,8 +249,3 @@ class Answering:
             return None
         target = await read_in_thread(partial(read_target, text, os.environ), verb.broker.timeout)
         return read_scope(target, rank.job)
-
-    def _away(self, verb: Verb) -> str:
-        away = self._directory.away
-        is_old = isinstance(verb, ListRanks) and away is not None
-        return f"The broker is gone ({printable(away or '')}); its list was at last:\n\n" if is_old else ""

@@ -217,7 +217,7 @@ class LineDisplay:
 
     def _toolbar(self) -> str:
         status = self._host.status(pending=self._prefix.pending)
-        return render(status, self._output.get_size().columns, color=False)
+        return render(status, self._output.get_size().columns)
 
     def _may_type(self) -> bool:
         return self._host.attachment.may_type

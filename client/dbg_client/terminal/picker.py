@@ -23,7 +23,7 @@ from prompt_toolkit.output import Output
 from dbg_client.core.choose import Choice, is_ready, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.prompt import ESCAPE_SECONDS, PrefixKey, key_bytes, key_presses, terminal_output
+from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.screen import catch_hangup, release_hangup
 from dbg_client.views.list import align, first_limits, nobody_yet
 from dbg_wire.errors import printable
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""
-
-MAX_LINES = 1_000_000
-"""Lines to move for the first or the last one: more than any job has ranks."""
 
 _AROUND = 3
 """Rows that are not list: title, header, footer."""
@@ -67,7 +64,7 @@ async def pick_in_session(
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     screen = terminal_output(options.recording)
-    picker = Picker(directory, "the broker", color=options.color, prefix=options.attach.prefix, screen=screen)
+    picker = Picker(directory, "the broker", color=options.color, screen=screen)
     return await picker.run(typed_ahead)
 
 
@@ -131,10 +128,7 @@ class PickList:
 
 
 class Picker:
-    """Shows the ranks until one is picked; ``interrupted`` says that Ctrl-C ended it.
-
-    ``prefix`` is the byte of a session's escape key, None for no such key.
-    """
+    """Shows the ranks until one is picked; ``interrupted`` says that Ctrl-C ended it."""
 
     def __init__(
         self,
@@ -142,7 +136,6 @@ class Picker:
         url: str,
         *,
         color: bool,
-        prefix: bytes | None = None,
         source: Input | None = None,
         screen: Output | None = None,
     ) -> None:
@@ -151,9 +144,9 @@ class Picker:
         self._directory = directory
         self._url = url
         self._color = color
-        self._application: Application[tuple[Choice | None, bytes]] = Application(
+        self._application: Application[Choice | None] = Application(
             layout=self._layout(),
-            key_bindings=self._keys(prefix),
+            key_bindings=self._keys(),
             full_screen=True,
             input=source or create_input(),
             output=screen or terminal_output(),
@@ -167,16 +160,16 @@ class Picker:
         self._update()
         self._directory.on_change = self._update
         try:
-            choice, keys = await self._application.run_async(handle_sigint=False)
-            return choice, keys + key_bytes(get_typeahead(self._application.input))
+            choice = await self._application.run_async(handle_sigint=False)
+            return choice, key_bytes(get_typeahead(self._application.input))
         except EOFError:
             return None, b""
         finally:
             self._directory.on_change = None
 
-    def leave(self, keys: bytes = b"") -> None:
-        """End without a rank, and hand keys to the session."""
-        self._exit(None, keys)
+    def leave(self) -> None:
+        """End without a rank."""
+        self._exit(None)
 
     def _layout(self) -> Layout:
         def row(text: FormattedTextControl) -> Window:
@@ -210,28 +203,22 @@ class Picker:
 
     # -------------------------------------------------------------------------------------------------------- keys
 
-    def _keys(self, prefix: bytes | None) -> KeyBindings:
+    def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         keys.add("enter")(lambda event: self._pick())
         keys.add("escape")(lambda event: self._narrow("") if self._list.filter else self.leave())
         keys.add("backspace")(lambda event: self._narrow(self._list.filter[:-1]))
         keys.add("c-c", eager=True)(lambda event: self._interrupt())
-        for key, pages, lines in (
-            ("down", 0, 1),
-            ("up", 0, -1),
-            ("pagedown", 1, 0),
-            ("pageup", -1, 0),
-            ("home", 0, -MAX_LINES),
-            ("end", 0, MAX_LINES),
-        ):
-            keys.add(key)(lambda event, pages=pages, lines=lines: self._list.move(pages * self._height() + lines))
+        keys.add("down")(lambda event: self._list.move(1))
+        keys.add("up")(lambda event: self._list.move(-1))
+        keys.add("pagedown")(lambda event: self._list.move(self._height()))
+        keys.add("pageup")(lambda event: self._list.move(-self._height()))
 
         @keys.add(Keys.Any)
         def _type(event: KeyPressEvent) -> None:
             if event.data.isprintable():
                 self._narrow(self._list.filter + event.data)
 
-        PrefixKey(prefix).bind_for_session(keys, lambda event, typed: self.leave(typed))
         return keys
 
     def _narrow(self, text: str) -> None:
@@ -248,9 +235,9 @@ class Picker:
         self.interrupted = True
         self.leave()
 
-    def _exit(self, choice: Choice | None, keys: bytes = b"") -> None:
+    def _exit(self, choice: Choice | None) -> None:
         with contextlib.suppress(Exception):  # ended already
-            self._application.exit(result=(choice, keys))
+            self._application.exit(result=choice)
 
 
 def empty_text(shown: PickList, away: str | None, url: str, *, has_ranks: bool) -> str:

@@ -105,15 +105,6 @@ class PrefixKey:
             self.pending = False
             second(event)
 
-    def bind_for_session(self, keys: KeyBindings, leave: Callable[[KeyPressEvent, bytes], None]) -> None:
-        """Have ``leave`` called with both keys, which are for the session; the escape key twice means nothing."""
-
-        def second(event: KeyPressEvent) -> None:
-            if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
-                leave(event, (self.prefix or b"") + event.data.encode())
-
-        self.bind(keys, second)
-
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """Characters that end a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""

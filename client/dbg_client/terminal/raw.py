@@ -110,10 +110,10 @@ class RawDisplay:
 
     def paint(self) -> None:
         """Draw the status line."""
-        options, (rows, columns) = self._host.options, self._window
+        rows, columns = self._window
         status = self._host.status(pending=self._keyboard.pending)
-        painted = (render(status, columns, color=options.color), rows)
-        if options.attach.status and painted != self._painted:
+        painted = (render(status, columns), rows)
+        if self._host.options.attach.status and painted != self._painted:
             self._painted = painted
             self._write(paint(*painted))
 

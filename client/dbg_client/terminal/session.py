@@ -83,8 +83,7 @@ class SessionOutcome:
     """End of a session at a rank.
 
     ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
-    ``ended_by`` is the sentence on another user who ended the stop, else empty. ``let_go`` is the
-    exception after which a rank was kept that went on, empty for other stops.
+    ``ended_by`` is the sentence on another user who ended the stop, else empty.
     """
 
     end: End
@@ -93,7 +92,6 @@ class SessionOutcome:
     error: DbgError | None = None
     loss: str | None = None
     ended_by: str = ""
-    let_go: str = ""
 
 
 def how_it_ended(outcome: SessionOutcome) -> str:
@@ -101,11 +99,7 @@ def how_it_ended(outcome: SessionOutcome) -> str:
     by = printable(outcome.ended_by, MAX_DEED)
     if outcome.error is not None:
         return f"{by}: {outcome.error}" if by else str(outcome.error)
-    went_on = "went on"
-    if outcome.let_go:
-        # It goes on where the program has caught the exception, which can't be told from here.
-        went_on = f"was let go after {printable(outcome.let_go)}, and has not ended yet"
-    return f"{printable(outcome.rank.address)} {went_on}{f': {by}' if by else ''}"
+    return f"{printable(outcome.rank.address)} went on{f': {by}' if by else ''}"
 
 
 class Session:
@@ -275,8 +269,7 @@ class Session:
             rank = self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
-            opened, let_go = attachment.opened, attachment.ending.let_go
-            self._done.set_result(SessionOutcome(end, rank, opened, error, loss, by, let_go))
+            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, by))
 
     def _failed(self, error: BaseException) -> None:
         if self._done.done():
@@ -373,8 +366,7 @@ class Session:
         from dbg_client.terminal.command_line import Answering, CommandRow, run_command
 
         row = CommandRow(typed_ahead, self.options.recording)
-        answering = Answering(self._switchboard, row.note)
-        answered = await run_command(answering, self.attachment.rank, row, color=self.options.color)
+        answered = await run_command(Answering(self._switchboard), self.attachment.rank, row, color=self.options.color)
         if answered is None or answered.choice is not None:
             return answered.choice if answered is not None else None, row.unused()
         await self._show_page(answered.text)

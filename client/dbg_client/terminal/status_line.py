@@ -18,36 +18,8 @@ from dbg_wire.records.ranks import CRASH, LINE_ENGINE, Place, RankInfo, RankStat
 if TYPE_CHECKING:
     from dbg_client.seat.attachment import Attachment
 
-# The parts in the order of the line, with the columns left blank before each.
-_GAPS = {
-    "address": 1,
-    "state": 2,
-    "since": 1,
-    "error": 0,
-    "cropped": 2,
-    "watching": 2,
-    "driver": 0,
-    "place": 2,
-    "detail": 2,
-    "notice": 4,
-    "others": 4,
-    "leave": 4,
-    "detaches": 0,
-    "help": 0,
-}
-_LEAVE = ("leave", "detaches", "help")
-
-_PRIORITY = (
-    *("address", "state", "since", "notice", "leave", "detaches", "cropped", "watching", "driver", "error"),
-    *("place", "others", "detail", "help"),
-)
-"""The parts in the order in which they get room."""
-
-_CLIPPED = {"address": 1, "state": 8, "error": 8, "notice": 8, "place": 8, "detail": 20}
-"""Parts that may be cut off, and the columns below which they say nothing any more and are left out."""
-
-_STATE_COLORS = {"running": 32, "held": 33, "crashed": 31, "silent": 31, "lost": 31}
-"""SGR codes; a stop is the normal case and has no colour."""
+_LEAST_IMPORTANT_FIRST = ("help", "detail", "others", "place", "watching", "leave")
+"""Parts that are left out where the line has no room for all."""
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which the line says where the rank is; most steps end sooner."""
@@ -93,26 +65,23 @@ class Status:
     waits_in: str = ""
 
 
-def render(status: Status, columns: int, *, color: bool = True) -> str:
-    """Return the line, padded to one column less than ``columns``.
+def render(status: Status, columns: int) -> str:
+    """Return the line, padded to one column less than ``columns``; the way out stands at its right end.
 
-    Parts that don't fit are shortened or left out, the least important first. While the key after the prefix is
-    awaited, the line has only the possible keys. With ``color`` the state carries SGR sequences, which take no columns.
+    Where it is too long, parts are left out, the least important first, and then it is cut off. While the key after the
+    prefix is awaited, the line has only the possible keys.
     """
     room = max(0, columns - 1)
     if status.pending:
         keys = "d detach  n/p stops  r ranks  w keyboard  : command  ? help"
         return _padded(clip(f" {status.prefix}, then: {keys}", room), room)
-    kept = _fit(_parts(status), room)
-    leave = "".join(kept.pop(name, "") for name in _LEAVE)
-    space = room - text_width(leave) - sum(_GAPS[name] + text_width(text) for name, text in kept.items())
-    # The way out stands at the right end, a blank behind it if there is one to spare.
-    trailing = 1 if leave and space > _GAPS["leave"] else 0
-    code = _STATE_COLORS.get(kept.get("state", "")) if color else None
-    if code is not None:
-        kept["state"] = f"\x1b[{code}m{kept['state']}\x1b[39m"
-    left = "".join(" " * gap + kept[name] for name, gap in _GAPS.items() if name in kept)
-    return left + " " * (space - trailing) + leave + " " * trailing
+    parts = _parts(status)
+    for name in _LEAST_IMPORTANT_FIRST:
+        if text_width(_joined(parts)) > room:
+            del parts[name]
+    leave = "".join(parts.pop(name, "") for name in ("leave", "help"))
+    room -= text_width(leave)
+    return _padded(clip(_joined(parts), room), room) + leave
 
 
 def paint(text: str, row: int) -> bytes:
@@ -128,37 +97,25 @@ def _padded(text: str, room: int) -> str:
     return text + " " * (room - text_width(text))
 
 
-def _fit(parts: dict[str, str], room: int) -> dict[str, str]:
-    kept: dict[str, str] = {}
-    for name in _PRIORITY:
-        free, text = room - _GAPS[name], parts.get(name, "")
-        if text_width(text) > free:
-            text = clip(text, free) if free >= _CLIPPED.get(name, room + 1) else ""
-        if text:
-            kept[name] = text
-            room = free - text_width(text)
-    return kept
+def _joined(parts: dict[str, str]) -> str:
+    return "  ".join(text for text in parts.values() if text)
 
 
 def _parts(status: Status) -> dict[str, str]:
+    """Return the parts in the order of the line; those that say nothing now are empty."""
     waits = show_wait(status.waits_in, status.others.stopped, status.others.held)
     state = "silent" if status.state == "unresponsive" else status.state
-    has_duration = status.since is not None and not waits and state not in _WITHOUT_DURATION
-    crashed = state == CRASHED
+    if status.since is not None and state not in _WITHOUT_DURATION:
+        state = f"{state} for {show_duration(status.since)}"
     parts = {
-        "address": status.address,
-        "state": waits or state,
-        "since": f"for {show_duration(status.since)}" if has_duration and status.since is not None else "",
-        "error": f": {status.detail}" if crashed and status.detail else "",
+        "state": f" {status.address}  {waits or state}",
         "cropped": "cut off" if status.cropped else "",
-        "watching": "" if status.driving else "watching",
-        "driver": "" if status.driving else f", {status.driver or 'nobody'} types",
+        "watching": "" if status.driving else f"watching, {status.driver or 'nobody'} types",
         "place": status.place or "",
-        "detail": "" if crashed else status.detail,
+        "detail": status.detail,
         "notice": status.notice,
         "others": "" if status.notice or waits else _count(status.others),
-        "leave": f"{status.prefix} d" if status.prefix else "",
-        "detaches": " detaches" if status.prefix else "",
+        "leave": f"{status.prefix} d detaches" if status.prefix else "",
         "help": f", {status.prefix} ? helps" if status.prefix else "",
     }
     return {name: _shown_safely(text) for name, text in parts.items()}
@@ -185,9 +142,7 @@ def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
 def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool) -> Status:
     """Return what the line shows now; ``prefix`` is the escape key's name, ``pending`` whether it was just typed."""
     state, since, place, standing = _state(attachment, now)
-    notice = (
-        attachment.notice(now) or standing or _cut_off(attachment) or _advice(attachment, others, state, since, prefix)
-    )
+    notice = attachment.notice(now) or standing or _advice(attachment, others, state, since, prefix)
     stop = attachment.report.stop if attachment.report is not None else None
     return Status(
         address=attachment.rank.address,
@@ -242,15 +197,6 @@ def _keys(attachment: Attachment) -> str:
         return "the debugger opens"
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
     return f"Ctrl-C {'breaks in' if moves else 'interrupts'}{waiting}"
-
-
-def _cut_off(attachment: Attachment) -> str:
-    """Return what to do about a window that is smaller than the screen of a stock debugger, which keeps its size."""
-    session = attachment.report.session if attachment.report is not None else None
-    rows, columns = attachment.size
-    if session is None or not attachment.rank.is_classic or (session.rows <= rows and session.columns <= columns):
-        return ""
-    return f"enlarge this window: the screen has {session.columns}x{session.rows}"
 
 
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str]:

@@ -403,6 +403,6 @@ def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachmen
 def test_a_window_that_is_too_small_is_told_so_as_long_as_it_is(rows: int, columns: int, told: bool) -> None:
     attachment = classic(rows, columns)
     shown = status_of(attachment, Others(), 1000.0, prefix="", pending=False)
-    assert (f"{columns}x{rows}" in shown.notice) == told
+    assert shown.cropped == told
     attachment.resize(72, 240, 1001.0)
     assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notice == ""

@@ -115,7 +115,7 @@ def test_a_driver_is_told_who_took_the_keyboard() -> None:
     attachment = seated()
     attachment.message(seat(None, driver="bob\x1b@x"), 1.0)
 
-    assert attachment.notice(1.0) == "bob\\x1b@x took the keyboard"
+    assert (attachment.notice(1.0) or "").startswith("bob\\x1b@x types")
     assert not attachment.driving
 
 
@@ -385,12 +385,12 @@ def test_a_kept_crash_that_is_let_go_has_time_to_end(approved: Approved) -> None
 
 def test_a_crash_that_the_program_has_caught_goes_on() -> None:
     attachment = kept()
-    assert attachment.ending.let_go == "ValueError: bad batch"
+    assert attachment.ending.was_crash
     assert finished(attachment.tick(LET_GO_SECONDS)) == Finish(None)
 
     attachment = kept()
     attachment.message(Report(report=make_report(2)), 0.1)
-    assert attachment.ending.let_go == ""
+    assert not attachment.ending.was_crash
     attachment.message(Report(report=GONE_ON), 1.0)
     assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
 
@@ -516,14 +516,6 @@ def engines_sent(attachment: Attachment) -> tuple[str | None, str | None]:
 def test_the_engine_asked_for_and_the_one_for_want_of_another_are_sent_apart() -> None:
     assert engines_sent(wishing("pdb", "pudb", engine="pudb")) == ("pdb", "pudb")
     assert engines_sent(wishing(default="pdb")) == (None, "pdb")
-
-
-def test_who_asks_for_another_engine_than_the_drivers_is_told_how(approved: Approved) -> None:
-    attachment = wishing("pdb")
-    attachment.attach()
-    attachment.message(seat(None, driver="bob@x"), 0.0)
-
-    approved(attachment.notice(0.0))
 
 
 def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:

@@ -12,7 +12,6 @@ from dbg_client.seat.output import (
     REPLAY_SECONDS,
     SLOWER,
     TAIL_BYTES,
-    TAIL_LINES,
     SessionLog,
 )
 from dbg_wire.codec import Output
@@ -56,22 +55,14 @@ def following(length: int = 0) -> SessionLog:
 # ---------------------------------------------------------------------------------------------------------- attaching
 
 
-def test_a_newcomer_sees_the_last_lines_before_the_prompt() -> None:
-    log = SessionLog(1)
-    lines = [b"line %d\n" % number for number in range(300)]
-    whole = b"".join(lines)
-    log.reach(len(whole), 0.0)
-
-    shown = log.output(frame(0, whole[:1000]), 0.0) + log.output(frame(1000, whole[1000:] + b"more"), 0.0)
-
-    assert text(shown) == b"".join(lines[-TAIL_LINES:]) + b"more"
-
-
-def test_a_newcomer_sees_no_half_line() -> None:
+def test_a_newcomer_sees_what_came_before_the_prompt() -> None:
     log = SessionLog(1)
     log.reach(TAIL_BYTES + 6, 0.0)
+    assert log.is_behind
 
-    assert text(log.output(frame(6, b"half\n" + b"w" * (TAIL_BYTES - 5)), 0.0)) == b"w" * (TAIL_BYTES - 5)
+    shown = log.output(frame(6, b"w" * 1000), 0.0) + log.output(frame(1006, b"w" * (TAIL_BYTES - 1000) + b"more"), 0.0)
+
+    assert text(shown) == b"w" * TAIL_BYTES + b"more"
 
 
 # -------------------------------------------------------------------------------------------------------- following

@@ -30,7 +30,7 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
     """Return the rank picked by ``keys``, the keys for the session, and whether Ctrl-C ended the picker."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        picker = Picker(known, "ws://x", color=False, prefix=b"\x1d", source=source, screen=Screen())
+        picker = Picker(known, "ws://x", color=False, source=source, screen=Screen())
         choice, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
         return choice.rank.rank if choice else None, unused, picker.interrupted
 
@@ -41,8 +41,6 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
         ("\r", 0),
         ("\x1b[B\r", 1),
         ("\x1b[B\x1b[B\x1b[A\r", 1),
-        ("\x1b[F\r", 2),
-        ("\x1b[F\x1b[H\r", 0),
         (":2\r", 2),
         ("jq\x7f\x7f:1\r", 1),
         ("nothing\r\x1b\x1b", None),
@@ -53,14 +51,8 @@ async def test_keys_pick(keys: str, picked: int | None) -> None:
     assert (await pick(keys, directory()))[0] == picked
 
 
-@pytest.mark.parametrize(
-    ("keys", "session", "is_interrupted"),
-    [("\x03", b"", True), ("\x1b[B\x1ddx", b"\x1ddx", False), ("a\x1d:w", b"\x1d:w", False)],
-)
-async def test_ctrl_c_is_told_apart_and_the_prefix_is_handed_to_the_session(
-    keys: str, session: bytes, is_interrupted: bool
-) -> None:
-    assert await pick(keys, directory()) == (None, session, is_interrupted)
+async def test_ctrl_c_is_told_apart() -> None:
+    assert await pick("\x03", directory()) == (None, b"", True)
 
 
 async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:

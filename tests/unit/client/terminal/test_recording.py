@@ -1,4 +1,4 @@
-"""Recordings of sessions: the file is an asciicast of version 2, and a failing disk ends nothing but the file."""
+"""Recordings of sessions: the file is an asciicast of version 2, and a full disk ends nothing but the file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import errno
 import json
 import os
 import stat
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dbg_client.terminal import recording as module
 from dbg_client.terminal.recording import Recording
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
@@ -46,7 +44,6 @@ def test_the_file_has_what_was_shown(
     recording = Recording(str(path), lambda: SIZE)
     record(recording)
     assert recording.close() == ""
-    recording.shown(b"after the end")
     header, events = read(path)
     assert (header["version"], header["width"], header["height"]) == (2, 80, 24)
     assert type(header["timestamp"]) is int
@@ -67,16 +64,12 @@ def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, approved: Approv
 
 
 class Disk:
-    """A disk that takes ``room`` bytes and then raises, or with ``blocks`` takes nothing until it is released."""
+    """A disk that takes ``room`` bytes and then raises."""
 
-    def __init__(self, room: int, *, blocks: bool = False) -> None:
+    def __init__(self, room: int) -> None:
         self.room = room
-        self.may_write = threading.Event()
-        if not blocks:
-            self.may_write.set()
 
     def write(self, descriptor: int, data: bytes) -> int:
-        self.may_write.wait()
         if not self.room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         written = os.write(descriptor, data[: self.room])
@@ -93,27 +86,3 @@ def test_a_full_disk_ends_the_recording_after_its_last_whole_line(tmp_path: Path
     _, events = read(path)
     assert events == [("o", f"{number:3}") for number in range(len(events))]
     assert 0 < len(events) < 100
-
-
-def test_a_slow_disk_ends_the_recording_and_delays_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approved: Approved
-) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 300)
-    monkeypatch.setattr(module, "END_SECONDS", 0.05)
-    disk = Disk(10**6, blocks=True)
-    recording = Recording(str(tmp_path / "session.cast"), lambda: SIZE, write=disk.write)
-    for number in range(100):
-        recording.shown(str(number))
-    approved(recording.close())
-    disk.may_write.set()
-
-
-def test_a_disk_that_does_not_answer_holds_up_no_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approved: Approved
-) -> None:
-    monkeypatch.setattr(module, "END_SECONDS", 0.05)
-    disk = Disk(10**6, blocks=True)
-    recording = Recording(str(tmp_path / "session.cast"), lambda: SIZE, write=disk.write)
-    recording.shown("x")
-    approved(recording.close())
-    disk.may_write.set()
