@@ -17,6 +17,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCook
 from dbg_client.core.requests import listen
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.web.serve import Access, PageServer
+from dbg_client.why.explain import SavedJob
 from dbg_command.targets import parse_target
 from dbg_dial.tcp import within
 from tests.support.broker import RunningBroker, running_broker
@@ -147,17 +148,23 @@ async def browser_at(base: str, token: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def served(
-    environ: Mapping[str, str], *, target: str | None = None, drive: bool = True, hang_seconds: float = 3600.0
+    environ: Mapping[str, str],
+    *,
+    target: str | None = None,
+    drive: bool = True,
+    hang_seconds: float = 3600.0,
+    saved: SavedJob | None = None,
 ) -> AsyncIterator[tuple[str, Access, PageServer]]:
     """Serve in this process; yield where, who may come, and the server."""
     switchboard = switchboard_to(None, seconds(10), {**os.environ, **environ})
-    await switchboard.open()
+    if saved is None:
+        await switchboard.open()
     try:
         listening = listen(0)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: None)
         wanted = parse_target(target) if target else None
-        server = PageServer(switchboard, wanted, access, drive=drive, hang_seconds=hang_seconds)
+        server = PageServer(switchboard, wanted, access, drive=drive, hang_seconds=hang_seconds, saved=saved)
         async with server.serving(listening):
             yield f"http://127.0.0.1:{port}", access, server
     finally:

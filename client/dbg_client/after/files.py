@@ -18,7 +18,7 @@ from dbg_client.shell.output import written
 from dbg_client.shell.streams import columns_of_stdout, tell, write_result
 from dbg_client.verbs.table import is_target
 from dbg_client.verbs.verb import Style
-from dbg_client.why.explain import Explanation
+from dbg_client.why.explain import Explanation, SavedJob
 from dbg_client.why.verb import Why, WhyAnswer
 from dbg_client.why.verdict import worst_first
 from dbg_command.targets import parse_target
@@ -69,7 +69,9 @@ def show_files(settings: Why) -> int | None:
 
     Raises NothingToRead and BadInput.
     """
-    files = files_meant(settings)
+    files = files_meant(settings.files, settings.target)
+    if files and settings.patience is not None:
+        raise BadInput("--wait is for ranks, and a file does not change", "leave it out")
     if not files:
         return None
     found = find_in(files)
@@ -87,12 +89,24 @@ def show_files(settings: Why) -> int | None:
     return answer.status
 
 
-def files_meant(settings: Why) -> tuple[str, ...]:
-    """Return the files that ``why`` is asked about, empty if it is about ranks. Raise BadInput.
+def saved_job(words: tuple[str, ...], target: str | None) -> SavedJob | None:
+    """Return the job of the report that is meant, None if ranks are meant. Raises NothingToRead and BadInput."""
+    files = files_meant(words, target)
+    if not files:
+        return None
+    found = find_in(files)
+    if len(found.reports) != 1 or found.dumps:
+        raise NothingToRead(_nothing(found, files) if found.problems else "a page shows one report of dbg-attach")
+    ((report, _),) = found.reports
+    (explanation,) = _explanations(found)
+    return SavedJob(report.about, report.now, report.ranks, report.looks[-1].answers, explanation)
+
+
+def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
+    """Return the files that a verb is asked about, empty if it is about ranks. Raise BadInput.
 
     A word that is a file here is no target, even if it could be one, and that is told.
     """
-    files, target = settings.files, settings.target
     if target is not None and _is_there(target):
         if is_target(target):
             where = "type this in another directory"
@@ -101,8 +115,6 @@ def files_meant(settings: Why) -> tuple[str, ...]:
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
         # It may be a target with a mistake in it.
         parse_target(files[0])
-    if files and settings.patience is not None:
-        raise BadInput("--wait is for ranks, and a file does not change", "leave it out")
     return files
 
 

@@ -109,6 +109,9 @@ ANNOTATE = "why.collectives:annotate"
 WHY_OF_FILES = "after.files:show_files"
 """The function of the extension by which ``why`` explains a job that is over."""
 
+SAVED_JOB = "after.files:saved_job"
+"""The function of the extension that reads the report which a page shows."""
+
 
 _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 

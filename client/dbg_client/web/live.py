@@ -23,14 +23,16 @@ from dbg_client.views.naming import name_few
 from dbg_client.web import messages
 from dbg_client.web.feed import told_of
 from dbg_client.web.rows import shown
-from dbg_client.why.verb import WhyAnswer
+from dbg_client.why.verb import Why, WhyAnswer
 from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
+from dbg_wire.messages import Action, Question, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 
 if TYPE_CHECKING:
     from dbg_client.web.feed import Feed
     from dbg_client.web.outbox import Outbox
+    from dbg_client.why.explain import SavedJob
 
 MAX_AT_ONCE = 16
 """Questions of one page that are open at the same time; the link asks as many at once of all pages together."""
@@ -50,6 +52,19 @@ COMMANDS = {
 """What a page has where an error names a command of the terminal."""
 
 
+class SavedAnswers(Asker):
+    """Answers questions about stacks by what a report has of them."""
+
+    def __init__(self, switchboard: Switchboard, saved: SavedJob) -> None:
+        super().__init__(switchboard)
+        self._said = dict(zip((rank.key for rank in saved.ranks), saved.answers, strict=True))
+
+    async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
+        if question.action is not Action.WHERE or question.threads:
+            raise BadInput("a report does not tell that", "ask `where`, `why` or `collectives`")
+        return [self._said[rank.key] for rank in ranks]
+
+
 class Meant(NamedTuple):
     """The ranks that a line is about.
 
@@ -64,11 +79,19 @@ class Meant(NamedTuple):
 class LivePage:
     """One page: its open questions, which end with it, and the groups of its answers.
 
-    ``why_not`` says why the page may change nothing, and is empty if it may.
+    ``why_not`` says why the page may change nothing, and is empty if it may. ``saved`` answers where it is given.
     """
 
-    def __init__(self, switchboard: Switchboard, feed: Feed, outbox: Outbox, why_not: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        switchboard: Switchboard,
+        feed: Feed,
+        outbox: Outbox,
+        why_not: Callable[[], str],
+        saved: SavedJob | None = None,
+    ) -> None:
         self._switchboard, self._feed, self._outbox, self._why_not = switchboard, feed, outbox, why_not
+        self._saved = saved
         self._groups: dict[int, Mapping[str, frozenset[str]]] = {}
         self._requests = OpenRequests(MAX_AT_ONCE, "question")
         feed.join(outbox)
@@ -170,6 +193,10 @@ class LivePage:
         known = self._switchboard.directory.ranks
         line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
         asker = Asker(self._switchboard, verb.broker.timeout, line=line)
+        if self._saved is not None:
+            asker = SavedAnswers(self._switchboard, self._saved)
+            if isinstance(verb, Why):
+                return WhyAnswer(None, self._saved.found)
         if isinstance(verb, Eval) and not any(map(_is_halted, meant.ranks)):
             verb = verb.replace(live=True)
         answer = await verb.ask(

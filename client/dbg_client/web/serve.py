@@ -23,7 +23,7 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet
-from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch
+from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch, told_of
 from dbg_client.web.live import LivePage
 from dbg_client.web.messages import Ended, Hello
 from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
@@ -31,10 +31,11 @@ from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_command.targets import Target
 from dbg_wire import RELEASE
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Mode
+from dbg_wire.messages import Mode, Snapshot
 
 if TYPE_CHECKING:
     from dbg_client.web.verb import Web
+    from dbg_client.why.explain import SavedJob
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Hosts by which a browser may call this server, also through a tunnel; any other is the name of somebody's page."""
@@ -129,6 +130,8 @@ PROGRAM = "web"
 LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
 WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
 
+OF_REPORT = "this page shows a report, whose ranks can't be asked any more"
+
 GOING_AWAY = 1001
 """Code of a close at the server's end, as in RFC 6455."""
 
@@ -155,13 +158,20 @@ class PageServer:
         drive: bool,
         wish: Wish = NO_WISH,
         hang_seconds: float = HANG_SECONDS,
+        saved: SavedJob | None = None,
     ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
         self._wish, self._hang_seconds = wish, hang_seconds
         self._may_act = True
         self._page = (STATIC / "index.html").read_text(encoding="utf-8")
         self._guests: dict[asyncio.Task[object], Outbox] = {}
+        self._saved = saved
+        if saved is not None:
+            switchboard.directory.receive(Snapshot(ranks=saved.ranks, last=True))
         self.feed = Feed(switchboard, target, self._hello)
+        if saved is not None:
+            for verdict in told_of(saved.found, switchboard.directory.ranks, stands=True):
+                self.feed.judge(verdict)
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
@@ -210,6 +220,8 @@ class PageServer:
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""
+        if self._saved is not None:
+            return OF_REPORT
         if self._switchboard.welcome is not None:
             # While the broker is away its last word counts.
             self._may_act = self._switchboard.may_act
@@ -220,12 +232,16 @@ class PageServer:
     def _hello(self) -> Hello:
         why_not = self.why_not()
         return Hello(
-            target=self._target.text if self._target is not None else "",
+            target=self._saved.about
+            if self._saved is not None
+            else self._target.text
+            if self._target is not None
+            else "",
             nobody=nobody_yet(self._switchboard.url) if self._target is None else f"No rank fits {self._target.text}.",
             drive=not why_not,
             why_not=why_not,
             release=RELEASE,
-            now=time.time(),
+            now=time.time() if self._saved is None else self._saved.now,
         )
 
     # ---------------------------------------------------------------------------------------------------- requests
@@ -262,10 +278,12 @@ class PageServer:
         return web.Response(text=self._page.replace(NONCE, nonce), content_type="text/html", headers=headers)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))
+        return await self._hold(
+            request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not, self._saved)
+        )
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
-        rank = self.feed.rows.rank(request.query.get("key", ""))
+        rank = self.feed.rows.rank(request.query.get("key", "")) if self._saved is None else None
         wanted = request.query.get("mode", "")
         mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
 
@@ -307,19 +325,20 @@ async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None
 
 
 @asynccontextmanager
-async def _served_page(settings: Web) -> AsyncIterator[None]:
+async def _served_page(settings: Web, saved: SavedJob | None) -> AsyncIterator[None]:
     """Serve while the block runs, and tell where. Raises DbgError without a broker, or if the port can't be had."""
     broker = settings.broker
     target = None
-    if settings.target is not None:
+    if settings.target is not None and saved is None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
     switchboard = switchboard_to(broker.address, broker.timeout, program=PROGRAM)
-    await switchboard.open()
+    if saved is None:
+        await switchboard.open()
     try:
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: tell(f"For another browser: {address_of(port, token)}"))
-        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish)
+        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish, saved=saved)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
             ends = "Ctrl-C ends the page, and ranks stay as they are"
@@ -330,14 +349,14 @@ async def _served_page(settings: Web) -> AsyncIterator[None]:
         await switchboard.close()
 
 
-async def serve_web(settings: Web) -> int:
-    """Serve until the command is ended; return the exit status. Raises DbgError."""
+async def serve_web(settings: Web, saved: SavedJob | None) -> int:
+    """Serve ranks, or a report of them, until the command is ended; return the exit status. Raises DbgError."""
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Under nohup the end of the terminal is ignored, and stays so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, ended.set)
-    async with _served_page(settings):
+    async with _served_page(settings, saved):
         await ended.wait()
     return 0
 

@@ -7,19 +7,24 @@ from typing import Annotated
 from dbg_client.verbs.attach_options import Engine
 from dbg_client.verbs.option import Operands, Option, Preferred, read_port
 from dbg_client.verbs.preferences import Wish, read_engine
+from dbg_client.verbs.table import SAVED_JOB, load
 from dbg_client.verbs.verb import Verb
 from dbg_dial.home import ENGINE
 from dbg_wire.errors import NeedsExtra
 
 
 class Web(Verb):
-    """Serve a page; ``port`` is where, 0 for a free one, and ``drive`` says whether it may act."""
+    """Serve a page of ranks, or of the report in ``files``.
+
+    ``port`` is where, 0 for a free one, and ``drive`` says whether it may act.
+    """
 
     name = "web"
     example = "web --drive train-4711/all"
-    operands = Operands.MAYBE_TARGET
+    operands = Operands.MAYBE_FILES
 
     target: str | None = None
+    files: tuple[str, ...] = ()
     asked_engine: Engine = None
     default_engine: Annotated[str | None, Preferred(ENGINE, read_engine)] = None
     port: Annotated[
@@ -48,4 +53,5 @@ class Web(Verb):
             raise NeedsExtra("the page", "aiohttp", "web")
         from dbg_client.web.serve import serve_web  # hardly any command loads a server
 
-        return asyncio.run(serve_web(self))
+        saved = load(SAVED_JOB)(self.files, self.target) if self.files or self.target else None
+        return asyncio.run(serve_web(self, saved))

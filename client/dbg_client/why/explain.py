@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from dbg_client.why.collective_matching import Matched, PendingCollective, is_certain, match_collectives
 from dbg_client.why.condition import Condition, State, condition_of, main_wait
@@ -34,7 +35,7 @@ from dbg_client.why.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
-from dbg_wire.messages import Kind
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
@@ -349,3 +350,13 @@ class Case:
     def explanation(self) -> Explanation:
         """Return the verdicts."""
         return explain(self.looks, self.now)
+
+
+class SavedJob(NamedTuple):
+    """A job as a report tells it: what each rank answered last, and why it waited. Nobody can be asked any more."""
+
+    about: str
+    now: float
+    ranks: tuple[RankInfo, ...]
+    answers: tuple[RankAnswer, ...]
+    found: Explanation

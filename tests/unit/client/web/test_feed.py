@@ -6,11 +6,14 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from dbg_client.after.case_file import CaseFile, lines_of, looks_of
+from dbg_client.after.files import NothingToRead, saved_job
 from dbg_client.web import feed
 from dbg_client.web.feed import told_of
 from dbg_client.web.messages import Axis
@@ -159,3 +162,30 @@ async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) 
         await live.until("verdict")
         broker.tell(Change(rank=make_rank(1)))
         assert (await live.until("verdict"))["verdicts"] == []
+
+
+async def test_a_report_is_shown_without_a_broker(tmp_path: Path) -> None:
+    job = [waiting(0), waiting(1), elsewhere(2)]
+    made = [replace(one, answer=one.answer.replace(frames=(OWN,))) for one in job]
+    case = Case(looks=[JobLook(at=0.0, everybody=made)], now=1_790_000_000.0)
+    ranks = tuple(one.rank for one in job)
+    file = CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=looks_of(case))
+    path = tmp_path / "report.txt"
+    path.write_text("\n".join(["dbg-attach report about all", *lines_of(file)]))
+    saved = saved_job((str(path),), None)
+    assert saved is not None
+    async with served({}, saved=saved) as (base, access, _), browser_at(base, access.new_token()) as browser:
+        async with browser.live() as live:
+            hello = await live.until("hello")
+            assert (hello["drive"], hello["now"]) == (False, case.now)
+            assert set(await live.rows()) == {0, 1, 2}
+            assert (await live.until("verdict"))["verdicts"][0]["kind"] == "missing"
+            assert "data.py:41" in (await live.answer(1, "where"))["tree"][-1]["text"]
+            assert [one["kind"] for one in (await live.answer(2, "why"))["verdicts"]] == ["missing"]
+            for number, line in enumerate(("loss", "slow", "continue"), 3):
+                assert (await live.answer(number, line))["type"] == "failed"
+        async with browser.terminal(ranks[0].key) as terminal:
+            assert await terminal.until("ended")
+    with pytest.raises(NothingToRead):
+        saved_job((str(tmp_path / "none.txt"),), None)
+    assert saved_job((), "0-3") is None
