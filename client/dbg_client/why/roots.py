@@ -37,23 +37,6 @@ def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Fin
     return _Finding(scene, waits_for).roots()
 
 
-def rank_circles(scene: Scene) -> list[tuple[int, ...]]:
-    """Return the circles of ranks each of which waits for what the next one has, in no collective."""
-    found = []
-    for component in map(sorted, scene.graph.components()):
-        ranks = _ranks(component)
-        if len(ranks) > 1 and not any(node.kind is NodeKind.COLLECTIVE for node in component):
-            found.append(tuple(_in_order(scene, ranks)))
-    return sorted(found)
-
-
-def _in_order(scene: Scene, ranks: Sequence[int]) -> list[int]:
-    path = [min(ranks)]
-    while (following := scene.behind(path[-1])) is not None and following in ranks and following not in path:
-        path.append(following)
-    return path
-
-
 def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
     """Return the ranks without which a collective does not go on; of two ranks of which one waits it is the other."""
     gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
@@ -110,7 +93,6 @@ class _Finding:
         self._roots: list[Finding] = []
         self._nodes: list[list[Node]] = []
         """Of each root the nodes, to which others lead."""
-        self._in_circles = {number for circle in rank_circles(scene) for number in circle}
         self._taken: set[int] = set()
         """The collectives that a root has."""
 
@@ -155,7 +137,7 @@ class _Finding:
                 # Ranks that wait for what the next one has, and no collective with them.
                 return True
             if at in suspects:
-                return number in self._in_circles
+                return self._scene.is_in_circle(number)
             if at is not None:
                 seen.add(at)
         return True

@@ -207,6 +207,15 @@ class Scene:
             number = holder
         return number
 
+    def is_in_circle(self, number: int) -> bool:
+        """Return whether a rank waits, over others, for what it has itself, in no collective."""
+        seen: set[int] = set()
+        at = self.behind(number)
+        while at is not None and at != number and at not in seen:
+            seen.add(at)
+            at = self.behind(at)
+        return at == number
+
     def pending_of(self, number: int) -> PendingCollective | None:
         """Return the first collective in which a rank waits."""
         return next((one for one in self.matched.standings if number in one.calls), None)

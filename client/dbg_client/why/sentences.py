@@ -44,7 +44,7 @@ SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
     VerdictKind.ENDED: "have ended",
     VerdictKind.SUSPENDED: "are suspended",
-    VerdictKind.DEADLOCK: "have threads that wait for each other",
+    VerdictKind.DEADLOCK: "are in a deadlock",
     VerdictKind.STUCK: "are stuck in C code",
     VerdictKind.WAITING: "wait",
     RankState.STOPPED: "stand in the debugger",
@@ -324,8 +324,6 @@ class Words(Reasons):
             none = f"no collective is what {agreeing(ranks, 'it', 'they')} waited for"
             return f"in the dumps of {who} all collectives have ended, so that {none}"
         roster = self.scene.matched.roster
-        if topic is Topic.RANK_CIRCLE:
-            return f"{who} {_likely(found)}wait for each other: {self.reasons(ranks)}"
         if topic is Topic.ABSENT:
             of = world_size(roster) or len(roster)
             return f"{who} {agreeing(ranks, 'has', 'have')} never connected; {len(roster)} of {of} ranks have"

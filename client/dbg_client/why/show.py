@@ -194,8 +194,6 @@ class _Lines:
             behind = ["behind them:", *self.ranks(found.followers)] if found.followers else []
             after = ["after that:", *self.ranks(found.after)] if found.after else []
             return [*self._culprits(found), *behind, *after]
-        if topic is Topic.RANK_CIRCLE:
-            return [*self.ranks(sorted(found.ranks)), *self.ranks(found.followers)]
         if topic in (Topic.UNMOVED, Topic.SILENT):
             return [*self.ranks(found.ranks), *notes, *self._lacks()]
         return list(notes)

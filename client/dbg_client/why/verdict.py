@@ -95,8 +95,6 @@ class Topic(enum.Enum):
     """All wait, and nobody is missing."""
     OWN = enum.auto()
     """What ranks do by themselves."""
-    RANK_CIRCLE = enum.auto()
-    """Ranks each wait for what the next one has, in no collective."""
     ABSENT = enum.auto()
     """Ranks have never connected."""
     SILENT = enum.auto()

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from dbg_client.why.collective_matching import Difference, difference_of, is_certain, sides
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import RankEvidence, world_size
-from dbg_client.why.roots import rank_circles
 from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
 from dbg_wire.messages import Kind
@@ -136,12 +135,13 @@ def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int],
     if after:
         ranks[VerdictKind.DEAD] = dead
     waiting = ranks.pop(VerdictKind.WAITING, [])
-    circles = [one for one in rank_circles(scene) if set(one) <= set(waiting) and not set(one) & set(named)]
-    in_circles = {number for circle in circles for number in circle}
     behind = {number: holder for number in waiting if (holder := scene.behind(number)) is not None}
-    ends = [n for n in waiting if n not in in_circles and (n not in behind or not _is_told(scene, n, ranks, waiting))]
+    if circle := [number for number in waiting if scene.is_in_circle(number)]:
+        ranks[VerdictKind.DEADLOCK] = sorted([*ranks[VerdictKind.DEADLOCK], *circle])
+        waiting = [number for number in waiting if number not in circle]
+    ends = [n for n in waiting if n not in behind or not _is_told(scene, n, ranks, waiting)]
     ranks[VerdictKind.WAITING] = ends
-    verdicts = [_circle_of_ranks(scene, circle, waiting) for circle in circles]
+    verdicts = []
     for kind, numbers in sorted(ranks.items()):
         fresh = [number for number in numbers if number not in named]
         if fresh:
@@ -171,20 +171,6 @@ def _of_topic(
 ) -> Verdict:
     found = Finding(topic=topic, ranks=tuple(ranks), certainty=certainty)
     return Verdict(kind=kind, job=scene.job, finding=found, scene=scene, ranks=tuple(ranks), certainty=certainty)
-
-
-def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]) -> Verdict:
-    """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
-    followers = tuple(n for n in waiting if n not in circle and scene.last_behind(n) in circle)
-    verdict = _of_topic(scene, Topic.RANK_CIRCLE, VerdictKind.DEADLOCK, circle, scene.certainty(circle))
-    return replace(
-        verdict,
-        finding=replace(verdict.finding, followers=followers),
-        ranks=tuple(sorted(circle)),
-        others=followers,
-        age=max(scene.conditions[number].age or 0.0 for number in circle) or None,
-        next=scene.names.looking(circle),
-    )
 
 
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
