@@ -328,7 +328,7 @@ class Crowd:
 
 STACK = stack(is_missing=False)
 
-BODY = body_of(AnswerBody(text="0.25", digest="d", exact="d", frames=STACK))
+BODY = body_of(AnswerBody(text="0.25", digest="d", frames=STACK))
 
 
 def source_of(host: int) -> str:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Annotated
 
 from dbg_client.verbs.option import Heading, Operands, Option
-from dbg_client.verbs.values import Exact, FailIfDiffer
+from dbg_client.verbs.values import FailIfDiffer
 from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb
 from dbg_client.views.groups import AnswerGroup, group_answers, normal
 from dbg_client.views.naming import Naming
@@ -39,7 +39,6 @@ class Exec(WaitingVerb):
         bool,
         Option("--per-host", heading=Heading.ASKING, in_session=True, help="beside one rank of each host only"),
     ] = False
-    exact: Exact = False
     fail_if_differ: FailIfDiffer = False
 
     def check(self) -> None:
@@ -66,7 +65,7 @@ class Exec(WaitingVerb):
         return GroupedAnswer(
             command=shlex.join(self.program),
             answers=said,
-            grouped=tuple(_with_output(group, outputs) for group in group_answers(said, exact=self.exact)),
+            grouped=tuple(_with_output(group, outputs) for group in group_answers(said)),
             naming=Naming(ranks),
             fails_if_different=self.fail_if_differ,
             errors_fail=True,
@@ -96,8 +95,7 @@ def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
     """Return an answer that is compared by its whole output, which is longer than the text of an answer may be."""
     if answer.kind not in (Kind.VALUE, Kind.ERROR):
         return answer
-    digest, exact = (sha256(normal(output, exact=exactly).encode()).hexdigest() for exactly in (False, True))
-    return answer.replace(text="", rows=(), digest=digest, exact=exact)
+    return answer.replace(text="", rows=(), digest=sha256(normal(output).encode()).hexdigest())
 
 
 def _with_output(group: AnswerGroup, outputs: Mapping[str, str]) -> AnswerGroup:

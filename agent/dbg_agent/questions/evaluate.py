@@ -41,7 +41,6 @@ class Evaluated:
     kind: Kind
     text: str
     digest: str = ""
-    exact: str = ""
 
 
 def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None = None) -> Evaluated:
@@ -61,15 +60,14 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
     except BaseException as error:
         return raised(error)
     if not printed.text:
-        return Evaluated(Kind.VALUE, described.text, described.digest, described.exact)
+        return Evaluated(Kind.VALUE, described.text, described.digest)
     return printed_only(printed) if value is None else _both(printed.text, described)
 
 
 def _both(printed: str, value: Described) -> Evaluated:
     """Return what was printed and the value; both count when answers are compared."""
-    digest = digests_of(printed + value.digest)[0] if value.digest else ""
-    exact = digests_of(printed + value.exact)[1] if value.exact else ""
-    return Evaluated(Kind.VALUE, abridged(printed + value.text), digest, exact)
+    digest = digest_of(printed + value.digest) if value.digest else ""
+    return Evaluated(Kind.VALUE, abridged(printed + value.text), digest)
 
 
 def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) -> Any:
@@ -80,13 +78,13 @@ def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) 
 
 def interrupted(ask: Ask) -> Evaluated:
     """Return the answer to a question whose time is over."""
-    return Evaluated(Kind.ERROR, f"interrupted after {ask.seconds:g} s", "interrupted", "interrupted")
+    return Evaluated(Kind.ERROR, f"interrupted after {ask.seconds:g} s", "interrupted")
 
 
 def raised(error: BaseException) -> Evaluated:
     """Return the answer of code that raised this."""
     whole = error_text(error)
-    return Evaluated(Kind.ERROR, abridged(whole), *digests_of(whole))
+    return Evaluated(Kind.ERROR, abridged(whole), digest_of(whole))
 
 
 def printed_only(printed: Capture) -> Evaluated:
@@ -96,16 +94,12 @@ def printed_only(printed: Capture) -> Evaluated:
         return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
     # pdb marks its errors in this way.
     kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
-    return Evaluated(kind, abridged(text), *digests_of(text))
+    return Evaluated(kind, abridged(text), digest_of(text))
 
 
-def digests_of(text: str) -> tuple[str, str]:
-    """Return the digests of a whole text, without and with memory addresses."""
-    return _digest(without_addresses(text)), _digest(text)
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def digest_of(text: str) -> str:
+    """Return the digest of a whole text, without memory addresses."""
+    return hashlib.blake2b(without_addresses(text).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 class LoneCollective(Exception):

@@ -292,12 +292,11 @@ class Questions:
 
     def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command."""
-        digests = {"digest": evaluated.digest, "exact": evaluated.exact}
         place = place_at(at)
         # Somebody has gone up the stack in the open debugger, where a name may have another value.
         is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
         told = (place,) if is_moved else ()
-        self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, **digests)
+        self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, digest=evaluated.digest)
 
     def _breakpoints(self, ask: Ask) -> None:
         if ask.withdrawn:

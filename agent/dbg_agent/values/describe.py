@@ -343,7 +343,7 @@ class Walk(ValueRecord):
             self.fingerprint = own
         self.text.write(brackets[1])
         own.feed_text("unordered", f"{_identity(kind)} {size}")
-        own.feed_apart(*sum_of_all.sums())
+        own.feed(sum_of_all.sum())
 
     def _sequence(self, kind: type, found: Container) -> None:
         base, value = found
@@ -423,14 +423,13 @@ def _identity(kind: type) -> str:
 class Described:
     """The description of one value.
 
-    ``text`` may be abbreviated and has at most :data:`.text.MAX_VALUE_TEXT` characters. ``exact`` is the digest of the
-    whole value. ``digest`` leaves out what differs between equal values of two ranks: memory addresses, and the number
-    of the device that holds a tensor. Both are empty if the value was not looked at whole; ``text`` then says why.
+    ``text`` may be abbreviated and has at most :data:`.text.MAX_VALUE_TEXT` characters. ``digest`` is that of the
+    whole value, without what differs between equal values of two ranks: memory addresses, and the number of the device
+    that holds a tensor. It is empty if the value was not looked at whole; ``text`` then says why.
     """
 
     text: str
     digest: str
-    exact: str
 
 
 def describe(value: object, *, stats: bool, seconds: float) -> Described:
@@ -445,9 +444,8 @@ def describe(value: object, *, stats: bool, seconds: float) -> Described:
     whole = walk.whole(value)
     text = walk.text.compose(whole=whole, remark=effort.reason and f"values not compared: {effort.reason}")
     if effort.reason:
-        return Described(text=text, digest="", exact="")
-    exact, digest = walk.fingerprint.digests()
-    return Described(text=text, digest=digest.hex(), exact=exact.hex())
+        return Described(text=text, digest="")
+    return Described(text=text, digest=walk.fingerprint.digest().hex())
 
 
 class _LongEnough(OutOfTime):

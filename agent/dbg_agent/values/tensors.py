@@ -78,8 +78,7 @@ def _write_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     device = local.device
     record.text.write(f"{name} {shape} {dtype} {device}{tail}")
     # Each rank has its own device, so the device's number differs between equal values, like an address.
-    exact, masked = (f"{name} {shape} {dtype} {where}{tail}".encode() for where in (device, device.type))
-    record.fingerprint.feed_apart(exact, masked)
+    record.fingerprint.feed_text("tensor", f"{name} {shape} {dtype} {device.type}{tail}")
 
 
 def why_unreadable(torch: Any, tensor: Any) -> str:

@@ -165,7 +165,7 @@ def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
 def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     # Each text is whole, and its digest says so: a text of several lines counts as cut without one.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest, exact=digest)
+    return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 
 
 def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointWish) -> BreakpointsWish:

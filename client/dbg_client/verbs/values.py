@@ -34,15 +34,6 @@ Frame = Annotated[
         read=read_frame,
     ),
 ]
-Exact = Annotated[
-    bool,
-    Option(
-        "--exact",
-        heading=Heading.ASKING,
-        in_session=True,
-        help="also count differing memory addresses as a difference",
-    ),
-]
 FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING, help="status 1 if ranks disagree")]
 
 
@@ -76,7 +67,6 @@ class Eval(WaitingVerb):
             help="figures of tensors, e.g. min, max and NaN count",
         ),
     ] = False
-    exact: Exact = False
     fail_if_differ: FailIfDiffer = False
 
     def check(self) -> None:
@@ -95,7 +85,7 @@ class Eval(WaitingVerb):
         return GroupedAnswer(
             command=self.expression,
             answers=said,
-            grouped=tuple(group_answers(said, exact=self.exact)),
+            grouped=tuple(group_answers(said)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
             hint=_why_none_has_answered(said, "" if self.live else "; --live asks them all the same"),
@@ -116,7 +106,6 @@ class PdbCommand(WaitingVerb):
 
     command: str = ""
     frame: Frame = ""
-    exact: Exact = False
     fail_if_differ: FailIfDiffer = False
 
     def check(self) -> None:
@@ -134,7 +123,7 @@ class PdbCommand(WaitingVerb):
         return GroupedAnswer(
             command=self.command,
             answers=said,
-            grouped=tuple(group_answers(said, exact=self.exact, compare=False)),
+            grouped=tuple(group_answers(said, compare=False)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
             hint=_why_none_has_answered(said, ""),

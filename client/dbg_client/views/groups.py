@@ -73,23 +73,23 @@ class AnswerGroup:
         return self.places[0] if agreed else None
 
 
-def group_answers(said: Sequence[RankAndAnswer], *, exact: bool = False, compare: bool = True) -> list[AnswerGroup]:
+def group_answers(said: Sequence[RankAndAnswer], *, compare: bool = True) -> list[AnswerGroup]:
     """Return the groups of answers, the biggest first, each under a name of its own.
 
-    ``exact`` tells memory addresses apart. Ranks that run, are silent or are lost make one group of each kind. The text
+    Ranks that run, are silent or are lost make one group of each kind. The text
     of a value without a digest says that the value was not compared; without ``compare`` only if that text may be cut.
     """
     gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
     for rank, answer in said:
-        gathered[answer.kind, _what_is_equal(answer, exact=exact)].append((rank, answer))
+        gathered[answer.kind, _what_is_equal(answer)].append((rank, answer))
     groups = [_group(kind, members, compare=compare) for (kind, _), members in gathered.items()]
     groups.sort(key=_size)
     return _named(groups)
 
 
-def normal(text: str, *, exact: bool) -> str:
-    """Return a text as it is compared where there is no digest."""
-    return text if exact else _ADDRESS.sub("0x", text)
+def normal(text: str) -> str:
+    """Return a text as it is compared where there is no digest: without memory addresses."""
+    return _ADDRESS.sub("0x", text)
 
 
 def count_answered(groups: Sequence[AnswerGroup]) -> int:
@@ -231,11 +231,10 @@ def _lines(group: AnswerGroup, head: str, *, blocks: bool, color: bool) -> list[
     return [f"{painted}  {texts[0]}".rstrip()]
 
 
-def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
+def _what_is_equal(answer: RankAnswer) -> Hashable:
     if answer.kind not in (Kind.VALUE, Kind.ERROR):
         return None
-    digest = answer.exact if exact else answer.digest
-    return ("digest", digest) if digest else ("text", normal(answer.text, exact=exact))
+    return ("digest", answer.digest) if answer.digest else ("text", normal(answer.text))
 
 
 def _group(kind: Kind, members: Sequence[RankAndAnswer], *, compare: bool) -> AnswerGroup:
@@ -267,7 +266,7 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
 
 
 def _is_compared(answer: RankAnswer, *, compare: bool) -> bool:
-    if answer.digest or answer.exact:
+    if answer.digest:
         return True
     # The answer to a command that moves is a place, and complete; the output of other commands may be cut.
     return not compare and not any(mark in answer.text for mark in ("\n", "…"))

@@ -233,7 +233,7 @@ def test_what_a_line_says(message: Message, line: str) -> None:
             text=HIDDEN,
             inquiry=Inspection(sight=Sight.VALUE, text=HIDDEN),
         ),
-        answer_to(1, Kind.VALUE, HIDDEN, rows=(HIDDEN,), digest=HIDDEN, exact=HIDDEN),
+        answer_to(1, Kind.VALUE, HIDDEN, rows=(HIDDEN,), digest=HIDDEN),
         Completions(request=1, matches=(HIDDEN,)),
         Source(where=WHERE, first=1, lines=(HIDDEN,), breakpoints=()),
         Notice(text=HIDDEN),

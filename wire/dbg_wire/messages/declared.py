@@ -175,8 +175,8 @@ class AnswerBody(Record):
     """The content of a rank's answer.
 
     ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
-    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
-    empty if the whole content was not read. With ``at_least`` the rank has been at the place of ``frames`` for longer
+    first. ``digest`` is that of a value's whole content without memory addresses, empty if the whole content was not
+    read. With ``at_least`` the rank has been at the place of ``frames`` for longer
     than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
     command was run; None if it was not run. ``found`` says why a guard answers in the rank's place: it is stuck or
     suspended.
@@ -185,7 +185,6 @@ class AnswerBody(Record):
     text: FreeText
     rows: Rows = ()
     digest: FreeText = ""
-    exact: FreeText = ""
     frames: Stack = ()
     at_least: bool = False
     threads: ThreadStacks = ()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.wish import evaluate_at
-from dbg_agent.questions.evaluate import Evaluated, digests_of, evaluate
+from dbg_agent.questions.evaluate import Evaluated, digest_of, evaluate
 from dbg_agent.questions.passing_pdb import run_command
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
@@ -109,8 +109,6 @@ def test_texts_are_bounded_and_can_be_sent(text: str) -> None:
 def test_digests_tell_texts_apart_by_all_that_they_hold_but_addresses() -> None:
     one, other = "a" * 10_000 + "b" + "a" * 10_000, "a" * 10_000 + "c" + "a" * 10_000
     assert abridged(one) == abridged(other)
-    assert digests_of(one) != digests_of(other)
-    near, far = digests_of("<object object at 0x7f01020304>"), digests_of("<object object at 0x7f0a0b0c0d>")
-    assert near[0] == far[0], "addresses count for the exact digest only"
-    assert near[1] != far[1]
-    assert digests_of("0x1a2b3c4d")[0] != digests_of("0x99887766")[0], "a number that a command prints is compared"
+    assert digest_of(one) != digest_of(other)
+    assert digest_of("<object object at 0x7f01020304>") == digest_of("<object object at 0x7f0a0b0c0d>")
+    assert digest_of("0x1a2b3c4d") != digest_of("0x99887766"), "a number that a command prints is compared"

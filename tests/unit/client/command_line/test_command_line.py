@@ -80,7 +80,7 @@ def test_words_behind_two_dashes_are_no_options() -> None:
         ["--follow", "list"],
         ["where", "0", "1"],
         ["where", "all", "train.py"],
-        ["eval", "all", "--exat", "loss"],
+        ["eval", "all", "--stas", "loss"],
         ["--lis"],
         ["mcp", "me"],
         ["command", "n"],

@@ -31,7 +31,7 @@ unhurried = settings(deadline=None)
 
 
 def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[RankAndAnswer]:
-    """Return answers of ranks ``first`` and up: ``digest`` leaves out a text's address, ``exact`` is the whole text."""
+    """Return answers of ranks ``first`` and up: ``digest`` leaves out a text's address."""
     answers = []
     for number, item in enumerate(texts, first):
         rank = make_rank(number)
@@ -42,7 +42,7 @@ def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[RankAndAnswer]:
 
 def answer(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
     digest = text.partition(" at 0x")[0]
-    return RankAnswer(key=rank.key, kind=kind, text=text, digest=f"d-{digest}", exact=f"e-{text}")
+    return RankAnswer(key=rank.key, kind=kind, text=text, digest=f"d-{digest}")
 
 
 def brief(groups: list[AnswerGroup]) -> list[tuple[str, int, str]]:
@@ -59,18 +59,17 @@ def test_the_whole_decides_and_not_the_text() -> None:
     first, second = make_rank(0), make_rank(1)
     text = "tensor float32[1000000]"
     answers = [
-        (rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text=text, digest=digest, exact=digest))
+        (rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text=text, digest=digest))
         for rank, digest in ((first, "aa"), (second, "bb"))
     ]
 
     assert len(group_answers(answers)) == 2
 
 
-def test_addresses_count_only_with_exact() -> None:
+def test_addresses_do_not_count() -> None:
     answers = said("<A at 0x7f01>", "<A at 0x7f02>", "<B at 0x7f01>")
 
     assert brief(group_answers(answers)) == [("@1", 2, "<A at 0x7f01>"), ("@2", 1, "<B at 0x7f01>")]
-    assert len(group_answers(answers, exact=True)) == 3
 
 
 def test_values_without_a_digest_say_that_they_were_not_compared() -> None:
@@ -118,12 +117,11 @@ def test_everybody_who_did_not_answer_is_in_a_group_too() -> None:
         min_size=1,
         max_size=40,
     ),
-    st.booleans(),
 )
-def test_no_rank_is_dropped_or_named_twice(items: list[tuple[Kind, str]], exact: bool) -> None:
+def test_no_rank_is_dropped_or_named_twice(items: list[tuple[Kind, str]]) -> None:
     answers = said(*items)
 
-    groups = group_answers(answers, exact=exact)
+    groups = group_answers(answers)
 
     assert sorted(rank.key for group in groups for rank in group.ranks) == sorted(rank.key for rank, _ in answers)
     assert len({group.id for group in groups}) == len(groups)

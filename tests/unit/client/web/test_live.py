@@ -34,7 +34,7 @@ CHANGING = ("eval loss", "command all n", "interrupt 7", "continue 5", "release 
 def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> None:
     for number, text in texts.items():
         key = make_rank(number).key
-        broker.said[key] = RankAnswer(key=key, kind=Kind.VALUE, text=text, digest=f"d{text}", exact=f"e{text}")
+        broker.said[key] = RankAnswer(key=key, kind=Kind.VALUE, text=text, digest=f"d{text}")
     broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
 
 
