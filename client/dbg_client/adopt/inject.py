@@ -177,15 +177,16 @@ class Injection:
         return address
 
     def _no_moment(self) -> CantAdopt:
-        who = f"process {self._pid}"
-        shown = f"`py-spy dump --native --pid {self._pid}` shows where it is"
-        later = "it becomes a rank as soon as its main thread runs Python code again" if self._asked else ""
+        why = "was never seen where code can be run in it without danger"
         if self._holder is not None:
             thread = "its main thread" if self._holder == self._pid else f"its thread {self._holder}"
             why = f"is in C code and keeps the interpreter's lock, in {thread}, so that no Python code can run in it"
-            return CantAdopt(who, why, f"{later}; {shown}" if later else shown)
-        why = "was never seen where code can be run in it without danger"
-        return CantAdopt(who, why, f"{later}; {shown}" if later else f"try again, or {shown}")
+        later = (
+            "it becomes a rank as soon as its main thread runs Python code again" if self._asked else "try again later"
+        )
+        return CantAdopt(
+            f"process {self._pid}", why, f"{later}; `py-spy dump --native --pid {self._pid}` shows where it is"
+        )
 
 
 def can_remote_exec(version: tuple[int, int] | None) -> bool:

@@ -118,22 +118,6 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
     assert (environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == ("", "")
 
 
-@given(
-    st.lists(
-        st.builds(
-            StopAt,
-            file=st.from_regex(r"[a-z /:.]{1,8}\.py", fullmatch=True).map(str.strip),
-            line=st.integers(1, 999_999_999),
-            condition=st.none() | st.sampled_from(["x", "x == ','", "f(1, 2)", "'a:1'"]),
-        ),
-        max_size=4,
-    )
-)
-def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
-    environ = job_environment({}, home="/h", job="j", options=RunOptions(stop_at=tuple(stop.typed for stop in stops)))
-    assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
-
-
 def serving(home: Path) -> None:
     told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
     path = home / "broker.json"

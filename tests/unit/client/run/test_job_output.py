@@ -300,13 +300,6 @@ async def test_the_loop_has_its_turns_between_pieces_of_much(reader: ReaderGrowi
     await reader.has(b"begin " + bytes(3 * READ_BYTES))
 
 
-async def test_a_file_that_was_made_smaller_has_nothing_new(reader: ReaderGrowingFile, path: Path) -> None:
-    reader.file.start()
-    await reader.has(b"begin ")
-    os.truncate(path, 0)
-    assert reader.file.behind == 0
-
-
 async def test_once_closed_it_holds_nothing(path: Path) -> None:
     before = _descriptors()
     append(path, b"begin ")
