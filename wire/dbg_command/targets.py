@@ -42,7 +42,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from dbg_wire.errors import MAX_OFFERED, AmbiguousTarget, BadTarget, NoSuchRank, printable
+from dbg_wire.errors import AmbiguousTarget, BadTarget, NoSuchRank, printable
 from dbg_wire.rank_set import RANK_PIECE, format_ranks, parse_ranks
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
@@ -309,10 +309,8 @@ class HostPattern:
 
     @property
     def exact(self) -> str | None:
-        """Return the host if only one name fits, also for ``gpu[07]``; None if several names may fit."""
-        names = [_only(piece) for piece in self.pieces]
-        host = "".join(name for name in names if name is not None)
-        return host if host and None not in names else None
+        """Return the host; None if it is a pattern."""
+        return self.text if all(isinstance(piece, str) and piece != "*" for piece in self.pieces) else None
 
     def fits(self, host: str) -> bool:
         """Return whether the whole of ``host`` fits, with the same case.
@@ -357,14 +355,6 @@ def _parse_span(text: str, bracket: str) -> Span:
     if int(high) < int(low):
         raise BadTarget(f"range '{text}' in '{printable(bracket)}' is empty", "write the smaller number first")
     return Span(int(low), int(high), len(low))
-
-
-def _only(piece: str | tuple[Span, ...]) -> str | None:
-    """Return what alone fits a piece; None if several texts do."""
-    if isinstance(piece, str):
-        return piece if piece != "*" else None
-    (first, *others) = piece
-    return str(first.first).zfill(first.width) if not others and first.first == first.last else None
 
 
 def _ends(piece: str | tuple[Span, ...], host: str, start: int) -> Iterable[int]:
@@ -424,7 +414,7 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
         past_name = f"{past.job}/{past.address}" if past is not None else None
         raise NoSuchRank(target.text, known, past_name, len(ranks) - known)
     if not any_job:
-        job = _one_job(target, [rank for rank in chosen if rank.key in loose], ranks)
+        job = _one_job(target, [rank for rank in chosen if rank.key in loose])
         chosen = [rank for rank in chosen if rank.key in in_job or rank.job == job]
         chosen = _one_rank(target, chosen, ranks) if target.single else chosen
     jobs = {rank.job for rank in chosen}
@@ -527,11 +517,11 @@ def _visible(matching: Sequence[RankInfo]) -> list[RankInfo]:
     return [rank for rank in shown if rank.state is not RankState.EXITED] or shown
 
 
-def _one_job(target: Target, loose: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> str | None:
+def _one_job(target: Target, loose: Sequence[RankInfo]) -> str | None:
     """Return the job that terms without a job mean, or None if they have found nothing."""
     live = [rank for rank in loose if rank.state in LIVE_STATES]
     if len({rank.job for rank in live}) > 1:
-        raise AmbiguousTarget(target.text, _in_each_job(target, live, ranks))
+        raise AmbiguousTarget(target.text, [in_job(target.text, job) for job in sorted({rank.job for rank in live})])
     return max(live or loose, key=_age).job if loose else None
 
 
@@ -541,29 +531,6 @@ def _one_rank(target: Target, chosen: list[RankInfo], ranks: Sequence[RankInfo])
     if len(live) > 1:
         raise AmbiguousTarget(target.text, _candidates(live, ranks))
     return live or [max(chosen, key=_age)]
-
-
-def _in_each_job(target: Target, live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:
-    """Return the target as one types it for each job of the live ranks, or their addresses where that would not do."""
-    named: list[str] = []
-    for number, job in enumerate(sorted({rank.job for rank in live})):
-        text = in_job(target.text, job)
-        # Of many jobs the first are named and the others only counted.
-        if number >= MAX_OFFERED or _means_one_job(text, job, ranks):
-            named.append(text)
-        else:
-            named += _candidates([rank for rank in live if rank.job == job], ranks)
-    return named
-
-
-def _means_one_job(text: str, job: str, ranks: Sequence[RankInfo]) -> bool:
-    """Tell whether a target is of this job alone, and of one live rank if it is for one."""
-    try:
-        found = select(parse_target(text), ranks, any_job=True)
-    except (BadTarget, NoSuchRank):
-        return False
-    live = sum(rank.state in LIVE_STATES for rank in found.ranks)
-    return {rank.job for rank in found.ranks} == {job} and (live < 2 or not found.single)
 
 
 def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:

@@ -147,12 +147,10 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[To
 
 def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
     names: dict[str, int] = {}
-    which, ended, took = [], [], []
+    which, took = [], []
     begin = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
     for raw in calls.values():
         which.append(names.setdefault(name_of(str(raw["profiling_name"]).partition(":")[2])[0], len(names)))
-        discovered = int(raw.get("time_discovered_completed_ns") or 0) // 1000
-        ended.append(discovered - begin if discovered else -1)
         duration = raw.get("duration_ms")
         took.append(int(1000 * duration) if isinstance(duration, (int, float)) else -1)
     return fitted(
@@ -163,7 +161,6 @@ def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> Group
         which=tuple(which),
         sequences=tuple(calls),
         came=tuple(int(raw["time_created_ns"]) // 1000 - begin for raw in calls.values()),
-        ended=tuple(ended) if any(at >= 0 for at in ended) else (),
         took=tuple(took) if any(duration >= 0 for duration in took) else (),
     )
 

@@ -17,7 +17,7 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.samples import RankSample, Sampled
 
 LEAST_LOOKS = 5
-"""Looks at a rank while others wait for it that tell where it is; with fewer, all looks outside of collectives do."""
+"""Looks at a rank while others wait for it that tell where it is; with fewer, nothing is told."""
 
 MOST_SPOTS = 3
 """Places that are told, the most frequent ones."""
@@ -36,14 +36,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """The places at which a rank was seen most often, in how many of ``looks``.
-
-    ``is_awaited`` says that these are the looks in which others waited for it, else those outside of collectives.
-    """
+    """The places at which a rank was seen most often while others waited for it, in how many of ``looks``."""
 
     spots: tuple[tuple[Spot, int], ...]
     looks: int
-    is_awaited: bool
 
 
 LOADER = "/torch/utils/data/"
@@ -60,20 +56,19 @@ def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLate
         for meeting in lateness.delayed
         if meeting.came.get(number, 0.0) > meeting.typical
     ]
-    looks = list(_looks(sampled))
-    awaited = [spot for at, spot in looks if _is_within(at, windows)]
-    is_awaited = len(awaited) >= LEAST_LOOKS
-    seen = Counter(spot for spot in (awaited if is_awaited else [spot for _, spot in looks]) if spot is not None)
+    seen = Counter(spot for at, spot in _looks(sampled) if _is_within(at, windows))
+    if seen.total() < LEAST_LOOKS:
+        return None
     spots = tuple(one for one in seen.most_common(MOST_SPOTS) if one[1] >= LEAST_OF_LOOKS * seen.total())
-    return Whereabouts(spots, seen.total(), is_awaited) if spots else None
+    return Whereabouts(spots, seen.total()) if spots else None
 
 
-def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot | None]]:
-    """Yield when a rank was seen, by its own clock, and where; None for a collective."""
+def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot]]:
+    """Yield when a rank was seen outside of collectives, by its own clock, and where."""
     for row in sampled.places:
-        spot = None if collective_of(row.frames) else _spot(row.frames)
-        for time in row.times:
-            yield (sampled.sample.begin + time) / MICROSECONDS, spot
+        if not collective_of(row.frames):
+            for time in row.times:
+                yield (sampled.sample.begin + time) / MICROSECONDS, _spot(row.frames)
 
 
 def _spot(frames: Sequence[Place]) -> Spot:

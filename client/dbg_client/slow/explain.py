@@ -59,6 +59,11 @@ class SlowVerdict:
     late: tuple[LateRank, ...] = ()
     doubt: Doubt | None = None
 
+    @property
+    def worst(self) -> GroupLateness | None:
+        """The group that the verdict is about; None if it can't be told who is late."""
+        return self.groups[0] if self.groups and self.doubt is None else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFindings:

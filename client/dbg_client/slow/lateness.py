@@ -10,8 +10,8 @@ import enum
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
 
@@ -61,8 +61,7 @@ class GroupLateness:
     """What one group tells. ``ranks`` are late: one of them came last ``times`` times, and by ``by`` seconds then.
 
     ``lost`` is the part of the time that would be saved if these came with the others, or if nobody had to wait, where
-    ranks are late in turns. ``behind`` are the seconds by which each rank usually comes after the first, of all
-    collectives or of those that late ranks delay.
+    ranks are late in turns.
     """
 
     of: GroupMeetings
@@ -71,7 +70,6 @@ class GroupLateness:
     times: int = 0
     by: float = 0.0
     lost: float = 0.0
-    behind: Mapping[int, float] = field(default_factory=dict)
     delayed: Sequence[Meeting] = ()
     """The meetings that one of the late ranks delays."""
 
@@ -98,19 +96,14 @@ def judge(group: GroupMeetings) -> GroupLateness:
     lost = sum(meeting.delay for meeting in delays) / group.seconds
     if lost < LEAST_SHARE:
         is_loose = group.looseness > LEAST_SHARE * group.seconds / len(meetings)
-        return GroupLateness(
-            of=group,
-            kind=Lateness.UNKNOWN if is_loose else Lateness.EVEN,
-            behind=_behind(meetings),
-            lost=lost,
-        )
+        return GroupLateness(of=group, kind=Lateness.UNKNOWN if is_loose else Lateness.EVEN, lost=lost)
     late = _late_ranks(delays, len(meetings[0].came))
     long = _long_ones(delays)
     mine = [meeting for meeting in long if meeting.last_rank in late]
     saved = sum(_saved(meeting, late) for meeting in mine)
     is_seldom = len(mine) < max(LEAST_TIMES, _beyond_chance(late, meetings[0]) * len(long))
     if is_seldom or saved < LEAST_SHARE * group.seconds:
-        return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost, behind=_behind(meetings))
+        return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost)
     return GroupLateness(
         of=group,
         kind=Lateness.LATE,
@@ -118,19 +111,8 @@ def judge(group: GroupMeetings) -> GroupLateness:
         times=len(mine),
         by=statistics.median(meeting.delay for meeting in mine),
         lost=saved / group.seconds,
-        behind=_behind(mine),
         delayed=mine,
     )
-
-
-def _behind(meetings: Sequence[Meeting]) -> dict[int, float]:
-    """Return by how many seconds each rank usually comes after the first."""
-    after: defaultdict[int, list[float]] = defaultdict(list)
-    for meeting in meetings:
-        first = min(meeting.came.values())
-        for number, at in meeting.came.items():
-            after[number].append(at - first)
-    return {number: statistics.median(seconds) for number, seconds in sorted(after.items())}
 
 
 def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:

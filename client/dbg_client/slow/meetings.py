@@ -1,8 +1,7 @@
 """What ranks tell of a sampling: collectives as meetings, to which each rank came at a time of one clock. Pure.
 
-Two things bound the clock of a host, whatever the network does. A question to a rank is answered after it was asked and
-before the answer came, by the terminal's own clock (the bound of Cristian's algorithm). And nobody leaves a collective
-before its last rank has come: whatever was known to have ended on one host had been entered on all others.
+Round trips bound the clock of a host, whatever the network does: a rank answers a question after it was asked and
+before the answer came, by the terminal's own clock (the bound of Cristian's algorithm).
 """
 
 from __future__ import annotations
@@ -23,9 +22,6 @@ from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
 
 MICROSECONDS = 1_000_000
 
-SWEEPS = 2
-"""Times that all collectives are gone through: the bounds of one host narrow those of another."""
-
 
 class RoundTrip(NamedTuple):
     """A question for a host's clock: asked and answered by the terminal's clock, in microseconds."""
@@ -33,13 +29,6 @@ class RoundTrip(NamedTuple):
     asked: int
     answered: int
     clock: int
-
-
-class Passage(NamedTuple):
-    """One collective: by its own clock when the last rank of each host came, and when one of it was known to be out."""
-
-    came: Mapping[str, int]
-    ended: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,41 +52,22 @@ class Shift:
 UNKNOWN = Shift(-math.inf, math.inf)
 
 
-def align(
-    hosts: Iterable[str], trips: Mapping[str, Sequence[RoundTrip]], passages: Sequence[Passage] = ()
-) -> dict[str, Shift]:
-    """Return the shift of each host against the terminal's clock, or against the first host's without any round trip.
+def align(hosts: Iterable[str], trips: Mapping[str, Sequence[RoundTrip]]) -> dict[str, Shift]:
+    """Return the shift of each host against the terminal's clock.
 
     Bounds that contradict each other, as of a clock that was set meanwhile, are as good as none.
     """
-    names = list(dict.fromkeys(hosts))
+    names = set(hosts)
     if len(names) < 2:
         # Ranks of one host read one clock, and need no other.
         return dict.fromkeys(names, Shift(0.0, 0.0))
-    low, high = {}, {}
-    for host in names:
-        asked = [(trip.clock - trip.answered, trip.clock - trip.asked) for trip in trips.get(host, ())]
-        low[host] = max((least for least, _ in asked), default=-math.inf)
-        high[host] = min((most for _, most in asked), default=math.inf)
-    if not any(trips.get(host) for host in names):
-        low[names[0]] = high[names[0]] = 0.0
-    for _ in range(SWEEPS if passages else 0):
-        for passage in passages:
-            _narrow(passage, low, high)
-    return {host: Shift(low[host], high[host]) if low[host] <= high[host] else UNKNOWN for host in names}
+    return {host: _bounded(trips.get(host, ())) for host in names}
 
 
-def _narrow(passage: Passage, low: dict[str, float], high: dict[str, float]) -> None:
-    """Narrow the bounds of all hosts by one collective, in a time that is linear in them."""
-    # By the reference the first was out no later than this, and the last came no earlier than that.
-    out = min((at - low[host] for host, at in passage.ended.items() if host in low), default=math.inf)
-    came = max((at - high[host] for host, at in passage.came.items() if host in high), default=-math.inf)
-    if math.isfinite(out):
-        for host, at in passage.came.items():
-            low[host] = max(low[host], at - out)
-    if math.isfinite(came):
-        for host, at in passage.ended.items():
-            high[host] = min(high[host], at - came)
+def _bounded(trips: Sequence[RoundTrip]) -> Shift:
+    low = max((trip.clock - trip.answered for trip in trips), default=-math.inf)
+    high = min((trip.clock - trip.asked for trip in trips), default=math.inf)
+    return Shift(low, high) if low <= high else UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,34 +113,13 @@ def _sampled_run(run: Run, roster: Roster, trips: Mapping[str, Sequence[RoundTri
             for row in told[number].arrivals if number in told else ():
                 if row.group == group.name and row.came:
                     arrivals[key_of(group)][number] = row
-    hosts = {number: roster[number].rank.host for number in told}
-    passages = [passage for of_group in arrivals.values() for passage in _passages(of_group, hosts)]
-    shifts = align(sorted(set(hosts.values())), trips, passages)
+    shifts = align((roster[number].rank.host for number in told), trips)
     return SampledRun(run=run, roster=roster, told=told, groups=groups, arrivals=arrivals, shifts=shifts)
 
 
 def key_of(group: ProcessGroup) -> str:
     """Return what no other group of the run has."""
     return f"{group.library}/{group.name}/{group.label}"
-
-
-def _passages(arrivals: Mapping[int, GroupArrivals], hosts: Mapping[int, str]) -> list[Passage]:
-    """Return the collectives of one group whose end somebody knows, if it spans several hosts."""
-    if len({hosts[number] for number in arrivals}) < 2:
-        return []
-    came: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    ended: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for number, row in arrivals.items():
-        host = hosts[number]
-        for index, sequence in enumerate(row.sequences):
-            if row.calls[row.which[index]] not in SYNCHRONOUS:
-                continue
-            at = row.begin + row.came[index]
-            came[sequence][host] = max(at, came[sequence].get(host, at))
-            if row.ended and row.ended[index] >= 0:
-                out = row.begin + row.ended[index]
-                ended[sequence][host] = min(out, ended[sequence].get(host, out))
-    return [Passage(came[sequence], known) for sequence, known in sorted(ended.items())]
 
 
 LEAST = 3
@@ -185,10 +134,9 @@ MOST_EARLIER = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Meeting:
-    """One collective of a group: its call, its number, and when each rank came, in seconds."""
+    """One collective of a group: its call, and when each rank came, in seconds."""
 
     call: str
-    sequence: int
     came: Mapping[int, float]
 
     @cached_property
@@ -216,15 +164,14 @@ class Meeting:
 class GroupMeetings:
     """The meetings of one group in the order of their numbers; ``unheard`` are members that have told nothing.
 
-    ``looseness`` is by how many seconds the times of two ranks may be compared wrongly. With ``by_device`` the times
-    are those of a device, and with ``is_enqueued`` those at which a host has called what its device does later.
+    ``looseness`` is by how many seconds the times of two ranks may be compared wrongly. With ``is_enqueued``
+    the times are those at which a host has called what its device does later.
     """
 
     group: ProcessGroup
     meetings: Sequence[Meeting]
     unheard: tuple[int, ...]
     looseness: float
-    by_device: bool = False
     is_enqueued: bool = False
 
     @property
@@ -261,7 +208,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
         call = arrivals[first].calls[calls[sequence]]
         if call in SYNCHRONOUS:
             told = {number: column[sequence] for number, column in columns.items()}
-            meetings.append(Meeting(call=call, sequence=sequence, came=_on_device(told) if by_device else _host(told)))
+            meetings.append(Meeting(call=call, came=_on_device(told) if by_device else _host(told)))
     begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
     backend = next(iter(group.members.values())).seen.backend
     return GroupMeetings(
@@ -269,7 +216,6 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
         meetings=_latest(meetings, begin),
         unheard=tuple(number for number in group.numbers if number not in arrivals),
         looseness=0.0 if by_device else run.looseness(tuple(arrivals)),
-        by_device=by_device,
         is_enqueued=not by_device and backend == "nccl",
     )
 

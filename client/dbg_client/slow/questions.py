@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dbg_client.core.asking import Asker
 from dbg_client.slow.explain import RunFindings, find
@@ -76,19 +76,14 @@ async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, lis
     trips: defaultdict[str, list[RoundTrip]] = defaultdict(list)
     if len(chosen) < 2:
         return trips
-    for some in _batches(dict(list(chosen.items())[:MAX_HOSTS])):
-        told = await asyncio.gather(*(_round_trip(asker, rank) for rank in some.values()))
-        for host, trip in zip(some, told, strict=True):
+    listed = list(chosen.items())[:MAX_HOSTS]
+    for begin in [*range(0, len(listed), TRIPS_AT_ONCE)] * TRIPS:
+        some = listed[begin : begin + TRIPS_AT_ONCE]
+        told = await asyncio.gather(*(_round_trip(asker, rank) for _, rank in some))
+        for (host, _), trip in zip(some, told, strict=True):
             if trip is not None:
                 trips[host].append(trip)
     return trips
-
-
-def _batches(chosen: Mapping[str, RankInfo]) -> Iterator[dict[str, RankInfo]]:
-    listed = list(chosen.items())
-    for _ in range(TRIPS):
-        for begin in range(0, len(listed), TRIPS_AT_ONCE):
-            yield dict(listed[begin : begin + TRIPS_AT_ONCE])
 
 
 async def _round_trip(asker: Asker, rank: RankInfo) -> RoundTrip | None:

@@ -77,8 +77,7 @@ class _Told:
 
     def diagnosis(self) -> Diagnosis:
         """Return it in words."""
-        verdict = self._verdict
-        worst = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+        verdict, worst = self._verdict, self._verdict.worst
         following = self._names.entering(verdict.ranks) if verdict.ranks else None
         if verdict.doubt is Doubt.STANDS:
             following = MAY_HANG
@@ -104,10 +103,10 @@ class _Told:
                 "in which ranks wait each time for another one"
             )
         if verdict.kind is Lateness.EVEN:
-            within = (
-                f"nobody is late: the ranks come to {one.count} {_of(one)} within {duration(max(one.behind.values()))}"
+            return (
+                f"nobody is late: waiting for one another in {one.count} {_of(one)} costs {max(0.0, one.lost):.1%} "
+                "of the time"
             )
-            return f"{within}, and waiting for one another costs {max(0.0, one.lost):.1%} of the time"
         s = "s" * (len(verdict.ranks) == 1)
         comes = f"come{s}" if verdict.certainty is Certainty.SURE else f"seem{s} to come"
         return (
@@ -140,7 +139,7 @@ class _Told:
         verdict = self._verdict
         for one in verdict.late:
             yield from self._about(one)
-        worst = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+        worst = verdict.worst
         if worst is not None:
             yield from self._limits(worst)
         # What libraries could not tell, once for all ranks that say the same.
@@ -159,9 +158,8 @@ class _Told:
         """Say where a late rank is meanwhile, and what it lacks."""
         if one.where is not None:
             (first, count), *more = one.where.spots
-            then = "meanwhile" if one.where.is_awaited else "outside of collectives"
             others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
-            yield f"{then} rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} looks{others}"
+            yield f"meanwhile rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} looks{others}"
         for lack in one.lacks:
             yield f"rank {one.number} {_lack(lack, self._run.told[one.number].sample)}"
 
@@ -229,12 +227,6 @@ def _row(one: RunFindings, group: GroupLateness, *, several: bool) -> tuple[str,
     )
 
 
-def _arrivals(group: GroupLateness) -> list[tuple[tuple[int, ...], float]]:
-    """Return after how many seconds the late ranks and the others usually come, each together."""
-    parts = (tuple(n for n in group.behind if n not in group.ranks), tuple(n for n in group.behind if n in group.ranks))
-    return [(part, statistics.median(group.behind[number] for number in part)) for part in parts if part]
-
-
 def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, object]:
     """Return what becomes the JSON document; ``seconds`` is how long ranks were asked to look."""
     several = len({one.run.run for one in found}) > 1
@@ -253,7 +245,7 @@ def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, obj
 
 
 def _verdict_document(verdict: SlowVerdict, told: Diagnosis) -> dict[str, object]:
-    one = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+    one = verdict.worst
     is_late = one is not None and verdict.kind is Lateness.LATE
     return {
         "kind": verdict.kind.value,
@@ -278,7 +270,6 @@ def _group_document(one: RunFindings, group: GroupLateness) -> dict[str, object]
         "by": _rounded(group.by),
         "lost": _rounded(group.lost),
         "clocks": _rounded(group.of.looseness) if math.isfinite(group.of.looseness) else None,
-        "arrivals": [{"ranks": format_ranks(ranks), "behind": _rounded(behind)} for ranks, behind in _arrivals(group)],
     }
 
 

@@ -422,12 +422,11 @@ def test_a_selection_keeps_its_promises(ranks: list[RankInfo], text: str) -> Non
 
 @unhurried
 @given(crowds, typed)
-def test_each_candidate_selects_ranks_of_one_job_that_lives(ranks: list[RankInfo], text: str) -> None:
+def test_each_candidate_selects_ranks_that_live(ranks: list[RankInfo], text: str) -> None:
     refusal = outcome(text, ranks)
     if not isinstance(refusal, AmbiguousTarget):
         return
     assert len(set(refusal.candidates)) == len(refusal.candidates) > 1
     for candidate in refusal.candidates:
-        found = select(parse_target(candidate), ranks).ranks
-        assert len({info.job for info in found}) == 1
+        found = select(parse_target(candidate), ranks, any_job=True).ranks
         assert any(info.state in LIVE_STATES for info in found)

@@ -51,10 +51,7 @@ Arrivals = Annotated[tuple[Annotated[int, integers()], ...], elements(MAX_ARRIVA
 
 
 class SampleQuestion(Inquiry, tag="sample"):
-    """What a ``sample`` asks: for how many seconds, and how many arrivals at most; 0 seconds ask for the clock alone.
-
-    With ``ends`` it is noted when collectives are known to have ended, by which the clocks of hosts are compared.
-    """
+    """What a ``sample`` asks: for how many seconds, and how many arrivals at most; 0 seconds ask for a clock alone."""
 
     seconds: Annotated[float, reals(0.0, MAX_SAMPLE_SECONDS)]
     arrivals: Annotated[int, integers(0, MAX_ALL_ARRIVALS)] = MAX_ALL_ARRIVALS
@@ -65,9 +62,8 @@ class GroupArrivals(Row, tag="arrivals"):
 
     ``group`` is the name of a GroupSeen, ``calls`` the names of the collectives, and ``which`` the number of
     each one's call among them. ``sequences`` are the library's numbers, ``came`` the times
-    of the calls after ``begin``. ``ended`` are times after ``begin`` at which each was known to have ended, below zero
-    where that is not known. ``took`` are microseconds between begin and end on the device, below zero if unknown.
-    ``ended`` and ``took`` are empty if nothing of it is known.
+    of the calls after ``begin``. ``took`` are microseconds between begin and end on the device, below zero if unknown;
+    it is empty if nothing of it is known.
     """
 
     group: Sentence
@@ -76,13 +72,12 @@ class GroupArrivals(Row, tag="arrivals"):
     which: Arrivals
     sequences: Arrivals
     came: Arrivals
-    ended: Arrivals = ()
     took: Arrivals = ()
 
     @property
     def is_whole(self) -> bool:
         """Tell whether the columns belong together."""
-        columns = (self.which, self.sequences, self.ended or self.came, self.took or self.came)
+        columns = (self.which, self.sequences, self.took or self.came)
         calls = range(len(self.calls))
         return all(len(one) == len(self.came) for one in columns) and all(call in calls for call in self.which)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dbg_client.slow.evidence import Lack, lacks_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, judge
-from dbg_client.slow.meetings import UNKNOWN, Passage, RoundTrip, Shift, align, meetings_of
+from dbg_client.slow.meetings import UNKNOWN, RoundTrip, Shift, align, meetings_of
 from dbg_wire.records.samples import ProcessorUse, RankSample
 from tests.unit.client.slow.simulated import Group, Job
 
@@ -25,7 +25,6 @@ def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
     assert (told.kind, told.ranks, told.times, told.count) == (Lateness.LATE, (2,), 50, 50)
     assert told.by == pytest.approx(0.3)
     assert told.lost == pytest.approx(0.75)
-    assert told.behind[2] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -117,54 +116,24 @@ def test_a_clock_that_was_set_meanwhile_is_as_good_as_unknown() -> None:
     assert align(["h1", "h2"], trips)["h2"] == UNKNOWN
 
 
-def test_nobody_leaves_a_collective_before_the_last_has_come() -> None:
-    # By its own clock h1 is out at 1000, and the last of h2 comes at 1500 by its own: h2 is ahead by 500 at least.
-    passages = [Passage({"h1": 900, "h2": 1500}, {"h1": 1000}), Passage({"h1": 1900, "h2": 2400}, {"h2": 2520})]
-    shift = align(["h1", "h2"], {}, passages)["h2"]
-    assert (shift.low, shift.high) == (500, 620)
-
-
 @st.composite
-def observed(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]]:
-    """Draw true shifts, and what is seen of them: any delays, and collectives that nobody leaves too early."""
-    times = st.integers(0, 5 * SECOND)
+def observed(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[RoundTrip]]]:
+    """Draw true shifts, and what is seen of them by round trips with any delays."""
     delays = st.integers(0, SECOND)
     shifts = {host: draw(st.integers(-10 * SECOND, 10 * SECOND)) for host in HOSTS}
     trips: dict[str, list[RoundTrip]] = {}
     for host in HOSTS:
         for _ in range(draw(st.integers(0, 2))):
-            asked, there, back = draw(times), draw(delays), draw(delays)
+            asked, there, back = draw(st.integers(0, 5 * SECOND)), draw(delays), draw(delays)
             trips.setdefault(host, []).append(RoundTrip(asked, asked + there + back, asked + there + shifts[host]))
-    passages = []
-    for _ in range(draw(st.integers(0, 4))):
-        came = {host: draw(times) for host in HOSTS}
-        ended = {host: max(came.values()) + draw(delays) for host in HOSTS if draw(st.booleans())}
-        passages.append(
-            Passage(
-                {host: at + shifts[host] for host, at in came.items()},
-                {host: at + shifts[host] for host, at in ended.items()},
-            )
-        )
-    return shifts, trips, passages
+    return shifts, trips
 
 
 @given(observed())
-def test_bounds_hold_whatever_the_network_does(
-    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
-) -> None:
-    shifts, trips, passages = seen
-    reference = 0 if trips else shifts[HOSTS[0]]
-    for host, shift in align(HOSTS, trips, passages).items():
-        assert shift.low <= shifts[host] - reference <= shift.high
-
-
-@given(observed())
-def test_more_to_go_by_never_loosens_a_bound(
-    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
-) -> None:
-    _, trips, passages = seen
-    alone, together = align(HOSTS, trips), align(HOSTS, trips, passages)
-    assert all(together[host].looseness <= alone[host].looseness for host in HOSTS)
+def test_bounds_hold_whatever_the_network_does(seen: tuple[dict[str, int], dict[str, list[RoundTrip]]]) -> None:
+    shifts, trips = seen
+    for host, shift in align(HOSTS, trips).items():
+        assert shift.low <= shifts[host] <= shift.high
 
 
 def sample(**changes: Any) -> RankSample:

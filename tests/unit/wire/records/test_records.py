@@ -173,7 +173,6 @@ ARRIVALS = GroupArrivals(
     which=(0, 0),
     sequences=(1, 2),
     came=(0, 7),
-    ended=(3, -1),
 )
 
 
@@ -187,7 +186,7 @@ def test_rows_come_back_as_what_was_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"ended": (1,)}, {"took": (1,)}, {"which": (0, 1)}]
+    "changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"took": (1,)}, {"which": (0, 1)}]
 )
 def test_columns_that_do_not_belong_together_are_left_out(changes: dict[str, tuple[int, ...]]) -> None:
     told = sampled_in((RankSample(clock=1), ARRIVALS.replace(**changes)))
@@ -213,7 +212,7 @@ def test_nobody_is_asked_to_look_for_ever(asked: str) -> None:
 
 def test_a_group_has_a_bounded_number_of_arrivals() -> None:
     many = tuple(range(MAX_ARRIVALS + 1))
-    row = ARRIVALS.replace(which=(0,) * len(many), sequences=many, came=many, ended=())
+    row = ARRIVALS.replace(which=(0,) * len(many), sequences=many, came=many)
     with pytest.raises(InvalidMessage):
         checked(AnswerBody(text="", rows=(row,)))
 
