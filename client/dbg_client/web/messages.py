@@ -274,13 +274,6 @@ class Prompt(_Said):
     held: int = 0
 
 
-class Completed(_Said):
-    """What a word may become: the answer to ``complete`` with this id."""
-
-    id: int
-    matches: tuple[str, ...]
-
-
 class Around(_Said):
     """The source around the line at which a line debugger stands, after each stop; ``first`` is its first line."""
 
@@ -295,7 +288,7 @@ class Ended(_Said):
     sentence: str
 
 
-ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Completed | Around | Ended
+ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Around | Ended
 
 # ----------------------------------------------------------------------------------------- /terminal, from the page
 
@@ -330,16 +323,7 @@ class Stop(_Said):
     """Ctrl-C: interrupt what runs, or break into the rank; drops lines that wait."""
 
 
-class Complete(_Said):
-    """Ask what ``line[begin:end]`` may become."""
-
-    id: _NUMBER
-    line: _TEXT
-    begin: _NUMBER
-    end: _NUMBER
-
-
-FromTerminal = Size | Take | Release | Reply | EndOfInput | Stop | Complete
+FromTerminal = Size | Take | Release | Reply | EndOfInput | Stop
 
 
 _encoder = msgspec.json.Encoder()

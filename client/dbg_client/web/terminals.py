@@ -48,7 +48,6 @@ class PageSeat:
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
         self._told: dict[type[messages.ToTerminal], messages.ToTerminal] = {messages.Prompt: messages.Prompt()}
-        self._completions: dict[int, int] = {}
 
     # ---------------------------------------------------------------------------------------------------- the page
 
@@ -63,7 +62,7 @@ class PageSeat:
             raise PeerError("a page's terminal that has no size yet")
         elif not self._why_not:
             self._act(item)
-        elif not isinstance(item, messages.Complete):
+        else:
             seat.attachment.say(self._why_not, seat.now())
             self._outbox.say(messages.Bell())
         self._tell()
@@ -103,10 +102,6 @@ class PageSeat:
             prompt = conversation.prompt
             at = prompt if prompt is not None and prompt.number == item.prompt else None
             done = conversation.enter(item.text, at)
-        elif isinstance(item, messages.Complete):
-            number, done = conversation.complete(item.line, item.begin, item.end)
-            # An answer that never comes must not be kept for ever.
-            self._completions = {number: item.id}
         self._seat.perform(done)
 
     # --------------------------------------------------------------------------------------------------- the rank
@@ -144,9 +139,6 @@ class PageSeat:
         elif isinstance(effect, effects.Look):
             told = effect.source
             self._outbox.say(messages.Around(where=told.where, first=told.first, lines=told.lines))
-        elif isinstance(effect, effects.Completed) and effect.request in self._completions:
-            number = self._completions.pop(effect.request)
-            self._outbox.say(messages.Completed(id=number, matches=effect.matches))
 
     async def _changed(self, event: Event | None) -> None:
         self._tell()

@@ -419,7 +419,6 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
                 '{"type":"ask","id":1,"line":"where"}',
                 '{"type":"size","rows":0,"columns":80}',
                 '{"type":"reply","prompt":-2,"text":"n"}',
-                '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
             )
         ),
     ],

@@ -7,8 +7,6 @@ import pytest
 from dbg_wire.limits import MAX_COLUMNS
 from dbg_wire.messages import (
     Attach,
-    Complete,
-    Completions,
     Interrupt,
     Mode,
     Notice,
@@ -59,11 +57,10 @@ async def test_a_page_that_only_looks_types_nothing_whatever_it_sends(broker: Fa
         ):
             await terminal.say(kind, **fields)
             await terminal.until("bell")
-        await terminal.say("complete", id=1, line="a", begin=0, end=1)
         notices = [said["notice"] for said in terminal.said if said["type"] == "state" and said["notice"]]
         assert "only looks" in notices[-1]
     assert [item.mode for item in broker.received if isinstance(item, Attach)] == [Mode.WATCH]
-    assert not any(isinstance(item, (Take, Reply, Interrupt, Complete)) for item in broker.received)
+    assert not any(isinstance(item, (Take, Reply, Interrupt)) for item in broker.received)
     assert broker.typed() == b""
 
 
@@ -86,16 +83,11 @@ async def test_pdb_asks_and_the_page_answers(broker: FakeBroker) -> None:
         assert (await broker.heard(Reply, 2)).text == "n"
 
 
-async def test_completion_source_and_notes_of_pdb(broker: FakeBroker) -> None:
+async def test_source_and_notes_of_pdb(broker: FakeBroker) -> None:
     broker.report(make_prompt(1), KEY)
 
     async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
         await terminal.until("prompt")
-        await terminal.say("complete", id=7, line="lo", begin=0, end=2)
-        asked = await broker.heard(Complete)
-        broker.tell(Completions(request=asked.request, matches=("loss", "local")))
-        said = await terminal.until("completed")
-        assert (said["id"], said["matches"]) == (7, ["loss", "local"])
         broker.tell(Source(where=HERE, first=40, lines=("a = 1", "b = <2>"), breakpoints=(41,)))
         around = await terminal.until("around")
         assert (around["where"]["line"], around["first"], around["lines"][1]) == (41, 40, "b = <2>")

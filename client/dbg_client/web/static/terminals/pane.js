@@ -141,8 +141,6 @@ export class Pane {
       this.terminal.write(`\x1b[2m${message.text.replace(/\r?\n/g, "\r\n")}\x1b[m\r\n`);
     } else if (message.type === "prompt") {
       this.lines.show(message);
-    } else if (message.type === "completed") {
-      this.lines.completed(message);
     } else if (message.type === "around") {
       this.around.hidden = false;
       this.around.replaceChildren(sourceView(message.where.file, message.first, message.lines, message.where.line));

@@ -3,7 +3,6 @@ import { test } from "node:test";
 
 import { Entry, History } from "../../../../../client/dbg_client/web/static/job/history.js";
 import { backOff } from "../../../../../client/dbg_client/web/static/job/link.js";
-import { commonBeginning } from "../../../../../client/dbg_client/web/static/terminals/lines.js";
 
 /** @param {number} id @param {string} line */
 function asked(id, line) {
@@ -64,11 +63,4 @@ test("attempts are spread over a time that grows to a bound", () => {
   assert.equal(backOff(0, () => 1), 500);
   assert.equal(backOff(3, () => 0.5), 2000);
   assert.equal(backOff(1000, () => 1), 10_000);
-});
-
-test("completion goes as far as all matches agree", () => {
-  assert.equal(commonBeginning(["loss", "losses", "loss_scale"]), "loss");
-  assert.equal(commonBeginning(["lost", "loss"]), "los");
-  assert.equal(commonBeginning(["a", "b"]), "");
-  assert.equal(commonBeginning([]), "");
 });
