@@ -14,9 +14,8 @@ from typing import Any
 
 from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCookieJar, WSMsgType
 
-from dbg_client.core.requests import listen
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.web.serve import Access, PageServer
+from dbg_client.web.serve import Access, PageServer, listen
 from dbg_client.why.explain import SavedJob
 from dbg_command.targets import parse_target
 from dbg_dial.tcp import within

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -182,49 +181,27 @@ MAX_WORLD = 100_000
 """World sizes above this are not believed: the ranks that never came would fill the memory of a terminal."""
 
 
-class Missing(str, enum.Enum):
-    """Say why a rank is missing."""
-
-    EXITED = "exited"
-    ABSENT = "absent"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingRanks:
-    """Hold the ranks of one job that are missing for the same reason.
+class ExitedRanks:
+    """Hold the ranks of one run that have ended in the same way; ``since`` is when the first of them did."""
 
-    ``text`` says how exited ones ended, and ``since`` is when the first of them did, in seconds since the epoch; None
-    for ranks that never came.
-    """
-
-    job: str
     numbers: tuple[int, ...]
-    state: Missing
     text: str
-    since: float | None = None
+    since: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollCall:
-    """Tell of one run how many ranks its world has, how many have connected at some time, and who of it is missing.
+    """Hold the ranks that are missing in one run: those that have exited, and the numbers of those that never came.
 
-    ``world`` is None where no rank knows.
+    ``world`` is how many ranks the run should have, None where no rank knows. ``connected`` ranks have come.
     """
 
     job: str
     world: int | None
     connected: int
-    missing: tuple[MissingRanks, ...]
-
-    @property
-    def exited(self) -> tuple[MissingRanks, ...]:
-        """Return the groups of those that have exited."""
-        return tuple(missing for missing in self.missing if missing.state is Missing.EXITED)
-
-    @property
-    def absent(self) -> tuple[int, ...]:
-        """Return the numbers of those that never came."""
-        return tuple(n for missing in self.missing if missing.state is Missing.ABSENT for n in missing.numbers)
+    exited: tuple[ExitedRanks, ...]
+    absent: tuple[int, ...]
 
 
 Run = tuple[str, str]
@@ -270,7 +247,7 @@ def call_roll(
     for (job, _), run in sorted(_runs(ranks).items()):
         if jobs is None or job in jobs:
             call = _call_of(job, run, _meant(target, job), known)
-            if call.missing:
+            if call.exited or call.absent:
                 calls.append(call)
     return calls
 
@@ -303,19 +280,15 @@ def _call_of(
     for rank in _ended(run):
         if rank.key not in known and is_meant(rank.rank, rank.host):
             ways[rank.end.text].append(rank)
-    missing = [
-        MissingRanks(
-            job=job,
+    exited_ones = [
+        ExitedRanks(
             numbers=tuple(rank.rank for rank in gone),
-            state=Missing.EXITED,
             text=text,
             since=min(rank.since for rank in gone),
         )
         for text, gone in ways.items()
     ]
-    if absent:
-        missing.append(MissingRanks(job=job, numbers=absent, state=Missing.ABSENT, text="never came"))
-    return RollCall(job=job, world=world, connected=len(connected), missing=tuple(missing))
+    return RollCall(job=job, world=world, connected=len(connected), exited=tuple(exited_ones), absent=absent)
 
 
 def _believed_world(run: Iterable[RankInfo]) -> int:

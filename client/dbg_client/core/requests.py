@@ -1,21 +1,13 @@
-"""What servers of other programs have in common: requests that are open, a port of the loopback, and its secrets."""
+"""Open requests of a client of ours: an IDE, an agent, a page."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import socket
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
 from dbg_client.core.errors import bug, in_words_of
-from dbg_wire.errors import BadInput, DbgError, printable
-
-LOOPBACK = "127.0.0.1"
-
-SECRET_BYTES = 16
-"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
+from dbg_wire.errors import DbgError, printable
 
 
 class OpenRequests:
@@ -56,28 +48,3 @@ class OpenRequests:
 def sentence_of(error: Exception, words: Mapping[str, str]) -> str:
     """Return what is told of an error, in the words that a face has for commands of the terminal."""
     return in_words_of(error, words) if isinstance(error, DbgError) else bug(error)
-
-
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
-    listening = socket.socket()
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((LOOPBACK, port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
-    listening.setblocking(False)
-    return listening
-
-
-def new_secret() -> str:
-    """Return a new secret."""
-    return secrets.token_urlsafe(SECRET_BYTES)
-
-
-def is_same(given: object, secret: str) -> bool:
-    """Tell whether a client has given the secret, in a time that tells nothing of it."""
-    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())

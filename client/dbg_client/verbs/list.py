@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbg_client.core.choose import Missing, RollCall, call_roll, listed
+from dbg_client.core.choose import RollCall, call_roll, listed
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Format, OutputOptions, Style, WaitingVerb
 from dbg_client.views.list import list_document, nobody_yet, show_plain, show_table
@@ -91,4 +91,4 @@ class RankList:
         return table + absent_rows(self.absent, several_jobs=several)
 
     def document(self) -> object:
-        return list_document(self.shown, missing_documents(self.absent, [Missing.ABSENT]))
+        return list_document(self.shown, missing_documents(self.absent, with_exited=False))

@@ -38,7 +38,7 @@ class OrderAnswer(GroupedAnswer):
 
 def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:
     """Return the answer to a command that was given to ranks."""
-    grouped = tuple(group_answers(said, compare=False))
+    grouped = tuple(group_answers(said))
     return OrderAnswer(command=command, answers=tuple(said), grouped=grouped, naming=Naming(ranks))
 
 
@@ -169,7 +169,7 @@ class Interrupt(RanksVerb):
         return GroupedAnswer(
             command=self.name,
             answers=said,
-            grouped=tuple(group_answers(said, compare=False)),
+            grouped=tuple(group_answers(said)),
             naming=Naming(asking.ranks),
             errors_fail=True,
         )

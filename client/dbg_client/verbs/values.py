@@ -123,7 +123,7 @@ class PdbCommand(WaitingVerb):
         return GroupedAnswer(
             command=self.command,
             answers=said,
-            grouped=tuple(group_answers(said, compare=False)),
+            grouped=tuple(group_answers(said)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
             hint=_why_none_has_answered(said, ""),

@@ -73,16 +73,16 @@ class AnswerGroup:
         return self.places[0] if agreed else None
 
 
-def group_answers(said: Sequence[RankAndAnswer], *, compare: bool = True) -> list[AnswerGroup]:
+def group_answers(said: Sequence[RankAndAnswer]) -> list[AnswerGroup]:
     """Return the groups of answers, the biggest first, each under a name of its own.
 
-    Ranks that run, are silent or are lost make one group of each kind. The text
-    of a value without a digest says that the value was not compared; without ``compare`` only if that text may be cut.
+    Ranks that run, are silent or are lost make one group of each kind. The text of a value without a digest says that
+    the value was not compared if that text may be cut.
     """
     gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
     for rank, answer in said:
         gathered[answer.kind, _what_is_equal(answer)].append((rank, answer))
-    groups = [_group(kind, members, compare=compare) for (kind, _), members in gathered.items()]
+    groups = [_group(kind, members) for (kind, _), members in gathered.items()]
     groups.sort(key=_size)
     return _named(groups)
 
@@ -237,12 +237,12 @@ def _what_is_equal(answer: RankAnswer) -> Hashable:
     return ("digest", answer.digest) if answer.digest else ("text", normal(answer.text))
 
 
-def _group(kind: Kind, members: Sequence[RankAndAnswer], *, compare: bool) -> AnswerGroup:
+def _group(kind: Kind, members: Sequence[RankAndAnswer]) -> AnswerGroup:
     members = sorted(members, key=lambda said: rank_order(said[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
         text = first.text
-        if kind is Kind.VALUE and not _is_compared(first, compare=compare) and NOT_COMPARED not in text:
+        if kind is Kind.VALUE and not _is_compared(first) and NOT_COMPARED not in text:
             text = f"{text} ({NOT_COMPARED})"
     else:
         text = summarize([answer.text for _, answer in members])
@@ -265,11 +265,9 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
     return f"evaluated up the stack, where the debugger looks: {'; '.join(shown)}"
 
 
-def _is_compared(answer: RankAnswer, *, compare: bool) -> bool:
-    if answer.digest:
-        return True
+def _is_compared(answer: RankAnswer) -> bool:
     # The answer to a command that moves is a place, and complete; the output of other commands may be cut.
-    return not compare and not any(mark in answer.text for mark in ("\n", "…"))
+    return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 
 def summarize(texts: Sequence[str]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from dbg_client.core.choose import Missing, MissingRanks, RollCall
+from dbg_client.core.choose import ExitedRanks, RollCall
 from dbg_client.views.ages import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
@@ -154,31 +154,27 @@ NOBODY_MISSING = MissingInAnswer()
 
 def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bool) -> MissingInAnswer:
     """Return what an answer says of the ranks that are missing; ``now`` is wall-clock seconds."""
-    exited = [missing for call in calls for missing in call.exited]
     return MissingInAnswer(
-        exited=sum(len(missing.numbers) for missing in exited),
-        how=", ".join(_how(missing, now, several_jobs=several_jobs) for missing in exited),
+        exited=sum(len(ended.numbers) for call in calls for ended in call.exited),
+        how=", ".join(_how(ended, now, call.job if several_jobs else None) for call in calls for ended in call.exited),
         connected="; ".join(_connected(call, several_jobs=several_jobs) for call in calls if call.absent),
         documents=tuple(missing_documents(calls)),
     )
 
 
-def missing_documents(
-    calls: Sequence[RollCall], states: Collection[Missing] = tuple(Missing)
-) -> list[dict[str, object]]:
-    """Return what becomes the JSON of ranks that are missing for one of these reasons."""
-    return [
-        {
-            "job": missing.job,
-            "ranks": format_ranks(missing.numbers),
-            "state": missing.state.value,
-            "text": missing.text,
-            "since": missing.since,
-        }
-        for call in calls
-        for missing in call.missing
-        if missing.state in states
-    ]
+def missing_documents(calls: Sequence[RollCall], *, with_exited: bool = True) -> list[dict[str, object]]:
+    """Return what becomes the JSON of ranks that are missing."""
+    documents = []
+    for call in calls:
+        for ended in call.exited if with_exited else ():
+            documents.append(_document(call.job, ended.numbers, "exited", ended.text, ended.since))
+        if call.absent:
+            documents.append(_document(call.job, call.absent, "absent", "never came", None))
+    return documents
+
+
+def _document(job: str, numbers: Sequence[int], state: str, text: str, since: float | None) -> dict[str, object]:
+    return {"job": job, "ranks": format_ranks(numbers), "state": state, "text": text, "since": since}
 
 
 def absent_rows(calls: Sequence[RollCall], *, several_jobs: bool) -> str:
@@ -188,13 +184,12 @@ def absent_rows(calls: Sequence[RollCall], *, several_jobs: bool) -> str:
     )
 
 
-def _how(missing: MissingRanks, now: float, *, several_jobs: bool) -> str:
-    many = len(missing.numbers) > 1
-    names = _names(missing.numbers, missing.job if several_jobs else None)
-    verb = ("were " if many else "was ") if missing.text.startswith("killed") else ""
-    ago = f"{'the first ' if many else ''}{show_duration(now - (missing.since or now))} ago"
-    comma = "," if many or missing.text[-1:].isdigit() or " from " in missing.text else ""
-    return f"rank{'s' if many else ''} {names} {verb}{missing.text}{comma} {ago}"
+def _how(ended: ExitedRanks, now: float, job: str | None) -> str:
+    many = len(ended.numbers) > 1
+    verb = ("were " if many else "was ") if ended.text.startswith("killed") else ""
+    ago = f"{'the first ' if many else ''}{show_duration(now - ended.since)} ago"
+    comma = "," if many or ended.text[-1:].isdigit() or " from " in ended.text else ""
+    return f"rank{'s' if many else ''} {_names(ended.numbers, job)} {verb}{ended.text}{comma} {ago}"
 
 
 def _connected(call: RollCall, *, several_jobs: bool) -> str:

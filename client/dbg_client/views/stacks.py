@@ -113,7 +113,7 @@ def group_stacks(
 
     groups = sorted((_group(some, notes) for some in gathered.values()), key=place)
     stacks = [replace(group, id=f"@{number}") for number, group in enumerate(groups, 1)]
-    return stacks, group_answers(without, compare=False)
+    return stacks, group_answers(without)
 
 
 def _stacks_of(

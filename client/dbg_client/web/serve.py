@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import time
@@ -18,7 +19,6 @@ from aiohttp import web
 from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.requests import LOOPBACK, is_same, listen, new_secret
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.preferences import NO_WISH, Wish
@@ -30,12 +30,17 @@ from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_command.targets import Target
 from dbg_wire import RELEASE
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.messages import Mode, Snapshot
 
 if TYPE_CHECKING:
     from dbg_client.web.verb import Web
     from dbg_client.why.explain import SavedJob
+
+LOOPBACK = "127.0.0.1"
+
+SECRET_BYTES = 16
+"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Hosts by which a browser may call this server, also through a tunnel; any other is the name of somebody's page."""
@@ -374,3 +379,28 @@ def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapp
     if environ.get("SSH_CONNECTION"):
         lines.append(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
     return [*lines, f"The link works once; {ends}."]
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
+    listening.setblocking(False)
+    return listening
+
+
+def new_secret() -> str:
+    """Return a new secret."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def is_same(given: object, secret: str) -> bool:
+    """Tell whether a client has given the secret, in a time that tells nothing of it."""
+    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import PAGE, Asker
-from dbg_client.core.choose import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
+from dbg_client.core.choose import MAX_WORLD, RollCall, call_roll, ended_of_live_runs, live_runs
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
 from dbg_client.core.patience import WaitingLine
@@ -162,14 +162,15 @@ def rank_roll_call(number: int, state: RankState = RankState.RUNNING, **changes:
 
 
 def missing(calls: list[RollCall]) -> list[tuple[str, tuple[int, ...], str]]:
-    return [(one.job, one.numbers, one.text) for call in calls for one in call.missing]
+    found = [(call.job, one.numbers, one.text) for call in calls for one in call.exited]
+    return found + [(call.job, call.absent, "never came") for call in calls if call.absent]
 
 
 def test_ranks_that_never_came_are_those_that_the_world_size_tells_of() -> None:
     (call,) = call_roll([rank_roll_call(0), rank_roll_call(1)])
 
     assert (call.world, call.connected, call.absent) == (4, 2, (2, 3))
-    assert [one.state for one in call.missing] == [Missing.ABSENT]
+    assert not call.exited
 
 
 def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
@@ -263,7 +264,7 @@ def test_a_target_means_a_missing_rank_by_number_or_with_the_whole_job(text: str
 
     calls = call_roll(ranks, parse_target(text))
 
-    assert {number for call in calls for one in call.missing for number in one.numbers} == numbers
+    assert {number for _, some, _ in missing(calls) for number in some} == numbers
 
 
 def test_ranks_that_are_told_of_elsewhere_are_not_missing_and_other_jobs_are_left_out() -> None:

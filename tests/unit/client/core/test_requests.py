@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dbg_client.core.errors import RankVanished
-from dbg_client.core.requests import OpenRequests, is_same, new_secret, sentence_of
+from dbg_client.core.requests import OpenRequests, sentence_of
 from tests.conftest import Approved
 
 
@@ -48,10 +48,3 @@ async def test_a_request_that_cancels_itself_goes_on() -> None:
 def test_an_error_is_told_in_the_words_of_the_face_and_a_fault_as_one(approved: Approved) -> None:
     assert "; `ranks` shows" in sentence_of(RankVanished("vm:3"), {"list": "`ranks`"})
     approved(sentence_of(ValueError("x\x1b"), {}))
-
-
-def test_secrets_are_random_and_compared_whole() -> None:
-    secret = new_secret()
-    assert is_same(secret, secret)
-    for wrong in (new_secret(), secret[:-1], f"{secret}x", "", "\udc80", None, 1, [secret]):
-        assert not is_same(wrong, secret)

@@ -72,16 +72,12 @@ def test_addresses_do_not_count() -> None:
     assert brief(group_answers(answers)) == [("@1", 2, "<A at 0x7f01>"), ("@2", 1, "<B at 0x7f01>")]
 
 
-def test_values_without_a_digest_say_that_they_were_not_compared() -> None:
+def test_values_without_a_digest_that_may_be_cut_say_that_they_were_not_compared() -> None:
     answers = [(rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text="big")) for rank in map(make_rank, range(2))]
 
-    assert brief(group_answers([*answers, *said("big", first=2)])) == [
-        ("@1", 2, "big (values not compared)"),
-        ("@2", 1, "big"),
-    ]
-    assert brief(group_answers(answers, compare=False)) == [("@1", 2, "big")]
+    assert brief(group_answers(answers)) == [("@1", 2, "big")]
     cut = [(rank, answer.replace(text="a\n[5 more are lost]")) for rank, answer in answers]
-    assert brief(group_answers(cut, compare=False)) == [("@1", 2, "a\n[5 more are lost] (values not compared)")]
+    assert brief(group_answers(cut)) == [("@1", 2, "a\n[5 more are lost] (values not compared)")]
 
 
 def test_everybody_who_did_not_answer_is_in_a_group_too() -> None:

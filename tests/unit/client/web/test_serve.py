@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
-from dbg_client.core.requests import listen
-from dbg_client.web.serve import Access, NotAdmitted, announcement, require_own
+from dbg_client.web.serve import Access, NotAdmitted, announcement, is_same, listen, new_secret, require_own
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
 from tests.support.pages import Socket, browser_at, opened, served, stranger
@@ -250,3 +249,10 @@ def test_nothing_of_the_page_comes_from_another_host() -> None:
     }
     # Names of XML, which nothing fetches.
     assert {address for _, address in found} == {"http://www.w3.org/2000/svg"}
+
+
+def test_secrets_are_random_and_compared_whole() -> None:
+    secret = new_secret()
+    assert is_same(secret, secret)
+    for wrong in (new_secret(), secret[:-1], f"{secret}x", "", "\udc80", None, 1, [secret]):
+        assert not is_same(wrong, secret)
