@@ -27,7 +27,7 @@ CASES = {
         {"prompt_toolkit", "termios", "tty", "pty", "curses", "tomllib", "aiohttp"},
     ),
     "other faces than the page": (
-        "import dbg_client.mcp.server, dbg_client.dap.serve, dbg_client.terminal.session",
+        "import dbg_client.mcp.server, dbg_client.dap.adapter, dbg_client.terminal.session",
         {"aiohttp"},
     ),
     "what a rank imports": (
