@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import random
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -51,7 +50,7 @@ from dbg_wire.messages import (
     answer_to,
 )
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, signal_name
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
@@ -379,7 +378,9 @@ class Witness:
             return f"suspended ({suspended_by(self._process.pid)}) for {self._age():.0f} s"
         if self._finding() is Finding.STUCK:
             return f"stuck in C code for {self._age():.0f} s"
-        return f"ended by {describe_signal(self._record.signal)}" if self._record.is_fatal else "running"
+        number = self._record.signal
+        end = signal_name(number) if number is not None else "a signal"
+        return f"ended by {end}" if self._record.is_fatal else "running"
 
     async def _ask_rank(self) -> bool:
         """Ask the rank for its stacks, and tell whether it wrote them."""
@@ -428,11 +429,3 @@ def _signal_thread(pid: int, thread: int, number: int) -> None:
         raise OSError("the C library is older than glibc 2.30")
     if library.tgkill(pid, thread, number) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def describe_signal(number: int | None) -> str:
-    """Return a signal's name, or its number if it has none."""
-    try:
-        return signal.Signals(number or 0).name
-    except ValueError:
-        return "a signal" if number is None else f"signal {number}"

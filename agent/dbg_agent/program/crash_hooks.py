@@ -209,10 +209,8 @@ class _Terminating:
 
     def _report_grace(self) -> None:
         launcher = self._rank.membership.identity.launcher
-        grace = GRACE.get(launcher)
-        when = f"in about {grace} s" if grace is not None else "soon"
-        who = launcher if grace is not None else "its launcher"
-        told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
-        say(f"{self._rank.address} {told}")
-        self._rank.broker.send(fitted(Notice, text=f"{self._rank.address} {told}"))
-        self._rank.limits.terminated(who, grace or 0.0)
+        name = launcher if launcher in GRACE else "its launcher"
+        limit = self._rank.limits.terminated(name, GRACE.get(launcher, 0.0))
+        told = f"{self._rank.address} {limit.text}"
+        say(told)
+        self._rank.broker.send(fitted(Notice, text=told))

@@ -274,10 +274,12 @@ class StopLimits:
         first = self._deadline()
         return first.limit(time.monotonic()) if first is not None else None
 
-    def terminated(self, launcher: str, seconds: float) -> None:
+    def terminated(self, launcher: str, seconds: float) -> Limit:
         """Note that the launcher has sent SIGTERM, and kills the rank after about so many seconds; from any thread."""
-        self._first = Deadline(LimitKind.LAUNCHER, time.monotonic() + seconds, launcher)
+        now = time.monotonic()
+        self._first = first = Deadline(LimitKind.LAUNCHER, now + seconds, launcher)
         self._update()
+        return first.limit(now)
 
     def allow(self, most: float | None) -> None:
         """Note the longest lease that the broker allows; in the link's thread."""

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dbg_broker.journal.events import Event, document
 from dbg_dial.home import TOKEN
 from dbg_wire.errors import printable
+from dbg_wire.records.ranks import End
 
 logger = logging.getLogger("dbg_broker")
 
@@ -94,7 +95,7 @@ class OnEvent:
     def _failure(self, status: int | None) -> str:
         if status is None:
             return f"took longer than {self._limit:g} s and was ended"
-        return f"exited with status {status}" if status > 0 else f"was ended by signal {-status}"
+        return End(exit=status).sentence
 
     def _watch(self, process: subprocess.Popen[bytes], told: bytes) -> tuple[bytes, int | None]:
         """Return the output and the exit status, None for a command that had to be ended."""

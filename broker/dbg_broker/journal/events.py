@@ -45,8 +45,6 @@ MAX_NAMED = 2000
 BREAK_IN = "interrupt"
 """Reason of a stop that a user has asked for just now."""
 
-MINUTE = 60.0
-
 
 class EventKind(str, enum.Enum):
     """Kind of an event."""

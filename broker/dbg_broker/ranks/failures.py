@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Chosen, Kept
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState, signal_name
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
 from dbg_wire.records.record import fitted
 
 FOLLOWS_SECONDS = 60.0
@@ -132,10 +132,8 @@ def how_it_failed(rank: RankRecord) -> str:
     """Return how a rank has failed, as a part of a sentence; empty if it has not."""
     if rank.state is not RankState.EXITED or not has_failed(rank):
         return ""
-    status = rank.end.exit or 0
-    if status > 0:
-        return f"rank {rank.identity.rank} had exited with status {status}"
-    return f"rank {rank.identity.rank} was killed by {signal_name(-status)}"
+    end = rank.end.listed()
+    return f"rank {rank.identity.rank} {'was' if end.signal else 'had'} {end.state}"
 
 
 @dataclass(slots=True)

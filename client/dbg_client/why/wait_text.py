@@ -12,7 +12,7 @@ from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import Doing, NamedProcess, ProcessSeen, Relation, Target, What
-from dbg_wire.records.ranks import Place, signal_name
+from dbg_wire.records.ranks import End, Place
 
 MAX_TEXT = 300
 """Characters of a text that a rank has told, in one line."""
@@ -235,8 +235,7 @@ def _number(process: NamedProcess, ranks: Ranks) -> str:
 
 
 def _end(process: NamedProcess) -> str:
-    status = process.status or 0
-    return f"was killed by {signal_name(-status)}" if status < 0 else f"has ended with status {status}"
+    return End(exit=process.status or 0).sentence
 
 
 def _several(does: Doing, ranks: Ranks, named: Callable[[NamedProcess, Ranks], str] = _whom) -> str:
