@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 
 from dbg_client.run.folder import changed_at
-from dbg_client.run.verb import RunOptions
+from dbg_client.run.options import RunOptions
 from dbg_command.home import JOB_TOKENS_DIRECTORY, job_token, make_private_directory, write_whole
 from dbg_dial.endpoint import RENDEZVOUS_FILE, parse_rendezvous
 from dbg_dial.find import read_if_there

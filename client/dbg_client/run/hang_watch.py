@@ -15,7 +15,7 @@ from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.patience import show_nobody
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
-from dbg_client.run.verb import END, Task
+from dbg_client.run.options import END, Task
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where

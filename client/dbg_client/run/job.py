@@ -12,13 +12,13 @@ import signal
 import termios
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
-from dbg_client.run.verb import Run, Task
+from dbg_client.run.options import Task
 from dbg_client.shell.streams import tell
 from dbg_client.terminal.attach import Attaching, read_startup
 from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
@@ -28,6 +28,9 @@ from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, NoSuchRank, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
+
+if TYPE_CHECKING:
+    from dbg_client.run.verb import Run
 
 STDIN = 0
 

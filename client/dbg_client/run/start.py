@@ -13,17 +13,21 @@ import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_client.core.own_process import own_environment
 from dbg_client.run.environment import is_for_many_hosts, job_environment, job_name, token_file_of
 from dbg_client.run.folder import Folder, folder_of
 from dbg_client.run.job_process import JobProcess
+from dbg_client.run.options import RunOptions, Task
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
-from dbg_client.run.verb import Run, RunOptions, Task
 from dbg_client.shell.streams import has_cursor, tell
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+
+if TYPE_CHECKING:
+    from dbg_client.run.verb import Run
 
 NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
 

@@ -1,112 +1,14 @@
-"""``run``: a job with its terminal; its options as they were typed, and its task: what it does and has learnt."""
+"""``run``: a job with its terminal."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
-from dbg_client.verbs.attach_options import AttachOptions, Commands, Engine
-from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, read_number
+from dbg_client.run.options import RunOptions
+from dbg_client.verbs.attach_options import AttachOptions
+from dbg_client.verbs.option import NO_FLAGS, Operands
 from dbg_client.verbs.verb import Color, Verb
-from dbg_command.targets import parse_target
-from dbg_wire.errors import BadInput, printable
-from dbg_wire.rank_set import parse_ranks
-from dbg_wire.records.record import Record
-from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
-
-run_option = partial(Option, heading=Heading.RUNNING)
-
-REPORT, END = "report", "end"
-ON_HANG = (REPORT, END)
-"""What may be done about a hang: a report is written next to the job's output; the job is ended then."""
-
-LONGEST_SECONDS = 10_000_000.0
-"""The most seconds that a collective, or a rank that does not move, may be given: four months."""
-
-
-class RunOptions(Record):
-    """The options of a run as typed; None or empty if not given."""
-
-    engine: Engine = None
-    commands: Commands = None
-    stop_at: Annotated[
-        tuple[str, ...],
-        run_option(
-            "--stop-at",
-            metavar="'FILE:LINE[, CONDITION]'",
-            repeats=True,
-            help="stop before this line, if the condition is true there; may be given again",
-        ),
-    ] = ()
-    stop_in: Annotated[
-        tuple[str, ...],
-        run_option("--stop-in", metavar="MODULE:FUNCTION", repeats=True, help="stop at the beginning of a function"),
-    ] = ()
-    ranks: Annotated[
-        str | None,
-        run_option("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them"),
-    ] = None
-    rank_filter: Annotated[
-        str | None,
-        run_option("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)"),
-    ] = None
-    post_mortem: Annotated[bool, run_option("--post-mortem", help="keep ranks that crash, and stop there")] = False
-    collective_timeout: Annotated[
-        str | None,
-        run_option(
-            "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
-        ),
-    ] = None
-    hang_after: Annotated[
-        str | None,
-        run_option(
-            "--hang-after",
-            metavar="S",
-            help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
-        ),
-    ] = None
-    on_hang: Annotated[
-        str | None,
-        run_option(
-            "--on-hang",
-            metavar="report|end",
-            choices=ON_HANG,
-            help="then write a report beside the job's output; `end` ends the job, too, with status 9 (default: only "
-            "say why)",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        run_option("--output", metavar="FILE", help="where to write what the job prints (default: in the home)"),
-    ] = None
-    listen: Annotated[
-        str | None,
-        run_option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
-        ),
-    ] = None
-
-    def check(self) -> None:
-        """Raise BadInput for options that can't be used, before anything is started."""
-        stops = [*map(parse_stop_at, self.stop_at), *map(parse_stop_in, self.stop_in)]
-        if len(stops) > MAX_STOPS:
-            raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} at most")
-        if self.ranks is not None:
-            parse_ranks(self.ranks)
-        for term in parse_target(self.rank_filter or "all").include:
-            if term.job is not None:
-                what = f"--rank-filter {printable(self.rank_filter or '')!r} names a job"
-                raise BadInput(what, "name ranks of this one, such as 0-3 or gpu1:*")
-        for name, text in (("--collective-timeout", self.collective_timeout), ("--hang-after", self.hang_after)):
-            if text is not None and not 0 <= read_number(text) <= LONGEST_SECONDS:
-                what = f"{name} {printable(text)!r} is not a number of seconds"
-                raise BadInput(what, f"give one up to {LONGEST_SECONDS:.0f}")
-        if self.on_hang is not None and self.hang_after is None:
-            raise BadInput("--on-hang needs to know what a hang is", "add --hang-after S, such as --hang-after 300")
 
 
 class Run(Verb):
@@ -125,27 +27,3 @@ class Run(Verb):
         from dbg_client.run.start import run
 
         return run(self, os.environ)
-
-
-@dataclass(slots=True, kw_only=True)
-class Task:
-    """The terminal's task: the job whose stops it follows, where the job's output is, and what has become of it.
-
-    ``ranks`` is a target without a job. ``attach`` is False where there is no terminal to attach. ``stops`` are the
-    places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
-    move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
-
-    ``again`` says that the user wants another run of the job, ``is_hung`` that it is ended as it hangs, ``took_part``
-    whether any rank of it ever connected.
-    """
-
-    job: str
-    output: str = ""
-    ranks: str = "all"
-    attach: bool = True
-    stops: tuple[str, ...] = ()
-    hang_after: float | None = None
-    on_hang: str | None = None
-    again: bool = False
-    is_hung: bool = False
-    took_part: bool = False

@@ -22,7 +22,7 @@ RUN = r"""
 import asyncio, dataclasses, json, os, sys
 from dbg_client.run import job
 from dbg_client.run.job_process import JobProcess
-from dbg_client.run.verb import Task
+from dbg_client.run.options import Task
 from dbg_client.run.verb import Run
 job.END_SECONDS, job.STILL_SECONDS = 0.5, 1.0
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))

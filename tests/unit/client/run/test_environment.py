@@ -18,7 +18,7 @@ from dbg_client.run.environment import (
     job_name,
     token_file_of,
 )
-from dbg_client.run.verb import RunOptions
+from dbg_client.run.options import RunOptions
 from dbg_command.home import job_token
 from dbg_dial.endpoint import Rendezvous, format_rendezvous
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops

@@ -17,7 +17,7 @@ from dbg_client.after.report import MAX_REPORTS, last_lines, report_path, write_
 from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
-from dbg_client.run.verb import Task
+from dbg_client.run.options import Task
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.sentences import sentence_of

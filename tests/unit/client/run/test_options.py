@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.run.verb import Run, RunOptions
+from dbg_client.run.options import RunOptions
+from dbg_client.run.verb import Run
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
 from tests.unit.client.command_line.typed import settled
