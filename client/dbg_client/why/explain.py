@@ -20,6 +20,7 @@ from dbg_client.why.scene import last_call, set_scene
 from dbg_client.why.verdict import (
     HARMLESS,
     IN_COLLECTIVES,
+    PATIENT_SECONDS,
     Certainty,
     Finding,
     Topic,
@@ -41,9 +42,6 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
-
-PATIENT_SECONDS = 60.0
-"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 

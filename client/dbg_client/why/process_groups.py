@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dbg_client.core.choose import MAX_WORLD, Run
 from dbg_wire.errors import BadTarget
@@ -22,6 +23,9 @@ STACKS = "stacks"
 
 MAX_TITLE = 60
 """Characters of a group's title in a label."""
+
+MAX_TEXTS = 1024
+"""Lists of members that are read once: a large mesh has some hundred groups."""
 
 MAX_MEMBERS_SHOWN = 20
 """Characters of the members behind a title that several groups have."""
@@ -161,14 +165,14 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
                 key = seen.library, seen.name, seen.members
                 told[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
     _join_unlisted(told)
-    numbers = _Numbers(roster)
+    everybody = tuple(sorted({*range(world_size(roster) or 0), *roster}))
     groups = [
         ProcessGroup(
             run=run,
             library=library,
             name=name,
             label=_title(members.values()),
-            numbers=numbers.of(listed, members),
+            numbers=_numbers(listed, members, everybody),
             members=members,
         )
         for (library, name, listed), members in told.items()
@@ -234,30 +238,22 @@ def _join_unlisted(told: dict[tuple[str, str, str], dict[int, Member]]) -> None:
             told[same[0]] = told.pop((library, name, "")) | told[same[0]]
 
 
-class _Numbers:
-    """Read the members of groups; a thousand ranks tell the same text."""
+def _numbers(listed: str, members: Mapping[int, Member], everybody: tuple[int, ...]) -> tuple[int, ...]:
+    if numbers := _parsed(listed):
+        return tuple(sorted({*numbers, *members}))
+    if any(member.seen.size == len(everybody) for member in members.values()):
+        return everybody
+    return tuple(sorted(members))
 
-    def __init__(self, roster: Roster) -> None:
-        self._everybody = tuple(sorted({*range(world_size(roster) or 0), *roster}))
-        self._read: dict[str, tuple[int, ...]] = {}
 
-    def of(self, listed: str, members: Mapping[int, Member]) -> tuple[int, ...]:
-        if listed:
-            if listed not in self._read:
-                self._read[listed] = self._parsed(listed)
-            if self._read[listed]:
-                return tuple(sorted({*self._read[listed], *members}))
-        if any(member.seen.size == len(self._everybody) for member in members.values()):
-            return self._everybody
-        return tuple(sorted(members))
-
-    @staticmethod
-    def _parsed(listed: str) -> tuple[int, ...]:
-        try:
-            numbers = parse_ranks(listed)
-        except BadTarget:
-            return ()
-        return tuple(sorted(numbers)) if len(numbers) <= MAX_WORLD else ()
+@lru_cache(MAX_TEXTS)
+def _parsed(listed: str) -> tuple[int, ...]:
+    """Return the members that a text lists; a thousand ranks tell the same text."""
+    try:
+        numbers = parse_ranks(listed) if listed else ()
+    except BadTarget:
+        return ()
+    return tuple(sorted(numbers)) if len(numbers) <= MAX_WORLD else ()
 
 
 def _title(members: Iterable[Member]) -> str:

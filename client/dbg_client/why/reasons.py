@@ -72,6 +72,12 @@ class Reasons:
         self._known: dict[tuple[int, int], str] = {}
         """The reasons that were made already, by rank and number of waits."""
 
+    def briefer(self, way: Brevity) -> None:
+        """Leave out more; what was made already of the same level stays."""
+        if way.level != self._way.level:
+            self._known.clear()
+        self._way = way
+
     @property
     def is_long(self) -> bool:
         """Return whether there is room for times."""

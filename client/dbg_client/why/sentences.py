@@ -21,7 +21,7 @@ from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
 from dbg_client.why.process_groups import world_size
 from dbg_client.why.reasons import MAX_NAME, WHOLE, Brevity, Reasons
 from dbg_client.why.scene import place_of_call, rank_node, went_on
-from dbg_client.why.verdict import Certainty, Finding, Topic, Verdict, VerdictKind
+from dbg_client.why.verdict import PATIENT_SECONDS, Certainty, Finding, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
@@ -36,9 +36,6 @@ MAX_CALL = 120
 
 MAX_REASONS, MAX_SIDES = 2, 3
 """Reasons of missing ranks, and different calls of one collective, that a sentence names."""
-
-PATIENT_SECONDS = 60.0
-"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
 SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
@@ -74,9 +71,10 @@ def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
 
 def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict, and what it leaves out."""
-    sentence, way = "", WHOLE
+    words, sentence, way = Words(verdict.scene), "", WHOLE
     for way in WAYS:
-        sentence = Words(verdict.scene, way).sentence(verdict)
+        words.briefer(way)
+        sentence = words.sentence(verdict)
         if fits(verdict.job, sentence, columns):
             return sentence, way
     return f"{sentence[: 2 * columns]}…", way

@@ -16,6 +16,9 @@ from dbg_wire.errors import Remedy
 if TYPE_CHECKING:
     from dbg_client.why.scene import Scene
 
+PATIENT_SECONDS = 60.0
+"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
+
 BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
 """Exit statuses of ``why``."""
 
