@@ -76,7 +76,7 @@ def test_the_list_follows_the_ranks_and_enter_attaches(
     wait_for_status(terminal, ":1  stopped")
     assert line_after_all_keys_of(terminal, home, 1) == COUNTING_STOP
     ranks[0].signal(signal.SIGUSR1)
-    wait_for_status(terminal, "1 other stopped")
+    wait_for_status(terminal, "others: 1 stopped")
     detach(terminal)
 
 

@@ -9,7 +9,7 @@ encodings of modern keyboards off.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,6 +38,7 @@ help        the debugger's own help"""
 
 PASTE_START = b"\x1b[200~"
 PASTE_END = b"\x1b[201~"
+_PASTE_END = re.compile(re.escape(PASTE_END))
 
 MAX_SEQUENCE = 64
 """Bytes of one key's escape sequence; the longest that a terminal sends is a mouse report of some 20."""
@@ -82,11 +83,13 @@ class EscapeParser:
 
     def __init__(self, prefix: bytes | None = DEFAULT_PREFIX) -> None:
         self._prefix = prefix
+        self._marks = re.compile(b"|".join(map(re.escape, (prefix or b"", PASTE_START))))
         self._pending = False
-        self._pasting = False
-        self._rest = b""  # a sequence that has begun and not ended, handed on already or dropped
-        self._dropping = False  # it is the rest of a second key
-        self._dropping_paste = False
+        self._begun = b""
+        """The beginning of a second key whose end has not come."""
+        self._tail = b""
+        """The last bytes before, with which a mark of a paste may begin."""
+        self._pasting = self._dropping_paste = False
 
     @property
     def pending(self) -> bool:
@@ -95,62 +98,50 @@ class EscapeParser:
 
     @property
     def unfinished(self) -> int:
-        """Bytes that are remembered of a sequence that has begun and not ended."""
-        return len(self._rest)
+        """Bytes that are remembered of what has begun and not ended."""
+        return len(self._begun) + len(self._tail)
 
     def feed(self, data: bytes) -> list[Keys | Command]:
         """Take the bytes of one read; return what they mean, in order, neighbouring keys joined."""
         if self._prefix is None:
             return [Keys(data)] if data else []
-        return _join(self._read(data)) if data else []
+        if data and self._begun == b"\x1b" and data[:1] not in (b"[", b"O"):
+            self._begun = b""  # that was the Esc key
+        parts: list[Keys | Command] = []
+        while data:
+            read = self._second if self._pending or self._begun else self._others
+            part, data = read(data)
+            if part is not None:
+                parts.append(part)
+        return _join(parts)
 
-    def _read(self, data: bytes) -> Iterator[Keys | Command]:
-        if self._rest == b"\x1b" and data[:1] not in (b"[", b"O"):
-            self._rest, self._dropping = b"", False
-        sent, data, self._rest = len(self._rest), self._rest + data, b""
-        position = 0
-        while position < len(data):
-            token, whole = _next_token(data, position)
-            position += len(token)
-            news = token[min(sent, len(token)) :]
-            sent = max(0, sent - len(token))
-            if not whole and len(token) <= MAX_SEQUENCE:
-                self._rest = token
-                yield from self._begun(news)
-                return
-            yield from self._token(token, news)
+    def _second(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
+        """Take the key after the prefix, or the rest of it; return what it means, once, and the bytes behind it."""
+        data = self._begun + data
+        token, whole = _next_token(data, 0)
+        is_cut = not whole and len(token) <= MAX_SEQUENCE
+        self._begun = token if is_cut else b""
+        self._pasting = self._dropping_paste = token == PASTE_START
+        was_pending, self._pending = self._pending, False
+        part: Keys | Command | None = None
+        if was_pending:
+            key = token.decode("latin-1")
+            is_literal = token in (self._prefix, b"]")
+            part = Keys(self._prefix or b"") if is_literal else Command(key if key in COMMANDS else HELP)
+        return part, data[len(token) :]
 
-    def _token(self, token: bytes, news: bytes) -> Iterator[Keys | Command]:
-        if self._dropping:
-            self._dropping = False
-            self._dropping_paste = self._pasting = token == PASTE_START
-        elif self._pending:
-            self._pending = False
-            yield self._second(token)
-        elif token == self._prefix and not self._pasting:
-            self._pending = True
-        else:
-            if not self._dropping_paste:
-                yield Keys(news)
-            if token == PASTE_START:
-                self._pasting = True
-            elif token == PASTE_END:
-                self._pasting = self._dropping_paste = False
-
-    def _second(self, token: bytes) -> Keys | Command:
-        if token in (self._prefix, b"]"):
-            return Keys(self._prefix or b"")
-        if token == PASTE_START:
-            self._dropping_paste = self._pasting = True
-        key = token.decode("latin-1")
-        return Command(key if key in COMMANDS else HELP)
-
-    def _begun(self, news: bytes) -> Iterator[Keys | Command]:
-        if self._pending:
-            self._pending, self._dropping = False, True
-            yield Command(HELP)
-        elif not self._dropping and not self._dropping_paste:
-            yield Keys(news)
+    def _others(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
+        """Take keys to the next prefix, or to the next mark of a paste; return them and the bytes behind."""
+        seen, text = len(self._tail), self._tail + data
+        found = (_PASTE_END if self._pasting else self._marks).search(text)
+        end = found.end() if found is not None else len(text)
+        self._pending = found is not None and found.group() == self._prefix
+        self._tail = b"" if found is not None else text[1 - len(PASTE_START) :]
+        news = text[seen : found.start() if found is not None and self._pending else end]
+        part = None if self._dropping_paste else Keys(news)
+        if found is not None and not self._pending:
+            self._pasting, self._dropping_paste = not self._pasting, False
+        return part, text[end:]
 
 
 def _next_token(data: bytes, position: int) -> tuple[bytes, bool]:

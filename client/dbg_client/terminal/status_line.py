@@ -127,10 +127,9 @@ def _shown_safely(foreign: str) -> str:
 
 
 def _count(others: Others) -> str:
-    if others.stopped and others.held:
-        return f"others: {others.stopped} stopped, {others.held} held"
-    count, what = (others.stopped, "stopped") if others.stopped else (others.held, "held")
-    return f"{count} other{'s' if count > 1 else ''} {what}" if count else ""
+    counts = ((others.stopped, "stopped"), (others.held, "held"))
+    told = ", ".join(f"{count} {state}" for count, state in counts if count)
+    return f"others: {told}" if told else ""
 
 
 def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:

@@ -87,7 +87,7 @@ def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
     terminal = sit_in_pudb(open_terminal, "0")
     wait_for_line(terminal, 4)
-    terminal.wait_for("2 others stopped")
+    terminal.wait_for("others: 2 stopped")
     wait_for_whole(terminal, home)
     before = terminal.screen
 

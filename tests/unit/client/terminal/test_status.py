@@ -90,9 +90,8 @@ def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
 @pytest.mark.parametrize(
     ("stopped", "held", "expected"),
     [
-        (1, 0, "1 other stopped"),
-        (0, 1, "1 other held"),
-        (0, 5, "5 others held"),
+        (1, 0, "others: 1 stopped"),
+        (0, 5, "others: 5 held"),
         (3, 5, "others: 3 stopped, 5 held"),
         (0, 0, "step   "),
     ],
