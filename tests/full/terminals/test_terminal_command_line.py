@@ -238,7 +238,7 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
         window.at_prompt()
         window.send("half")
         window.at_prompt("(Pdb) half")
-        window.wait_for(lambda it: window.toolbar.endswith("? helps"))
+        window.wait_for(lambda it: window.toolbar.endswith("d detaches"))
         before = window.text
         window.send(f"{OPEN}e 5-6 loss\r")
         window.wait_for(lambda it: BACK in it.row(-1) and "2 of 2 ranks" in it.row(0))
