@@ -236,51 +236,6 @@ def test_a_terminal_without_a_cursor_is_told_what_works_there(
                 assert "set it, e.g. TERM=xterm-256color" in shown
 
 
-LINUX_ONLY = """
-import os, select, signal, socket, sys
-for module, names in (
-    (socket, [name for name in vars(socket) if name.startswith("TCP_") and name not in ("TCP_NODELAY", "TCP_KEEPCNT")]),
-    (socket, ["SOCK_CLOEXEC", "SOCK_NONBLOCK", "SO_PEERCRED", "AF_NETLINK", "AF_VSOCK"]),
-    (select, ["epoll"]),
-    (os, ["eventfd", "pidfd_open", "memfd_create", "posix_fadvise", "pipe2", "O_PATH"]),
-    (signal, ["SIGRTMIN", "SIGRTMAX", "SIGPOLL", "SIGPWR", "sigtimedwait", "sigwaitinfo"]),
-):
-    for name in names:
-        if hasattr(module, name):
-            delattr(module, name)
-
-
-def refuse(event, arguments):
-    if event == "open" and str(arguments[0]).startswith("/proc") or event == "ctypes.dlopen":
-        raise FileNotFoundError(2, "Linux only", arguments[0])
-
-
-sys.addaudithook(refuse)
-from dbg_client.command_line.main import main
-sys.exit(main())
-"""
-"""A program that has none of the names and files which macOS lacks."""
-
-
-def test_the_terminal_needs_nothing_that_macos_lacks(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5), make_rank(6)) as broker:
-        broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
-        mac = {**environ, **broker.environment}
-        for words in (["eval", "all", "loss"], ["eval", "@1", "loss"], ["report"]):
-            done = subprocess.run(
-                [sys.executable, "-c", LINUX_ONLY, *words], capture_output=True, text=True, env=mac, check=False
-            )
-            assert (done.returncode, done.stderr) == (0, "")
-        with Terminal([sys.executable, "-c", LINUX_ONLY], 24, 80, mac) as window:
-            window.wait_for("Pick ")
-            window.send("\r")
-            window.wait_for("PUDB SCREEN")
-            window.send("\x1d:where\r")
-            window.wait_for("q ")
-            window.send("q\x1dd")
-            assert window.exit_status() == 0
-
-
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\r", 1)])
 def test_a_question_that_is_not_answered_with_yes_does_nothing(key: str, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
