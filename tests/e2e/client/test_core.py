@@ -57,7 +57,7 @@ def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -
         timeout=seconds(30),
     )
     assert (result.returncode, result.stdout) == (4, "")
-    assert "no answer within 1 s" in result.stderr
+    assert "no name server answers" in result.stderr
     assert time.monotonic() - begun < seconds(10)
 
 

@@ -55,6 +55,14 @@ class Printed(io.TextIOBase):
         return len(text)
 
 
+class EndingRank(Rank):
+    """A rank that ends where it would be killed."""
+
+    def kill(self) -> None:
+        """End with status 0."""
+        os._exit(0)
+
+
 class Alone:
     """The broker and terminal of this rank, which reply at once and in the stopped thread."""
 
@@ -62,8 +70,7 @@ class Alone:
         self._events, self._answered = events, 0
         self._lines: Iterator[str] = iter(())
         network = FakeNetwork(self._read, lambda _message: None, self._look)
-        self.rank = rank = Rank(Settings(engine="pdb", rc=rc), make_link=network.link)
-        rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
+        self.rank = rank = EndingRank(Settings(engine="pdb", rc=rc), make_link=network.link)
         # This process becomes this rank at its first stop.
         vars(own_rank)["Rank"] = lambda *_arguments: rank
         rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
