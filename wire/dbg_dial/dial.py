@@ -118,7 +118,8 @@ async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
         try:
             found = await ask(find)
         except (OSError, ValueError) as error:
-            why = "no name server answers" if isinstance(error, TimeoutError) else getattr(error, "strerror", "no host name")
+            is_silent = isinstance(error, TimeoutError)
+            why = "no name server answers" if is_silent else getattr(error, "strerror", "no host name")
             raise BrokerUnreachable(endpoint.url, f"the host's name can't be resolved: {why}") from None
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
