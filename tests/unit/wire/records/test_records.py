@@ -185,9 +185,7 @@ def test_rows_come_back_as_what_was_told() -> None:
     assert sampled_in(body_in(read).rows) == told
 
 
-@pytest.mark.parametrize(
-    "changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"took": (1,)}, {"which": (0, 1)}]
-)
+@pytest.mark.parametrize("changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"took": (1,)}, {"which": (0, 1)}])
 def test_columns_that_do_not_belong_together_are_left_out(changes: dict[str, tuple[int, ...]]) -> None:
     told = sampled_in((RankSample(clock=1), ARRIVALS.replace(**changes)))
     assert told is not None
