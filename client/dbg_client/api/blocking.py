@@ -260,8 +260,8 @@ class Job(Ranks):
     def events(self) -> Iterator[RankChange]:
         """Yield each change of a rank of this job from now on, until the program stops to listen.
 
-        A program that is slow loses the oldest changes, and the next one says how many. Raises BrokerUnreachable when
-        the broker's connection is closed.
+        Of changes of one rank that come at once, or while the program is busy, it gets one, from the first to the last.
+        Raises BrokerUnreachable when the broker's connection is closed.
         """
         return self._thread.each(self._twin.events())
 

@@ -16,7 +16,7 @@ from dbg_client.api.values import At, Variables, values_of
 from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
-from dbg_client.core.directory import RankChange
+from dbg_client.core.directory import RankChange, changes_between
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import with_groups
@@ -252,14 +252,21 @@ class AsyncJob(AsyncRanks):
     async def events(self) -> AsyncGenerator[RankChange, None]:
         """Yield each change of a rank of this job from now on, until the program stops to listen.
 
-        A program that is slow loses the oldest changes, and the next one says how many. Raises BrokerUnreachable when
-        the broker's connection is closed.
+        Of changes of one rank that come at once, or while the program is busy, it gets one, from the first to the last.
+        Raises BrokerUnreachable when the broker's connection is closed.
         """
-        async with self._switchboard.news() as news:
-            while True:
-                change = await news.next()
+        directory = self._switchboard.directory
+        before = dict(directory.by_key)
+
+        def changed() -> dict[str, RankInfo] | None:
+            return dict(directory.by_key) if directory.by_key != before else None
+
+        while True:
+            now = await self._switchboard.until(changed)
+            for change in changes_between(before, now):
                 if change.rank.job == self.name:
                     yield change
+            before = now
 
     def __repr__(self) -> str:
         return f"<job {self.name!r}>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,9 +10,6 @@ from dbg_wire.records.ranks import RankInfo
 
 LISTS = (Snapshot, Change, Gone)
 """Messages that tell of ranks in general."""
-
-MAX_WAITING = 4096
-"""Changes that wait for a program that listens; beyond it the oldest are left out and counted."""
 
 
 class Directory:
@@ -51,31 +47,21 @@ class Directory:
         self.away = reason
         self._changed()
 
-    def receive(self, message: Message) -> list[RankChange]:
-        """Take a message, and return what it changes of ranks."""
+    def receive(self, message: Message) -> None:
+        """Take a message."""
         if not isinstance(message, LISTS):
-            return []
-        before, changes = self._ranks, list[RankChange]()
+            return
         if isinstance(message, Snapshot):
             self._pages.update((rank.key, rank) for rank in message.ranks)
             if message.last:
                 self._ranks, self._pages, self.complete = self._pages, {}, True
-                changes = [
-                    RankChange(before=before.get(key), now=self._ranks.get(key))
-                    for key in {**before, **self._ranks}
-                    if before.get(key) != self._ranks.get(key)
-                ]
         elif isinstance(message, Change):
-            key, now = message.rank.key, message.rank
-            if before.get(key) != now:
-                changes = [RankChange(before=before.get(key), now=now)]
-            self._ranks[key] = now
+            self._ranks[message.rank.key] = message.rank
             if not self.complete:
-                self._pages[key] = now
-        elif gone := self._ranks.pop(message.key, None):
-            changes = [RankChange(before=gone, now=None)]
+                self._pages[message.rank.key] = message.rank
+        else:
+            self._ranks.pop(message.key, None)
         self._changed()
-        return changes
 
     def _changed(self) -> None:
         if self.on_change is not None:
@@ -84,14 +70,10 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankChange:
-    """A rank before and after a change: ``before`` is None for a rank that has come, ``now`` for one that is forgotten.
-
-    ``left_out`` counts the changes that were lost before this one, as the program was too slow.
-    """
+    """A rank before and after a change: ``before`` is None for one that has come, ``now`` for one that is forgotten."""
 
     before: RankInfo | None
     now: RankInfo | None
-    left_out: int = 0
 
     @property
     def rank(self) -> RankInfo:
@@ -102,28 +84,7 @@ class RankChange:
         return found
 
 
-class News:
-    """The changes that one listener has still to take; belongs to one event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: asyncio.Queue[RankChange | BaseException] = asyncio.Queue(MAX_WAITING + 1)
-        self._left_out = 0
-
-    async def next(self) -> RankChange:
-        """Return the next change. Raises BrokerUnreachable when the connection is closed."""
-        change = await self._waiting.get()
-        if isinstance(change, BaseException):
-            raise change
-        left_out, self._left_out = self._left_out, 0
-        return RankChange(before=change.before, now=change.now, left_out=left_out) if left_out else change
-
-    def put(self, change: RankChange) -> None:
-        """Take a change; the oldest one makes room."""
-        if self._waiting.qsize() >= MAX_WAITING:
-            self._waiting.get_nowait()
-            self._left_out += 1
-        self._waiting.put_nowait(change)
-
-    def end(self, error: BaseException) -> None:
-        """Have the listener told that no more comes."""
-        self._waiting.put_nowait(error)
+def changes_between(before: Mapping[str, RankInfo], now: Mapping[str, RankInfo]) -> list[RankChange]:
+    """Return the changes of ranks between two looks at a directory's ``by_key``."""
+    keys = {**before, **now}
+    return [RankChange(before=before.get(key), now=now.get(key)) for key in keys if before.get(key) != now.get(key)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import count
 from typing import TypeVar
 
 from dbg_client.core.brokers import Brokers
-from dbg_client.core.directory import Directory, News
+from dbg_client.core.directory import Directory
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.patience import WaitingLine
@@ -89,7 +89,6 @@ class Switchboard:
         self._last_poll = -POLL_SECONDS
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
         self._open: set[int] = set()
-        self._news: list[News] = []
         self._watchers: list[Watch] = []
         self._reading: asyncio.Task[None] | None = None
 
@@ -238,16 +237,6 @@ class Switchboard:
         finally:
             self._waits.remove(wait)
 
-    @asynccontextmanager
-    async def news(self) -> AsyncIterator[News]:
-        """Yield the changes of ranks that come from now on."""
-        news = News()
-        self._news.append(news)
-        try:
-            yield news
-        finally:
-            self._news.remove(news)
-
     @contextmanager
     def watched_by(self, watch: Watch) -> Iterator[None]:
         """Hand every event to a session, or another task that needs all of them, while the block runs."""
@@ -295,7 +284,7 @@ class Switchboard:
         self._last_poll = asyncio.get_running_loop().time()
 
     def _note(self, event: Event) -> None:
-        """Have the directory know an event, and listeners what it changes."""
+        """Have the directory know an event, and let others ask once a question has ended."""
         if isinstance(event, Down):
             self._end_questions(*self._open)
         elif (isinstance(event, Answers) and event.last) or isinstance(event, Refusal):
@@ -305,9 +294,7 @@ class Switchboard:
         elif isinstance(event, Down):
             self.directory.cut_off(event.reason)
         elif isinstance(event, Message):
-            for change in self.directory.receive(event):
-                for news in self._news:
-                    news.put(change)
+            self.directory.receive(event)
 
     def _questions_of(self, event: Event) -> list[asyncio.Queue[Event | BaseException]]:
         if isinstance(event, Down):
@@ -328,9 +315,6 @@ class Switchboard:
             _offer(events, error)
         for wait in tuple(self._waits):
             wait.failed(error)
-        for news in self._news:
-            with suppress(asyncio.QueueFull):
-                news.end(error)
 
 
 async def _next_of(events: asyncio.Queue[Event | BaseException]) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -37,6 +38,8 @@ WATCHES = "a watcher's token sets no breakpoints; start this window with a drive
 Said = Mapping[str, BreakpointState | str]
 """The breakpoint that a rank has, or why it has none, by the rank's key."""
 
+Reached = Mapping[str, RankState | None]
+
 
 @dataclass(slots=True)
 class _Line:
@@ -62,7 +65,6 @@ class Breakpoints:
         self._lines: dict[LineOfFile, _Line] = {}
         self._greeted: set[str] = set()
         """Ranks that have answered what they have of all breakpoints."""
-        self._is_due = asyncio.Event()
         # One change after the other reaches the ranks, in the order in which the IDE made them.
         self._turn = asyncio.Lock()
 
@@ -101,18 +103,21 @@ class Breakpoints:
 
     async def follow(self) -> None:
         """Set the breakpoints in each rank that comes, until the link to the broker is closed."""
-        greeting = asyncio.create_task(self._greet_newcomers())
-        try:
-            async with self._window.switchboard.news() as news:
-                while True:
-                    change = await news.next()
-                    if change.now is None or change.now.key not in self._greeted:
-                        self._is_due.set()
-        except BrokerUnreachable:
-            return
-        finally:
-            greeting.cancel()
-            await asyncio.gather(greeting, return_exceptions=True)
+        switchboard = self._window.switchboard
+        seen: Reached | None = None
+
+        def news() -> Reached | None:
+            now = self._reached()
+            return now if switchboard.is_current and now != seen else None
+
+        with suppress(BrokerUnreachable):
+            while True:
+                seen = await switchboard.until(news)
+                if self._window.may_act:
+                    async with self._turn:
+                        ranks = self._ranks()
+                        await self._greet(ranks)
+                        self._tell(ranks)
 
     # ------------------------------------------------------------------------------------------------------- the ranks
 
@@ -132,17 +137,9 @@ class Breakpoints:
     def _ranks(self) -> list[RankInfo]:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
 
-    async def _greet_newcomers(self) -> None:
-        self._is_due.set()
-        while True:
-            await self._is_due.wait()
-            await self._window.switchboard.until(lambda: self._window.switchboard.is_current or None)
-            self._is_due.clear()
-            if self._window.may_act:
-                async with self._turn:
-                    ranks = self._ranks()
-                    await self._greet(ranks)
-                    self._tell(ranks)
+    def _reached(self) -> Reached:
+        """Return the ranks that are there: None for one that has been asked, its state for a newcomer."""
+        return {rank.key: None if rank.key in self._greeted else rank.state for rank in self._ranks()}
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
