@@ -33,7 +33,6 @@ from dbg_client.terminal.prompt import (
     key_presses,
     terminal_output,
 )
-from dbg_client.terminal.screen import POP_TITLE, PUSH_TITLE, title
 from dbg_client.terminal.status_line import render
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -106,23 +105,19 @@ class LineDisplay:
 
     async def open(self, keys: bytes) -> None:
         """Take the terminal; ``keys`` were typed before."""
-        self._output.write_raw(PUSH_TITLE.decode())
         self.take_keys(keys)
         self._start("")
 
     async def close(self) -> bytes:
         """Give the terminal back as it was; return the keys that were typed and not used."""
         await self._end_prompt()
-        self._output.write_raw(POP_TITLE.decode())
-        self._output.flush()
         return key_bytes(get_typeahead(self._input))
 
-    def begin(self, address: str) -> None:
+    def begin(self) -> None:
         """Show a rank from its beginning."""
         self._lines = Lines()
-        self._output.write_raw(title(address).decode())
         if self._begun:
-            self._print(f"Attached to {printable(address)}.\n")
+            self._print(f"Attached to {printable(self._host.attachment.rank.address)}.\n")
         self._begun = True
 
     def show(self, effect: Effect) -> None:

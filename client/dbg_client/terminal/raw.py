@@ -12,13 +12,10 @@ from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import (
     CALM,
     CUT_LINES,
-    POP_TITLE,
-    PUSH_TITLE,
     RawTerminal,
     TerminalWriter,
     blank,
     last_row,
-    title,
 )
 from dbg_client.terminal.status_line import paint, render
 from dbg_command.sequences import QueryFilter
@@ -73,7 +70,6 @@ class RawDisplay:
         self._terminal.enter_raw()
         self._suspended = False
         self._writer = TerminalWriter(STDOUT, self._loop)
-        self._write(PUSH_TITLE)
         self._loop.add_reader(STDIN, self._typed)
         if self.size != self._host.attachment.size:
             self._resize()
@@ -93,9 +89,8 @@ class RawDisplay:
             self._record(CALM)
         return b""
 
-    def begin(self, address: str) -> None:
+    def begin(self) -> None:
         """Show a rank from its beginning."""
-        self._write(title(address))
         self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
@@ -143,7 +138,6 @@ class RawDisplay:
         self._terminal.enter_raw()
         self._suspended = False
         self._measure()
-        self._write(PUSH_TITLE + title(self._host.attachment.rank.address))
         self._loop.add_reader(STDIN, self._typed)
         self._resize()
         self._uncover()
@@ -209,7 +203,6 @@ class RawDisplay:
         self._draw(blank(text, *self.size) + (CUT_LINES if self._host.attachment.cropped else b""))
 
     async def _give_back(self, seconds: float) -> None:
-        self._write(POP_TITLE)
         # Output of the rank during this wait would move the cursor away from where the terminal is handed over.
         self._suspended = True
         if self._writer is not None:

@@ -77,9 +77,6 @@ ENTER = b"\x1b[?1049h"
 CUT_LINES = b"\x1b[?7l"
 """Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
 
-PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
-"""Keep the window's title, and put it back."""
-
 
 def last_row(rows: int) -> bytes:
     """Return the bytes that bring any terminal to a known state and clear its last row, the cursor at its beginning."""
@@ -93,11 +90,6 @@ def blank(text: str, rows: int, columns: int) -> bytes:
         if line:
             drawn += b"\x1b[%d;2H%b" % (number + 2, printable(line, max(1, columns - 3)).encode())
     return drawn
-
-
-def title(address: str) -> bytes:
-    """Return the bytes that name the window after the rank."""
-    return b"\x1b]2;" + printable(address).encode() + b"\x07"
 
 
 class RawTerminal:

@@ -207,10 +207,9 @@ class Session:
         moved, self._back = self._back is not None, None
         self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if self._display is not None:
-            address = self.attachment.rank.address
             if moved:
-                self.attachment.say(f"attached to {address}", self.now())
-            self._display.begin(address)
+                self.attachment.say(f"attached to {self.attachment.rank.address}", self.now())
+            self._display.begin()
 
     async def _choose_display(self, *, guess: bool) -> None:
         """Show the display of the debugger that is open; a ``guess`` is made if none is."""
@@ -233,7 +232,7 @@ class Session:
             tell(f"{printable(attachment.rank.address)} is in {COMMON_NAMES.get(engine, printable(engine))} now.")
         self._display = self._line_display() if lines else self._raw
         await self._display.open(keys)
-        self._display.begin(attachment.rank.address)
+        self._display.begin()
 
     def _line_display(self) -> Display:
         from dbg_client.terminal.line_display import LineDisplay  # what it needs is not loaded for PuDB
