@@ -11,14 +11,12 @@ import sys
 import pytest
 
 from dbg_client.run.job import COMES_BACK
-from dbg_client.terminal.session import RUN_AGAIN
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import attach_list
 from tests.support.runs import (
     LINE,
-    PROGRAM,
     PYTHON,
     STATUS,
     STOP,
@@ -58,26 +56,6 @@ def test_without_a_terminal_output_and_status_pass(directory: Directory) -> None
     assert result.returncode == STATUS
     assert result.stdout == b"begins\ntotal 0\ntotal 1\ntotal 3\nends\n"
     assert b"dbg-attach --follow train-" in result.stderr
-
-
-def test_ctrl_bracket_r_ends_the_job_and_starts_it_again(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    (before,) = attach_list(directory.home)
-    terminal.send(b"\x1dR")
-    terminal.wait_for(RUN_AGAIN)
-    terminal.send("n")
-    terminal.wait_for("stopped")
-    terminal.send(b"\x1dR")
-    terminal.wait_for(RUN_AGAIN)
-    directory.write(f"\n\n{PROGRAM}")
-    terminal.send("y")
-    # The stop is where it was typed, whatever stands there now.
-    terminal.wait_for(re.compile(r"^>\*\s+total = 0", re.MULTILINE))
-    (now,) = attach_list(directory.home)
-    assert now["pid"] != before["pid"]
-    assert now["job"] != before["job"]
-    directory.attach("kill", "all", "-y")
-    assert terminal.exit_status() == 128 + signal.SIGKILL
 
 
 def test_leaving_leaves_the_job_and_enter_comes_back(directory: Directory) -> None:

@@ -91,7 +91,7 @@ class RunningJob:
         ranks = () if self.switchboard is None else ranks_of(self.task.job, self.switchboard.directory.ranks)
         return [rank for rank in ranks if rank.state in LIVE_STATES]
 
-    async def kill(self) -> None:
+    async def _kill(self) -> None:
         """End its ranks on all hosts."""
         from dbg_client.core.asking import Asker  # hardly ever needed
 
@@ -105,7 +105,7 @@ class RunningJob:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), END_SECONDS)
             return
-        await self.kill()
+        await self._kill()
         self._process.signal(signal.SIGKILL)
 
     def _has_ended(self) -> None:
@@ -151,7 +151,7 @@ async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
         try:
             if attaches:
                 attach = Attach(broker=settings.broker, attach=settings.attach, color=settings.color)
-                attaching = Attaching(attach, switchboard, startup, may_run_again=True)
+                attaching = Attaching(attach, switchboard, startup)
                 await _Following(run, output, switchboard, attaching).go()
             await run.over.wait()
         finally:
@@ -211,10 +211,10 @@ class _Following:
         self._told: set[str] = set()
 
     async def go(self) -> None:
-        """Return once the job is over, the terminal is gone, or the user wants to run the job again."""
+        """Return once the job is over or the terminal is gone."""
         await self._switchboard.listed()
         hangup = signal.getsignal(signal.SIGHUP)
-        while not self._run.task.again:
+        while True:
             # A session that was detached ignores SIGHUP; between two sessions a window that closes ends this process.
             signal.signal(signal.SIGHUP, hangup)
             if not os.isatty(STDIN):
@@ -228,12 +228,6 @@ class _Following:
             self._take(await self._attaching.session(Choice(rank)))
             self._run.follow_signals()
             self._output.show()
-        if self._run.task.again:
-            self._run.end()
-            await self._run.over.wait()
-            # The next run needs the ports and the memory of what the launcher has left behind.
-            if await self._wait_for_goodbyes():
-                await self._run.kill()
 
     async def _unless_over(self) -> RankInfo | None:
         """Return the next stop to go to, None if the job is over before."""
@@ -312,9 +306,7 @@ class _Following:
         self._wanted = self._back_to = None
         if outcome.loss is not None:
             tell(outcome.loss)
-        if outcome.end is End.AGAIN:
-            self._run.task.again = True
-        elif outcome.end is End.WENT_ON:
+        if outcome.end is End.WENT_ON:
             self._wanted = rank.rank
             tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
         elif outcome.end is End.DETACHED:

@@ -115,8 +115,7 @@ class Task:
     places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
     move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
 
-    ``again`` says that the user wants another run of the job, ``is_hung`` that it is ended as it hangs, ``took_part``
-    whether any rank of it ever connected.
+    ``is_hung`` says that it is ended as it hangs, ``took_part`` whether any rank of it ever connected.
     """
 
     job: str
@@ -126,6 +125,5 @@ class Task:
     stops: tuple[str, ...] = ()
     hang_after: float | None = None
     on_hang: str | None = None
-    again: bool = False
     is_hung: bool = False
     took_part: bool = False

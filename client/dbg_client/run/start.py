@@ -46,14 +46,7 @@ def run(settings: Run, environ: Mapping[str, str]) -> int:
     environ = {**own_environment(environ), **({BROKER: settings.broker.address} if settings.broker.address else {})}
     folder = folder_of(home_directory(environ), _directory())
     _check(settings.options)
-    number, cycle = f"{os.getpid()}", 1
-    while True:
-        one = _OneRun(settings, environ, folder, number)
-        status = one.go()
-        if not one.task.again:
-            return status
-        cycle += 1
-        number = f"{os.getpid()}.{cycle}"
+    return _OneRun(settings, environ, folder).go()
 
 
 def _check(options: RunOptions) -> None:
@@ -77,12 +70,12 @@ def _say(sentence: str) -> None:
 class _OneRun:
     """One job from its start to its end."""
 
-    def __init__(self, settings: Run, environ: Mapping[str, str], folder: Folder, number: str) -> None:
+    def __init__(self, settings: Run, environ: Mapping[str, str], folder: Folder) -> None:
         self._settings, self._environ, self._folder = settings, environ, folder
         options, command = settings.options, settings.command
         stops: list[StopAt | StopIn] = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
         self.task = Task(
-            job=job_name(command, number, environ.get(JOB)),
+            job=job_name(command, f"{os.getpid()}", environ.get(JOB)),
             ranks=options.rank_filter or "all",
             attach=os.isatty(0) and os.isatty(1) and has_cursor(environ),
             stops=tuple(stop.place for stop in stops),
@@ -102,7 +95,7 @@ class _OneRun:
             asyncio.run(self._follow())
         self._job.wait()
         has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
-        if self.task.attach and not self.task.took_part and not self.task.again and has_had_time:
+        if self.task.attach and not self.task.took_part and has_had_time:
             # Only an attached terminal can tell whether a rank took part.
             _say(NO_RANK_TOOK_PART)
         return HUNG_STATUS if self.task.is_hung else self._job.status or 0

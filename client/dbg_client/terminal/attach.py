@@ -124,7 +124,7 @@ def _read(path: Path) -> list[str]:
 
 
 class Attaching:
-    """One session after another over one link; ``may_run_again`` if this terminal belongs to a run of the job."""
+    """One session after another over one link."""
 
     def __init__(
         self,
@@ -132,13 +132,11 @@ class Attaching:
         switchboard: Switchboard,
         startup: Startup,
         *,
-        may_run_again: bool = False,
         recording: Recording | None = None,
     ) -> None:
         self._settings = settings
         self._startup = startup
         self._switchboard = switchboard
-        self._may_run_again = may_run_again
         self._recording = recording
         self.directory = switchboard.directory
         self.line = WaitingLine(show_waiting)
@@ -188,7 +186,6 @@ class Attaching:
             color=self._settings.color,
             startup=self._startup.for_rank,
             note=choice.note,
-            may_run_again=self._may_run_again,
             recording=self._recording,
         )
         outcome = await Session(self._switchboard, choice.rank, options).run()

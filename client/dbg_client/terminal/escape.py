@@ -16,7 +16,7 @@ from itertools import groupby
 from dbg_client.verbs.preferences import DEFAULT_PREFIX
 
 HELP = "?"
-COMMANDS = frozenset("d.?rnpw:R")
+COMMANDS = frozenset("d.?rnpw:")
 
 _KEYS = (
     ("d  or  .", "detach: the rank stays as it is"),
@@ -24,7 +24,6 @@ _KEYS = (
     ("r", "pick another rank"),
     (":", "a command to any ranks: where all, e 0-7 loss, release, help"),
     ("w", "take the keyboard"),
-    ("R", "end the job and run it again, under dbg-attach run"),
     ("?", "this page"),
 )
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Display = RawDisplay | LineDisplay
 
-RUN_AGAIN = "End the job and run it again?"
-
 STDIN, STDOUT = 0, 1
 
 Picked = tuple[Choice | None, bytes]
@@ -51,8 +49,7 @@ MAX_DEED = 600
 class SessionOptions:
     """Options of every session of one run; ``note`` is for the first line of the next one.
 
-    ``startup`` returns the lines that a rank's line debugger is told first. ``may_run_again`` says that the user can
-    have the job run again from here.
+    ``startup`` returns the lines that a rank's line debugger is told first.
     """
 
     attach: AttachOptions
@@ -60,7 +57,6 @@ class SessionOptions:
     color: bool
     note: str | None = None
     startup: Callable[[str], deque[str]] = lambda _: deque()
-    may_run_again: bool = False
     recording: Recording | None = None
 
     @property
@@ -74,7 +70,6 @@ class End(enum.Enum):
 
     DETACHED = "detached"
     WENT_ON = "went on"
-    AGAIN = "again"
     FAILED = "failed"
 
 
@@ -315,9 +310,6 @@ class Session:
             self.perform(self.attachment.take(self.now()))
         elif key in ("n", "p"):
             self._go_to_neighbour(1 if key == "n" else -1)
-        elif key == "R":
-            self.attachment.say(where_to_run_again(self.attachment.rank), self.now())
-            self.perform([Bell()])
 
     def _go_to_neighbour(self, step: int) -> None:
         rank = neighbour(self.attachment.rank, self._switchboard.directory.ranks, step)
@@ -335,26 +327,15 @@ class Session:
 
     def lends(self, key: str) -> bool:
         """Return True if the key behind the prefix opens something that takes the terminal for a while."""
-        return key in ("r", ":", HELP) or (key == "R" and self.options.may_run_again)
+        return key in ("r", ":", HELP)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
-        """Open what the key behind the prefix means; keys typed ahead are for it.
-
-        These are the list of ranks, the help page, the command line, and the question whether to run the job again.
-        """
+        """Open the list of ranks, the help page or the command line; keys typed ahead are for it."""
         if key == "r":
             self._lend(partial(self._pick, typed_ahead), row=False)
             return
-        use = self._command if key == ":" else self._help if key == HELP else self._ask_again
+        use = self._command if key == ":" else self._help
         self._lend(partial(use, typed_ahead), row=True)
-
-    async def _ask_again(self, typed_ahead: bytes) -> Picked:
-        from dbg_client.terminal.command_line import CommandRow
-
-        row = CommandRow(typed_ahead, self.options.recording)
-        if await row.agrees(RUN_AGAIN):
-            self._end(End.AGAIN)
-        return None, row.unused()
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
@@ -403,11 +384,6 @@ class Session:
             self._go_to(choice)
         elif choice.is_broken_into and self.options.attach.mode is not Mode.WATCH and not self.attachment.driving:
             self.perform(self.attachment.take(self.now()))
-
-
-def where_to_run_again(rank: RankInfo) -> str:
-    """Return what to do instead of Ctrl-] R in a terminal that is not the one of the job's own run."""
-    return f"press R in the terminal of its `dbg-attach run`, which was started in {printable(rank.directory)}"
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:
