@@ -118,17 +118,16 @@ async def break_in(
     asker: Asker,
     rank: RankInfo,
     *,
-    seconds: float | None = None,
     waits: Report = report_nothing,
     withdrawn: Report = report_nothing,
 ) -> RankInfo | RankAnswer:
     """Return the rank as it is listed once it has stopped, or its answer if it does not stop.
 
-    The rank has ``seconds`` to answer, by default the asker's. ``waits`` gets the answer of a rank that stops when its
-    C code returns. Cancelling this withdraws the request; ``withdrawn`` gets the answer to that. Raises DbgError.
+    ``waits`` gets the answer of a rank that stops when its C code returns. Cancelling this withdraws the request;
+    ``withdrawn`` gets the answer to that. Raises DbgError.
     """
     try:
-        (answer,) = await asker.ask(Action.INTERRUPT, [rank], seconds=seconds)
+        (answer,) = await asker.ask(Action.INTERRUPT, [rank])
         if answer.kind not in (Kind.VALUE, Kind.RUNNING):
             return answer
         if answer.kind is Kind.RUNNING:

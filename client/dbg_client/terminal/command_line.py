@@ -24,17 +24,14 @@ from dbg_client.core.choose import Choice, choose, find
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.waiting import break_in
 from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.orders import Interrupt, is_moving
 from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
 from dbg_command.targets import Target
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
 
 T = TypeVar("T")
@@ -199,8 +196,6 @@ class Answering:
         if not isinstance(verb, RanksVerb):
             return Answered(choice=choose(target, self._directory.ranks) if target is not None else Choice(rank))
         ranks, note = self._meant(verb, target, rank)
-        if isinstance(verb, Interrupt) and len(ranks) == 1 and is_moving(ranks[0]):
-            return await self._break_in(ranks[0], verb.broker.timeout)
         asks, those = verb.consent(ranks)
         if those and not verb.yes:
             raise NeedsYes(f"{asks} {name_few(those, self._directory.ranks)}?")
@@ -222,13 +217,6 @@ class Answering:
             problem,
         ]
         return Answered("".join(f"{line.rstrip()}\n" for line in lines if line))
-
-    async def _break_in(self, rank: RankInfo, seconds: float) -> Answered:
-        """Return the rank as the one to attach to once it has stopped, or why it does not stop."""
-        found = await break_in(self._switchboard, self._asker, rank, seconds=seconds)
-        if isinstance(found, RankAnswer):
-            return Answered(f"{printable(rank.address)}: {printable(found.text)}\n")
-        return Answered(choice=Choice(found, is_broken_into=True))
 
     def _meant(self, verb: RanksVerb, target: Target | None, rank: RankInfo) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks

@@ -373,17 +373,10 @@ class Session:
         finally:
             self._lending = None
             display.resume()
-        if choice is not None:
-            self._follow(choice)
+        if choice is not None and choice.rank.key != self.attachment.rank.key:
+            self._go_to(choice)
         if unused:
             display.take_keys(unused)
-
-    def _follow(self, choice: Choice) -> None:
-        """Go to the rank that the user has chosen; at the present one, take the keyboard after a break-in."""
-        if choice.rank.key != self.attachment.rank.key:
-            self._go_to(choice)
-        elif choice.is_broken_into and self.options.attach.mode is not Mode.WATCH and not self.attachment.driving:
-            self.perform(self.attachment.take(self.now()))
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:
