@@ -29,7 +29,6 @@ def set_trace(
     ranks: object = None,
     hold: bool | None = None,
     hold_grace: float | None = None,
-    hold_lost: float | None = None,
     lease: float | None = None,
     **unknown: object,
 ) -> None:
@@ -50,8 +49,7 @@ def set_trace(
     With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only these ranks stop. Each
     other rank of the job that comes here waits, outside of any collective, until all of them have gone on, or goes on
     at once with ``hold=False`` (``DBG_HOLD=0``). It does not wait for a rank that is not here after ``hold_grace``
-    seconds (60; ``DBG_HOLD_GRACE``), and waits ``hold_lost`` seconds (600; ``DBG_HOLD_LOST``) for a rank that is
-    stopped here and then lost. With ``lease`` (``DBG_LEASE``) the stop ends by itself if no terminal has attached
+    seconds (60; ``DBG_HOLD_GRACE``). With ``lease`` (``DBG_LEASE``) the stop ends by itself if no terminal has attached
     within so many seconds.
     """
 
@@ -61,7 +59,7 @@ def set_trace(
         return stop_at
 
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
-    arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "hold_lost": hold_lost, "lease": lease}
+    arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "lease": lease}
     carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 

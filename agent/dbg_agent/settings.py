@@ -34,9 +34,6 @@ CRASH_LEASE_SECONDS = 600.0
 HOLD_GRACE_SECONDS = 60.0
 """Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
 
-HOLD_LOST_SECONDS = 600.0
-"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
-
 MAX_COLLECTIVE_SECONDS = 1e7
 """Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
 
@@ -177,7 +174,6 @@ class Settings:
     ranks: tuple[int, ...] | None = _setting(None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'")
     hold: bool = _setting(True, _as_flag, _FLAG)
     hold_grace: float = _setting(HOLD_GRACE_SECONDS, _as_seconds, _SECONDS)
-    hold_lost: float = _setting(HOLD_LOST_SECONDS, _as_seconds, _SECONDS)
     lease: float | None = _setting(None, _as_seconds, _SECONDS)
     post_mortem: bool = _setting(False, _as_flag, _FLAG)
     mesh: tuple[tuple[str, int], ...] = _setting((), as_mesh, "sizes by axis, such as {'pp': 2, 'dp': 4}")

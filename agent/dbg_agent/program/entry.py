@@ -126,7 +126,7 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     if len(there) < len(chosen):
         warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")
     if settings.hold and there:
-        rank.holding.hold(frame, site, there, settings.hold_grace, settings.hold_lost)
+        rank.holding.hold(frame, site, there, settings.hold_grace)
 
 
 def keep_here(error: BaseException | None, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
@@ -156,13 +156,6 @@ def no_step_ends() -> bool:
     """Tell whether no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
     rank = current()
     return rank is None or not rank.halt.was_stepped
-
-
-def let_others_go() -> None:
-    """Let the ranks go on that are held for the stop of the calling thread, if there is one; the stop stays."""
-    rank = current()
-    if rank is not None:
-        rank.stopping.let_others_go()
 
 
 _found: tuple[object, dict[bytes, bytes], int] | None = None

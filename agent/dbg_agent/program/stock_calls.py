@@ -145,10 +145,6 @@ def _stop_rank_to_debug(non_block: bool = True) -> None:
         _say_once(UNSET)
 
 
-def _let_others_go() -> None:
-    carry_out("clear_", lambda: _entry().let_others_go)
-
-
 # ---------------------------------------------------------------------------------------------------- the redirection
 
 
@@ -286,7 +282,7 @@ _CHANGES: dict[str, Change] = {
     "ipdb.__main__": _functions(_init_pdb=_Debugger, post_mortem=_post_mortem),
     "torch.distributed": _functions(breakpoint=_stop_one_rank),
     # MindSpeed's.
-    "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=_let_others_go),
+    "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=lambda: None),
 }
 
 _SKIPPED = frozenset({__name__, "importlib._bootstrap", "importlib._bootstrap_external", *_CHANGES})

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.process.log import say
-from dbg_agent.settings import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
+from dbg_agent.settings import HOLD_GRACE_SECONDS
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, Waiting
@@ -36,21 +36,20 @@ if TYPE_CHECKING:
 MAX_SITES = 256
 """Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""
 
+HOLD_LOST_SECONDS = 600.0
+"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
+
 RESTATED_SECONDS = 10.0
 """Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldVerdict:
-    """Whether a held rank goes on, why in a sentence or "", and when to judge again at the latest.
-
-    ``lost`` are the chosen ranks that it still waits for although they are lost.
-    """
+    """Whether a held rank goes on, why in a sentence or "", and when to judge again at the latest."""
 
     goes_on: bool
     why: str = ""
     again: float | None = None
-    lost: tuple[int, ...] = ()
 
 
 class HoldCounts:
@@ -62,8 +61,6 @@ class HoldCounts:
         self._completed: Counter[str] = Counter()
         self._visits: Counter[str] = Counter()
         self._grace = HOLD_GRACE_SECONDS
-        self.lost = HOLD_LOST_SECONDS
-        """Seconds for which this rank waits for a chosen rank that is stopped and lost."""
         self._missing_since: dict[int, float] = {}
         self._heard: dict[int, ChosenRank] = {}
         self.waiting: Waiting | None = None
@@ -96,12 +93,9 @@ class HoldCounts:
         self._visits[site] += 1
         return fitted(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
-    def wait(self, waiting: Waiting, grace: float, lost: float = HOLD_LOST_SECONDS) -> None:
-        """Begin to wait.
-
-        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
-        """
-        self._grace, self.lost = grace, lost
+    def wait(self, waiting: Waiting, grace: float) -> None:
+        """Begin to wait; a rank that has not come is waited for ``grace`` seconds."""
+        self._grace = grace
         self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
         self._heard = {}
         self.waiting = waiting
@@ -141,7 +135,6 @@ class HoldCounts:
         gone: list[int] = []
         absent: list[int] = []
         given_up: list[int] = []
-        lost: list[int] = []
         again: float | None = None
         for rank in waiting.ranks:
             chosen = self._heard.get(rank)
@@ -154,16 +147,15 @@ class HoldCounts:
                 again = math.inf
             else:
                 stands = chosen is not None and _stands(chosen, waiting)
-                until = since + (self.lost if stands else self._grace)
+                until = since + (HOLD_LOST_SECONDS if stands else self._grace)
                 if now < until:
                     again = until if again is None else min(again, until)
-                    lost += [rank] if stands else []
                 elif stands:
                     given_up.append(rank)
                 else:
                     absent.append(rank)
         if again is not None:
-            return HoldVerdict(False, again=None if again == math.inf else again, lost=tuple(lost))
+            return HoldVerdict(False, again=None if again == math.inf else again)
         return HoldVerdict(True, self._why(waiting.site, gone, absent, given_up))
 
     def _why(self, site: str, gone: list[int], absent: list[int], given_up: list[int]) -> str:
@@ -173,7 +165,7 @@ class HoldCounts:
         if absent:
             said.append(f"rank {_ranks(absent)} is not at {site} within {self._grace:g} s")
         if given_up:
-            said.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {self.lost:g} s")
+            said.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {HOLD_LOST_SECONDS:g} s")
         return " and ".join(said)
 
 
@@ -220,11 +212,10 @@ class Holding:
         self._thread = thread
         self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
-        self._wanted: dict[int, tuple[Waiting, float, float]] = {}
-        """What each thread at a hold will wait for, with its two time limits, until the thread's turn to stop comes."""
+        self._wanted: dict[int, tuple[Waiting, float]] = {}
+        """What each thread at a hold will wait for, with its time limit, until the thread's turn to stop comes."""
         self._kept: tuple[int, ...] = ()
         self._kept_told = 0
-        self._lost_told: tuple[int, ...] = ()
         self._let_go = 0
         """The number of the last stop that was ended."""
         self._exit_stop: int | None = None
@@ -235,10 +226,10 @@ class Holding:
         """Return what this rank waits for now; None if it is not held."""
         return self.counts.waiting if self._stops.is_hold else None
 
-    def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float, lost: float) -> None:
+    def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
 
-        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
+        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost HOLD_LOST_SECONDS.
         """
         waiting = self.counts.visit(site, ranks)
         if self._stops.is_mine():
@@ -251,7 +242,7 @@ class Holding:
             f"`dbg-attach release held` lets it go on"
         )
         thread = threading.get_ident()
-        self._wanted[thread] = waiting, grace, lost
+        self._wanted[thread] = waiting, grace
         try:
             self._thread.stop(frame, HELD)
         finally:
@@ -329,18 +320,6 @@ class Holding:
             return
         if verdict.again is not None:
             self._broker.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
-        if verdict.lost and verdict.lost != self._lost_told:
-            self._report_lost(verdict.lost)
-        self._lost_told = verdict.lost
-
-    def _report_lost(self, lost: tuple[int, ...]) -> None:
-        waiting = self.waiting
-        if waiting is not None:
-            address, limit = self._broker.address, self.counts.lost
-            say(
-                f"{address} stays held: rank {_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
-                f"back within {limit:g} s; `dbg-attach release held` lets it go on"
-            )
 
     def _judge_exit(self) -> None:
         if not self._others_kept():

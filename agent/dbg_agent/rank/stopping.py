@@ -411,12 +411,6 @@ class Stopping:
         if self._stops.is_mine() and self._stops.phase is StopPhase.STEPPING:
             self.end()
 
-    def let_others_go(self) -> None:
-        """Count the current stop as over for the ranks that are held for it, while it stays."""
-        if self._stops.is_mine():
-            self._complete_sites()
-            self._broker.publish()
-
     def _pass_by(self, site: str) -> None:
         """Count a stop that the user has switched off as over: other ranks would wait there for it."""
         self._holding.counts.arrive(site)

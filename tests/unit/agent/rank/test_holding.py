@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.rank.holding import MAX_SITES, RESTATED_SECONDS, HoldCounts, Holding, HoldVerdict
+from dbg_agent.rank.holding import (
+    HOLD_LOST_SECONDS,
+    MAX_SITES,
+    RESTATED_SECONDS,
+    HoldCounts,
+    Holding,
+    HoldVerdict,
+)
 from dbg_agent.stop.inbox import GoOn
 from dbg_wire.messages import Arrival, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
@@ -119,12 +126,12 @@ def chosen(rank: int, arrived: int, completed: int, state: RankState | None = Ra
 class Waits:
     """A rank that waits at SITE for chosen ones, and a clock that shows what the test has set."""
 
-    GRACE, LOST = 60.0, 600.0
+    GRACE = 60.0
 
     def __init__(self, *ranks: int) -> None:
         self.now = 100.0
         self.holds = HoldCounts(lambda: self.now)
-        self.holds.wait(self.holds.visit(SITE, ranks), self.GRACE, self.LOST)
+        self.holds.wait(self.holds.visit(SITE, ranks), self.GRACE)
 
     def hear(self, *ranks: ChosenRank, after: float = 0.0) -> HoldVerdict:
         """Let time pass, hear of the chosen ranks, and return the verdict."""
@@ -163,13 +170,13 @@ VERDICTS: dict[str, tuple[list[Heard], HoldVerdict]] = {
     "has exited": ([(0, 1, 0, STOPPED), (0, 1, 0, EXITED)], HoldVerdict(True, "rank 3 has exited")),
     "is lost at its stop": (
         [(0, 1, 0, STOPPED), (900, 1, 0, LOST)],
-        HoldVerdict(False, again=1600.0, lost=(3,)),
+        HoldVerdict(False, again=1600.0),
     ),
     "comes back": ([(0, 1, 0, STOPPED), (900, 1, 0, LOST), (1000, 1, 0, STOPPED)], HoldVerdict(False)),
-    "was lost before": ([(0, 1, 0, LOST), (60, 1, 0, LOST)], HoldVerdict(False, again=700.0, lost=(3,))),
+    "was lost before": ([(0, 1, 0, LOST), (60, 1, 0, LOST)], HoldVerdict(False, again=700.0)),
     "is unknown to a new broker": (
         [(0, 1, 0, STOPPED), (60, 0, 0, None)],
-        HoldVerdict(False, again=760.0, lost=(3,)),
+        HoldVerdict(False, again=760.0),
     ),
     "is known to it later": ([(0, 1, 0, STOPPED), (60, 0, 0, None), (1e6, 1, 0, STOPPED)], HoldVerdict(False)),
     "has gone on from it": (
@@ -200,7 +207,7 @@ def test_one_that_is_lost_at_its_stop_is_not_waited_for_for_ever(approved: Appro
     waits = Waits(0)
     waits.hear(chosen(0, 1, 0))
     waits.hear(chosen(0, 1, 0, LOST))
-    assert not waits.hear(after=Waits.LOST - 1).goes_on
+    assert not waits.hear(after=HOLD_LOST_SECONDS - 1).goes_on
     approved(as_text(waits.hear(after=1)))
 
 
