@@ -61,7 +61,6 @@ def test_a_program_asks_ranks_what_a_terminal_asks(home: Path) -> None:
         assert [rank.rank for rank in job[[0, 1]].list()] == [0, 1]
         assert list(job[2].eval("1 / 0").errors.values()) == ["ZeroDivisionError: division by zero"]
         assert set(job.eval("'\\x1b[2J'.join('ab') + '\\n'").values.values()) == {repr("a\x1b[2Jb\n")}
-        assert "&lt;b&gt;1&lt;/b&gt;" in job[1].eval("name")._repr_html_()
 
         where = job.where()
         assert ageless(where.tree()) == ageless(attach(home, "where", "all").stdout)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dbg_client.api.breakpoints import BreakpointAnswer
 from dbg_client.verbs.verb import Answer as VerbAnswer
-from dbg_client.verbs.verb import GroupedAnswer, Style
+from dbg_client.verbs.verb import GroupedAnswer
 from dbg_client.verbs.where import StackAnswer
 from dbg_client.views.groups import AnswerGroup
 from dbg_client.views.naming import Naming
@@ -20,9 +19,6 @@ from dbg_wire.records.inspection import BreakpointState
 from dbg_wire.records.ranks import Place, RankInfo
 
 T = TypeVar("T")
-
-NOTEBOOK_COLUMNS = 100
-"""Columns of a chart in a notebook."""
 
 MAX_LINE = 16 * 1024
 """Characters of one line: as many as an answer has at most."""
@@ -67,15 +63,11 @@ class Shown:
     def __repr__(self) -> str:
         return str(self).rstrip("\n")
 
-    def _repr_html_(self) -> str:
-        """Return the text for a notebook; what comes from ranks is escaped."""
-        return text_html(self._shown.text(Style(columns=NOTEBOOK_COLUMNS)))
-
 
 class Answer(Shown):
     """What ranks have answered to an expression or a command of pdb.
 
-    ``str()`` of it is the table that the terminal shows, and a notebook shows it as one.
+    ``str()`` of it is the table that the terminal shows.
     """
 
     def __init__(self, answer: GroupedAnswer) -> None:
@@ -106,12 +98,6 @@ class Answer(Shown):
 
     def _texts(self, kind: Kind) -> dict[str, str]:
         return {rank.address: safe_text(answer.text) for rank, answer in self._answer.answers if answer.kind is kind}
-
-    def _repr_html_(self) -> str:
-        """Return the groups as a table, for a notebook; all that comes from ranks is escaped."""
-        head = str(self).partition("\n")[0]
-        rows = [(one.id, one.ranks, one.text) for one in self.groups]
-        return table_html(head, ("", "ranks", "value"), rows)
 
 
 class Breakpoints(Answer):
@@ -188,7 +174,7 @@ class Why(Shown):
 
 
 class Slow(Shown):
-    """Who slows a job down, the rank that costs most first; a notebook shows the table, too."""
+    """Who slows a job down, the rank that costs most first."""
 
     def __init__(self, answer: VerbAnswer) -> None:
         super().__init__(answer)
@@ -197,23 +183,6 @@ class Slow(Shown):
 
 class Collectives(Shown):
     """The last collective of each process group, and who is in it."""
-
-
-def text_html(text: str) -> str:
-    """Return lines for a notebook; what comes from ranks is escaped."""
-    return f"<pre>{html.escape(text)}</pre>"
-
-
-def table_html(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return a table for a notebook; what comes from ranks is escaped."""
-    cells = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
-    body = "".join(f"<tr>{''.join(map(_cell_html, row))}</tr>" for row in rows)
-    return f"<p>{html.escape(head)}</p><table><tr>{cells}</tr>{body}</table>"
-
-
-def _cell_html(text: str) -> str:
-    tag = "pre" if "\n" in text else "code"
-    return f"<td><{tag}>{html.escape(safe_text(text))}</{tag}></td>"
 
 
 def safe_text(text: str) -> str:

@@ -240,9 +240,6 @@ class Ranks(Blocking[AsyncRanks]):
         """
         return Stop(self._twin.attach(engine, take=take), self._thread)
 
-    def _repr_html_(self) -> str:
-        return self._now(self._twin._repr_html_)
-
 
 class Job(Ranks):
     """All ranks of one job; ``job[5]`` and ``job['@1']`` are some of them."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, text_html
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why
 from dbg_client.api.breakpoints import change_breakpoints
 from dbg_client.api.inspection import file_in_ranks, given
 from dbg_client.api.stop import AsyncStop, open_stop
@@ -27,7 +26,6 @@ from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Asking, GroupedAnswer, RanksVerb
 from dbg_client.verbs.where import Where as WhereVerb
 from dbg_client.views.groups import group_answers
-from dbg_client.views.list import show_table
 from dbg_client.views.naming import Naming
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, NoSuchRank, printable
@@ -225,14 +223,6 @@ class AsyncRanks:
 
     def __repr__(self) -> str:
         return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
-
-    def _repr_html_(self) -> str:
-        """Return these ranks as a table, for a notebook."""
-        try:
-            ranks = self.list()
-        except NoSuchRank:
-            ranks = ()
-        return text_html(show_table(ranks, time.time(), color=False, fold=True))
 
 
 class AsyncJob(AsyncRanks):

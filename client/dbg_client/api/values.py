@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from dbg_client.api.answers import safe_text, table_html
+from dbg_client.api.answers import safe_text
 from dbg_client.api.inspection import RankError, ask_one, given
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
@@ -54,17 +54,14 @@ class Variable:
 
 
 class Variables(tuple[Variable, ...]):
-    """Variables in their order; ``str()`` has a line for each, and a notebook shows a table."""
+    """Variables in their order; ``str()`` has a line for each, as a prompt of Python and a notebook show them."""
 
     __slots__ = ()
 
     def __str__(self) -> str:
         return "\n".join(f"{one.name}: {one.text}{_parts(one)}" for one in self)
 
-    def _repr_html_(self) -> str:
-        """Return the variables as a table, for a notebook; all that comes from ranks is escaped."""
-        rows = [(one.name, one.type, one.text, _parts(one).strip(" ()")) for one in self]
-        return table_html(f"{len(self)} variables", ("name", "type", "value", "parts"), rows)
+    __repr__ = __str__
 
 
 def _parts(one: Variable) -> str:
