@@ -85,8 +85,6 @@ def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look
     assert look.refusal(Inspection(sight=Sight.VALUE, text="exit()")) == "SystemExit: None"
     ran = look.value("for n in range(2):\n    print(n)\nstep = n + 40", runs=True)
     assert (ran.text, ran.handle) == ("0\n1", 0)
-    (found,) = look.look(Inspection(sight=Sight.COMPLETIONS, text="config.w", begin=8)).completions
-    assert (found.text, found.begin, found.length) == ("width", 7, 1)
     look.go_on(Action.COMMAND, "n")
     assert look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
     look.go_on()

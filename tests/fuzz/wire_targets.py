@@ -108,7 +108,7 @@ def inquiries(data: bytes) -> None:
             question = decode(text, Sender.CLIENT)
             assert isinstance(question, Question)
             assert length_of(question.inquiry) <= MAX_TEXT
-            text_of_question(question, audits_input=True)
+            text_of_question(question)
             deed = visible_action(question)
             assert deed is None or deed.text.isprintable()
 

@@ -1,12 +1,9 @@
-"""The variables of a frame: evaluation and assignment as an IDE asks for them, and what may follow in a typed text."""
+"""The variables of a frame, with evaluation and assignment as an IDE asks for them."""
 
 from __future__ import annotations
 
-import builtins
 import keyword
-import re
-import threading
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -14,9 +11,7 @@ from typing import Any
 from dbg_agent.frames.capture import Capture, talking_to
 from dbg_agent.frames.variables import write_back
 from dbg_agent.values.children import Child, Children, in_order
-from dbg_wire.limits import MAX_COMPLETIONS
-from dbg_wire.records.inspection import Completion, Scope
-from dbg_wire.records.record import fitted
+from dbg_wire.records.inspection import Scope
 
 TYPED = "<dbg-attach eval>"
 """The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
@@ -96,51 +91,6 @@ class Evaluation:
         return None
 
 
-_TYPED = re.compile(r"(?:(?P<owner>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\.)?(?P<word>[^\W\d]\w*)?\Z")
-"""A dotted name, perhaps unfinished, at the end of a text."""
-
-
-def completions(text: str, begin: int, names: Namespaces) -> list[Completion]:
-    """Return what may stand in place of the word before the cursor, which is behind ``begin`` characters.
-
-    A look at attributes may run code of the program. In the main thread the caller interrupts it. Another thread can't
-    be interrupted while it sleeps, so only names are told there.
-    """
-    text = text[:begin]
-    typed = _TYPED.search(text)
-    if typed is None or text[: typed.start()].endswith((".", "'", '"', *"0123456789")):
-        return []
-    owner, word = typed["owner"], typed["word"] or ""
-    found = _names_in_scope(names) if owner is None else _attributes_of_name(owner, names)
-    hides = not word.startswith("_")
-    chosen = [name for name in found if name.startswith(word) and not (hides and name.startswith("_"))]
-    begin = len(text) - len(word)
-    return [
-        fitted(Completion, text=name, begin=begin, length=len(word))
-        for name in list(dict.fromkeys(chosen))[:MAX_COMPLETIONS]
-    ]
-
-
-def _names_in_scope(names: Namespaces) -> list[str]:
-    groups: tuple[Iterable[str], ...] = (names.locals, names.globals, vars(builtins), keyword.kwlist)
-    return [name for group in groups for name in sorted(filter(_is_name, group))]
-
-
-def _attributes_of_name(owner: str, names: Namespaces) -> list[str]:
-    together = {**vars(builtins), **names.together()}
-    first, *more = owner.split(".")
-    if first not in together or threading.current_thread() is not threading.main_thread():
-        return []
-    value = together[first]
-    for name in more:
-        value = getattr(value, name)
-    return sorted(filter(_is_name, dir(value)))
-
-
 def _is_free(name: str) -> bool:
     """Tell whether a text can stand as a name in an expression."""
     return name.isidentifier() and not keyword.iskeyword(name)
-
-
-def _is_name(name: Any) -> bool:
-    return type(name) is str and name.isidentifier()

@@ -9,7 +9,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -18,14 +17,13 @@ from dbg_agent.frames.variables import release
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.values.children import Child, Children, children_of, full_name_of, name_of
 from dbg_agent.values.describe import beginning_of, describe
-from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
+from dbg_agent.values.evaluation import Evaluation, Namespaces
 from dbg_agent.values.record import abridged, error_text, sentence_of
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
-    Completion,
     ExceptionSeen,
     Inspection,
     InspectionRecord,
@@ -44,10 +42,6 @@ MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
 
 MAX_CHAIN = 100
 """Causes and contexts whose frames are looked at."""
-
-COMPLETING_SECONDS = 0.5
-"""Seconds for the look at attributes: later completions would come into the next word."""
-
 
 MAX_NAME = 200
 """Characters of a variable's name and of its class."""
@@ -241,7 +235,6 @@ class Inspector:
         uncaught: Callable[[], BaseException | None],
     ) -> None:
         """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
-        self._interruptible = interruptible
         self._frames = frames
         self._uncaught = uncaught
         self.handles = Handles()
@@ -264,8 +257,6 @@ class Inspector:
             return [self._value(question, names, seconds)]
         if question.sight is Sight.ASSIGN:
             return [self._assign(question, names, seconds)]
-        if question.sight is Sight.COMPLETIONS:
-            return self._completions(question, names)
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._frames()]
             return source_text(question.text, question.begin, question.count, frames)
@@ -311,16 +302,6 @@ class Inspector:
         except Exception as error:
             raise Refused(f"`{question.name}` can't be assigned: {error_text(error)}") from None
         return self._listing.variables([child], parent, seconds)[0]
-
-    def _completions(self, question: Inspection, names: Namespaces) -> list[Completion]:
-        found: list[Completion] = []
-
-        def look() -> None:
-            # What can't be looked at has no completions.
-            with suppress(Exception):
-                found.extend(completions(question.text, question.begin, names))
-
-        return found if self._interruptible.within(COMPLETING_SECONDS, look) else []
 
     def _exception(self) -> list[ExceptionSeen]:
         uncaught = self._uncaught()

@@ -140,11 +140,11 @@ def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
     return ranks[0][1] if len(ranks) == 1 else format_ranks({number for number, _ in ranks})
 
 
-def text_of(question: Question, *, audits_input: bool) -> str | None:
-    """Return the text of a question for the log; None for a question about a line that is being typed, as input."""
+def text_of(question: Question) -> str:
+    """Return the text of a question for the log."""
     asked = question.inquiry
     if isinstance(asked, Inspection):
-        return None if asked.sight is Sight.COMPLETIONS and not audits_input else _of_inspection(asked)
+        return _of_inspection(asked)
     if isinstance(asked, BreakpointsWish):
         return ", ".join(_of_wish(asked))
     return shlex.join(asked.words) if isinstance(asked, CommandLine) else question.text

@@ -106,9 +106,8 @@ class Asking:
         number, keys = questions.ask(_Waiting(link, self._listing), message, self._timers.clock())
         weight = FOR_EACH_RANK_OF_WATCHER if link.role is Role.WATCHER else FOR_EACH_RANK[Question]
         link.connection.charge(weight * len(keys))
-        noted = text_of(message, audits_input=self._journal.audits_input)
-        if noted is not None:
-            self._journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
+        noted = text_of(message)
+        self._journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
         if not keys:
             self._asked.end(number)
             return

@@ -19,7 +19,6 @@ from dbg_wire.records import inspection
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
-    Completion,
     Inspected,
     Inspection,
     Parts,
@@ -161,10 +160,6 @@ class Values:
         """Return the exception of the rank, None without one. Raises RankError."""
         told = (await self._tell(at, sight=Sight.EXCEPTION)).exception
         return _printable(ExceptionInfo, told) if told is not None else None
-
-    async def completions(self, text: str, begin: int, at: At = HERE) -> tuple[Completion, ...]:
-        """Return what may follow in ``text`` with the cursor behind ``begin`` characters. Raises RankError."""
-        return (await self._tell(at, sight=Sight.COMPLETIONS, text=text, begin=begin)).completions
 
     async def _tell(self, at: At, **question: Any) -> Inspected:
         """Return what the rank tells. Raises BadInput for what can't be asked."""

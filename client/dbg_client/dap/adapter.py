@@ -25,7 +25,7 @@ from dbg_client.dap.window import Threads, Window
 from dbg_client.shell.streams import tell
 from dbg_command.targets import Target, parse_target
 from dbg_dial.tcp import within
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, printable
 
 if TYPE_CHECKING:
     from dbg_client.dap.verb import Dap
@@ -79,7 +79,6 @@ class Session:
             "variables": self._values.variables,
             "setVariable": self._values.set_variable,
             "evaluate": self._evaluate,
-            "completions": self._completions,
             "exceptionInfo": self._values.exception_info,
             **{request: partial(self._moving, partial(self._moves.step, request)) for request in STEPS},
             "continue": partial(self._moving, self._moves.go_on),
@@ -134,16 +133,6 @@ class Session:
         if focus is None:
             raise BadInput("no rank is selected", "choose a frame of a stopped rank, or write `eval all EXPRESSION`")
         return {**arguments, "frameId": self._frames.innermost(focus)}
-
-    async def _completions(self, arguments: Message) -> Message:
-        text, column = str(arguments.get("text", "")), arguments.get("column")
-        before = text[: column - 1] if isinstance(column, int) else text
-        try:
-            frame = (await self._with_frame(arguments))["frameId"]
-            return {"targets": await self._values.completions(text, len(before), frame)}
-        except DbgError:
-            # No rank is selected, or it runs by now: nobody wants to read that while typing.
-            return {"targets": []}
 
 
 Connect = Callable[[str], Switchboard]

@@ -44,7 +44,6 @@ CAPABILITIES: Message = {
     "supportsConfigurationDoneRequest": True,
     "supportsEvaluateForHovers": True,
     "supportsSetVariable": True,
-    "supportsCompletionsRequest": True,
     "supportsExceptionInfoRequest": True,
     "supportsSingleThreadExecutionRequests": True,
     "supportsClipboardContext": True,

@@ -183,12 +183,6 @@ class Values:
             return {"result": "", "variablesReference": 0}
         return self._result(at.rank, at.name, found, "result")
 
-    async def completions(self, text: str, begin: int, frame: object) -> list[Message]:
-        """Return what may follow in ``text`` with the cursor behind ``begin`` characters."""
-        at = self._frames.frame(frame)
-        found = await self._window.values(at.rank).completions(text, begin, At(at.name))
-        return [{"label": printable(one.text), "start": one.begin, "length": one.length} for one in found]
-
     async def exception_info(self, arguments: Message) -> Message:
         """Answer ``exceptionInfo``."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))

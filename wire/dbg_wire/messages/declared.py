@@ -19,7 +19,6 @@ from dbg_wire.records.inspection import (
     BreakpointsWish,
     CommandEnd,
     CommandLine,
-    Completion,
     ExceptionSeen,
     Inspection,
     ScreenSize,
@@ -155,7 +154,6 @@ AnyRow = (
     | OtherProcess
     | ProcessSeen
     | Variable
-    | Completion
     | SourceText
     | ExceptionSeen
     | BreakpointState

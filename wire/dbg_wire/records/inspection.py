@@ -1,6 +1,6 @@
 """What questions ask of ranks beside a text, and the rows of the answers: values, source, breakpoints, commands.
 
-A stopped rank is asked what an IDE asks: values in levels, their parts, assignments, completions, source text. The rows
+A stopped rank is asked what an IDE asks: values in levels, their parts, assignments, source text. The rows
 of an answer about breakpoints are those that the rank has by then, those set in PuDB and pdb included; a question
 without a wish only asks for these. A guard runs commands beside its rank, and tells their output and end.
 """
@@ -72,8 +72,6 @@ class Sight(str, enum.Enum):
     ASSIGN = "assign"
     """Assign the value of the expression ``text`` to ``name``, which a question for parts has listed in the same scope
     or value; the answer is the variable as it is then."""
-    COMPLETIONS = "completions"
-    """The texts that may follow in ``text`` at the frame, with the cursor behind ``begin`` characters."""
     SOURCE = "source"
     """The text of the loaded source file ``text``, from its line ``begin`` on, counted from 0."""
     EXCEPTION = "exception"
@@ -130,14 +128,6 @@ class Variable(Row, tag="variable"):
     is_fixed: bool = False
 
 
-class Completion(Row, tag="completion"):
-    """A text that may replace ``length`` characters of the line from ``begin`` on, counted from 0."""
-
-    text: FreeText
-    begin: Count
-    length: Count
-
-
 class SourceText(Row, tag="source"):
     """Lines of a source file as the rank has loaded it: ``begin`` is the first one's number, counted from 0.
 
@@ -162,7 +152,7 @@ class ExceptionSeen(Row, tag="exception"):
     is_uncaught: bool = True
 
 
-InspectionRecord = Variable | Completion | SourceText | ExceptionSeen
+InspectionRecord = Variable | SourceText | ExceptionSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +160,6 @@ class Inspected:
     """What an answer tells, in the order of its rows."""
 
     variables: tuple[Variable, ...] = ()
-    completions: tuple[Completion, ...] = ()
     sources: tuple[SourceText, ...] = ()
     exception: ExceptionSeen | None = None
 
@@ -212,7 +201,6 @@ def inspected_in(rows: Iterable[object]) -> Inspected:
     found = rows_by_kind(rows, InspectionRecord)
     return Inspected(
         variables=found[Variable],
-        completions=found[Completion],
         sources=found[SourceText],
         exception=next(iter(found[ExceptionSeen]), None),
     )

@@ -112,11 +112,9 @@ WISH = BreakpointsWish(
 )
 
 
-def said(
-    action: Action, text: str = "", inquiry: AnyInquiry | None = None, *, audits_input: bool = False
-) -> str | None:
+def said(action: Action, text: str = "", inquiry: AnyInquiry | None = None) -> str:
     question = Question(request=1, keys=("k",), action=action, seconds=1.0, text=text, inquiry=inquiry)
-    return text_of(question, audits_input=audits_input)
+    return text_of(question)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +130,6 @@ def said(
 )
 def test_a_look_into_a_rank_is_noted_in_words(asked: Inspection, text: str) -> None:
     assert said(Action.INSPECT, inquiry=asked) == text
-
-
-def test_what_is_typed_just_now_is_noted_only_with_the_keys() -> None:
-    asked = Inspection(sight=Sight.COMPLETIONS, text="passw", begin=5)
-    assert said(Action.INSPECT, inquiry=asked) is None
-    assert said(Action.INSPECT, inquiry=asked, audits_input=True) == "completions passw"
 
 
 def test_breakpoints_are_noted_by_their_places() -> None:
