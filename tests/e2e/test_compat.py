@@ -47,4 +47,4 @@ def test_without_the_variable_no_rank_stops_and_a_line_says_so(processes: Proces
     (rank,) = start_ranks(processes, home, SCRIPT.format(how="False", turns=3), 1, env={"RANK_TO_DEBUG": ""})
     assert rank.wait() == 0
     assert rank.text() == "passed 0\npassed 1\npassed 2\n"
-    assert rank.text("stderr") == f"dbg-agent: {UNSET}\n"
+    assert rank.text("stderr").count(UNSET) == 1

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PREFIXES = """
-ACCELERATE_ DBG_ FLUX_ JSM_ LSB_ MPI_ MUNGE_ OMPI_ PALS_ PMI PRTE_ RAY_ SLURM TORCHELASTIC_ XDG_
+ACCELERATE_ DBG_ FLUX_ LSB_ MPI_ MUNGE_ OMPI_ PALS_ PMI PRTE_ RAY_ SLURM TORCHELASTIC_ XDG_
 """
 """Prefixes of our own variables, and of those that a launcher or scheduler sets in a shell."""
 

@@ -175,13 +175,6 @@ ROWS = (
         local=("DEVICE_ID",),
         world=("RANK_SIZE",),
     ),
-    Row(
-        name="jsrun",
-        rank="JSM_NAMESPACE_RANK",
-        local=("JSM_NAMESPACE_LOCAL_RANK",),
-        world=("JSM_NAMESPACE_SIZE",),
-        run=(_NAMESPACE,),
-    ),
     Row(  # OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs, neither node nor local rank
         name="openmpi",
         rank="OMPI_COMM_WORLD_RANK",
@@ -189,15 +182,6 @@ ROWS = (
         world=("OMPI_COMM_WORLD_SIZE",),
         job=(_NAMESPACE,),
         run=(_NAMESPACE,),
-        in_step=False,
-    ),
-    Row(
-        name="mvapich",
-        rank="MV2_COMM_WORLD_RANK",
-        local=("MV2_COMM_WORLD_LOCAL_RANK",),
-        world=("MV2_COMM_WORLD_SIZE",),
-        job=(_variables("MPISPAWN_MPIRUN_HOST", "MPISPAWN_MPIRUN_ID"),),
-        run=(_variables("MPISPAWN_MPIRUN_HOST", "MPISPAWN_MPIRUN_ID"),),
         in_step=False,
     ),
     Row(  # Cray PALS, HPE MPT

@@ -18,8 +18,6 @@ from dbg_agent.process.log import say
 
 UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
 
-_told: set[str] = set()
-
 
 def _stop_at(frame: FrameType, **arguments: object) -> None:
     carry_out("set_trace", lambda: _entry().stop_at, frame, arguments, ())
@@ -38,12 +36,6 @@ def _frame_of(frame: object = None) -> FrameType:
     while found.f_back is not None and found.f_globals.get("__name__") in _SKIPPED:
         found = found.f_back
     return found
-
-
-def _say_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        say(text)
 
 
 class _Debugger:
@@ -142,7 +134,9 @@ def _stop_rank_to_debug(non_block: bool = True) -> None:
     if chosen:
         _stop_at(_frame_of(), ranks=chosen, hold=not non_block)
     else:
-        _say_once(UNSET)
+        from dbg_agent.program.own_rank import warn
+
+        warn(UNSET)
 
 
 # ---------------------------------------------------------------------------------------------------- the redirection
