@@ -34,7 +34,6 @@ _AUTHORITY = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<p
 _SIX = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _PIN = re.compile(r"sha256:((?:[0-9a-f]{2}:){31}[0-9a-f]{2}|[0-9a-f]{64})", re.IGNORECASE | re.ASCII)
-_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}", re.IGNORECASE | re.ASCII)
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
 
@@ -68,12 +67,12 @@ class Endpoint:
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
     """Read ``host``, ``host:port`` or ``wss://host:port``, each with ``#sha256:…`` or without.
 
-    ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
-    into which a user may have put a token.
+    ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes nothing of the text: a user
+    may have put a token into it.
     """
 
     def bad(why: str, remedy: str = _HOW_TO_WRITE) -> BadEndpoint:
-        return BadEndpoint(f"{_named(source, _address_shown(text))} {why}", remedy)
+        return BadEndpoint(f"{source.rstrip('=')} {why}", remedy)
 
     if not text.isprintable() or " " in text:
         raise bad("contains a space or a control character")
@@ -133,25 +132,6 @@ def _name(text: str) -> str | None:
         except ValueError:
             return None
     return text.lower()
-
-
-def _named(source: str, shown: str) -> str:
-    return f"{source}{'' if source.endswith('=') else ' '}{printable(shown)!r}"
-
-
-def _address_shown(text: str) -> str:
-    """Return an address for an error, without user info, path, query, and any port long enough to be a token."""
-    found = _SCHEME.match(text)
-    scheme = found[0] if found else ""
-    rest = text[len(scheme) :]
-    if "@" in rest:
-        return f"{scheme}…@…"
-    authority, tail = re.fullmatch(r"([^/?#\\\s]*)(.*)", rest, re.DOTALL).groups("")  # type: ignore[union-attr]
-    first, *more = authority.split(":")
-    authority = ":".join([first, *(piece if len(piece) < MIN_TOKEN else "…" for piece in more)])
-    if tail and not _PIN_LIKE.fullmatch(tail.removeprefix("/").removeprefix("#")):
-        tail = f"{tail[0]}…"
-    return f"{scheme}{authority}{tail}"
 
 
 def canonical_pin(text: str) -> str | None:
@@ -237,9 +217,7 @@ def weight_of(url: str, name: str) -> bytes:
     return hashlib.blake2b(f"{name} {url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def wrong_host_reason(
-    endpoint: Endpoint, rendezvous_host: str, own_host: str, *, who: Literal["rank", "terminal"] = "rank"
-) -> str | None:
+def wrong_host_reason(endpoint: Endpoint, rendezvous_host: str, own_host: str) -> str | None:
     """Return why an address from broker.json can't work: it is the loopback of another host. None if it may work.
 
     The check is not for an address that the user typed: an ssh tunnel may end on this loopback.
@@ -247,7 +225,7 @@ def wrong_host_reason(
     if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
         return None
     return (
-        f"the broker listens only on the loopback of {printable(rendezvous_host)}, this {who} is on "
+        f"the broker listens only on the loopback of {printable(rendezvous_host)}, and this host is "
         f"{printable(own_host)}: restart it with `dbg-broker serve --listen 0.0.0.0`"
     )
 

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from dbg_dial.endpoint import (
     MIN_TOKEN,
@@ -92,8 +92,7 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
         raise NoBroker
     reach = resolve(seeker, None, environ, rendezvous)
     # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
-    who: Literal["rank", "terminal"] = "rank" if is_rank else "terminal"
-    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=who)
+    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
     if reason is not None:
         raise WrongHost(reason)
     return reach

@@ -117,7 +117,7 @@ def take_home(home: Path) -> FileIO:
 
 
 def _serves_elsewhere(first: Rendezvous) -> bool:
-    reason = wrong_host_reason(first.endpoint, first.host, socket.gethostname(), who="terminal")
+    reason = wrong_host_reason(first.endpoint, first.host, socket.gethostname())
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False

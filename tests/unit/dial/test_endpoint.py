@@ -82,7 +82,7 @@ def test_a_bad_address_is_refused_with_its_source(approved: Approved, text: str)
     with pytest.raises(BadEndpoint) as caught:
         parse_endpoint(text, source="DBG_BROKER")
     approved(str(caught.value))
-    assert str(caught.value).startswith("DBG_BROKER '")
+    assert str(caught.value).startswith("DBG_BROKER ")
     assert str(caught.value).isprintable()
 
 
@@ -153,7 +153,6 @@ def test_a_bad_token_is_refused_unseen(text: str) -> None:
 def test_another_hosts_loopback_is_named(approved: Approved, host: str) -> None:
     endpoint = Endpoint(host=host, port=6900, fingerprint=PIN)
     approved(wrong_host_reason(endpoint, "login1", "gpu013"))
-    assert "this terminal is on gpu013" in str(wrong_host_reason(endpoint, "login1", "gpu013", who="terminal"))
 
 
 @pytest.mark.parametrize(
