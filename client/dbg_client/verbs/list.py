@@ -9,21 +9,11 @@ from typing import Annotated
 
 from dbg_client.core.choose import RollCall, call_roll, listed
 from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.verb import PLAIN, Asking, Format, OutputOptions, Style, WaitingVerb
-from dbg_client.views.list import list_document, nobody_yet, show_plain, show_table
+from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
+from dbg_client.views.list import list_document, nobody_yet, show_table
 from dbg_client.views.naming import absent_rows, missing_documents
 from dbg_command.targets import Target
 from dbg_wire.records.ranks import RankInfo, rank_order
-
-
-class ListOutput(OutputOptions):
-    """How the list is written."""
-
-    format: Annotated[
-        Format,
-        Option("--json", const=Format.JSON, help="one JSON document on stdout"),
-        Option("--plain", const=Format.PLAIN, help="tab separated; column 1 is a unique target"),
-    ] = Format.TABLE
 
 
 class ListRanks(WaitingVerb):
@@ -37,7 +27,6 @@ class ListRanks(WaitingVerb):
     without_target = True
     any_job = True
 
-    output: ListOutput = ListOutput()
     all: Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")] = False
     all_rows: Annotated[
         bool, Option("--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
@@ -52,7 +41,6 @@ class ListRanks(WaitingVerb):
             absent=tuple(call_roll(asking.known, asking.target)),
             known=asking.known,
             folds=not self.all_rows,
-            is_plain=self.output.format is Format.PLAIN,
             hint="" if ranks else hint,
         )
 
@@ -72,7 +60,6 @@ class RankList:
     absent: tuple[RollCall, ...]
     known: Sequence[RankInfo]
     folds: bool = True
-    is_plain: bool = False
     hint: str = ""
 
     @property
@@ -84,8 +71,6 @@ class RankList:
         return {}
 
     def text(self, style: Style = PLAIN) -> str:
-        if self.is_plain:
-            return show_plain(self.shown, self.known)
         several = len({rank.job for rank in self.shown}) > 1
         table = show_table(self.shown, time.time(), color=style.color, fold=self.folds, known=self.known)
         return table + absent_rows(self.absent, several_jobs=several)

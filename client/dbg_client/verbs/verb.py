@@ -36,7 +36,6 @@ class Format(enum.Enum):
     """How data is written to stdout."""
 
     TABLE = "table"
-    PLAIN = "--plain"
     JSON = "--json"
 
 

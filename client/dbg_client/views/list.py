@@ -1,4 +1,4 @@
-"""The ranks as `list` prints them: a table for people, tab-separated lines for scripts, JSON for programs. Pure."""
+"""The ranks as `list` prints them: a table for people, JSON for programs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import msgspec
 from dbg_client.views.ages import StandingCounts, show_duration
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.table import table
-from dbg_command.targets import unique_targets
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 
@@ -117,15 +116,6 @@ def _align(
     return header, lines
 
 
-def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
-    """Return a tab-separated line for each rank, column 1 a target that names it alone among all ``known``.
-
-    Columns: target, state, reason, file:line, function, since (epoch), driver, watchers, queued, exit status.
-    """
-    targets = unique_targets(known)
-    return "".join(f"{_plain_line(rank, targets[rank.key])}\n" for rank in ranks)
-
-
 def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
     """Return what becomes the JSON document of a list: all that is known of the ranks, and those that are missing."""
     return {
@@ -189,23 +179,6 @@ def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...
     name = printable(child_name(rank), MAX_NAME)
     told = "; ".join(filter(None, (name, printable(rank.about), passed)))
     return *who, state, place, since, show_people(rank), queued, told
-
-
-def _plain_line(rank: RankInfo, target: str) -> str:
-    where = rank.where
-    cells = (
-        target,
-        rank.state.value,
-        rank.reason or "",
-        f"{where.file}:{where.line}" if where else "",
-        where.function if where else "",
-        f"{rank.since:.3f}",
-        rank.driver or "",
-        str(rank.watchers),
-        str(rank.queued),
-        "" if rank.exit is None else str(rank.exit),
-    )
-    return "\t".join(printable(cell, 4096) for cell in cells)
 
 
 def show_place(place: Place | None) -> str | None:

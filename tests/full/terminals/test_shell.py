@@ -198,7 +198,7 @@ def shown(crowd: FakeBroker, environ: dict[str, str], *words: str, **more: str) 
         (["list", "--all-rows"], "cat", False),
         (["list", "--all-rows"], "", False),
         (["list", "--all-rows", "--no-pager"], MARKS, False),
-        (["list", "--all-rows", "--plain"], MARKS, False),
+        (["list", "--all-rows", "--json"], MARKS, False),
         (["list", "5", "--all-rows"], MARKS, False),
         (["list", "--all-rows"], "/no/such/pager", False),
     ],

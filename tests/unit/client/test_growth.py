@@ -16,7 +16,7 @@ from dbg_client.terminal.picker import PickList
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
-from dbg_client.views.list import list_document, show_plain, show_table
+from dbg_client.views.list import list_document, show_table
 from dbg_client.why import questions as cause
 from dbg_client.why.explain import JobLook, explain
 from dbg_client.why.process_groups import RankEvidence
@@ -119,7 +119,6 @@ def listed(job: Sequence[RankEvidence]) -> None:
     call_roll(ranks)
     show_table(ranks, NOW, color=False, fold=True)
     show_table(ranks, NOW, color=False)
-    show_plain(ranks, ranks)
     list_document(ranks)
     picks = PickList()
     picks.update(ranks)

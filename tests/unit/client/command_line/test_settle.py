@@ -38,7 +38,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
     [
         "5 --watch --take",
         "5 --watch --frame f",
-        "list --json --plain",
         "where --native --threads",
         "eval ''",
         "eval ' '",

@@ -90,7 +90,6 @@ ASKED = [
     ("screen 8", 8, None, []),
     ("list", 0, None, []),
     ("list 20", 3, None, []),
-    ("list stopped --plain", 0, None, []),
     ("list 6 --wait --for 0.2", 6, None, []),
 ]
 
@@ -171,7 +170,7 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(approved: Approved, broker
     assert questions(broker)[-1].keys == (make_rank(5).key,)
     assert (early.status, unknown.status) == (3, 3)
     approved(early.err + unknown.err)
-    assert desk.run("list", "@err", "--plain").out.split("\t")[0] == "gpu013:5"
+    assert desk.run("list", "@err").out.splitlines()[1].split()[0] == "gpu013:5"
 
 
 def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(approved: Approved, desk: Desk) -> None:
@@ -213,12 +212,10 @@ def test_disagreement_is_a_status_for_scripts(broker: FakeBroker, desk: Desk) ->
 LISTED = [
     "list",
     "list --all",
-    "list 6-7 --all --plain",
     "list 4-7",
     "list stopped",
-    "list --plain",
-    "list */all --all --plain",
-    "list 4710.0/7 --plain",
+    "list */all --all",
+    "list 4710.0/7",
 ]
 
 
@@ -256,9 +253,9 @@ def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
             broker.tell(Change(rank=make_rank(6)))
 
         with meanwhile(stop):
-            done = desk.run("list", "--wait", "--plain")
+            done = desk.run("list", "--wait")
 
-    assert (done.status, done.out.split("\t")[:2]) == (0, ["gpu013:6", "stopped"])
+    assert (done.status, done.out.splitlines()[1].split()[:2]) == (0, ["gpu013:6", "stopped"])
 
 
 @pytest.mark.parametrize("kind", [Kind.VALUE, Kind.ERROR])

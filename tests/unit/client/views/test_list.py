@@ -5,9 +5,8 @@ import json
 import pytest
 
 from dbg_client.views.groups import describe_answer
-from dbg_client.views.list import list_document, show_plain, show_state, show_table
+from dbg_client.views.list import list_document, show_state, show_table
 from dbg_client.views.table import text_width
-from dbg_command.targets import parse_target, select
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from tests.support.rank_infos import block, changed
@@ -73,24 +72,12 @@ def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
     rank = make_rank(
         address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
     )
-    texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), json.dumps(list_document([rank]))]
+    texts = [show_table([rank], NOW, color=False), json.dumps(list_document([rank]))]
     texts.append(describe_answer(rank, RankAnswer(key=rank.key, kind=Kind.ERROR, text=evil)))
 
     for text in texts:
         assert all(c.isprintable() or c in "\n\t" for c in text), text
     assert len(texts[0].splitlines()) == 2
-    assert len(texts[1].splitlines()) == 1
-    assert texts[1].count("\t") == 9
-
-
-def test_column_1_of_plain_is_a_target_that_names_the_rank_alone() -> None:
-    known = [make_rank(5), make_rank(6), make_rank(5, job="4712.0", key="4712")]
-
-    targets = [line.split("\t")[0] for line in show_plain(known, known).splitlines()]
-
-    assert len(set(targets)) == 3
-    for target, rank in zip(targets, known, strict=True):
-        assert select(parse_target(target), known).ranks == (rank,)
 
 
 def test_json_has_the_agreed_keys_in_order() -> None:
