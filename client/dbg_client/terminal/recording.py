@@ -20,24 +20,18 @@ class Recording:
     one thread. ``size`` returns the terminal's (rows, columns).
     """
 
-    def __init__(
-        self, path: str, size: Callable[[], tuple[int, int]], *, write: Callable[[int, bytes], int] = os.write
-    ) -> None:
-        """Create the file, with mode 600. Raises BadInput if the file exists or can't be created.
-
-        ``write`` may raise OSError, or write a part.
-        """
-        self._path, self._size, self._write = Path(path), size, write
+    def __init__(self, path: str, size: Callable[[], tuple[int, int]]) -> None:
+        """Create the file, with mode 600. Raises BadInput if the file exists or can't be created."""
+        self._path, self._size = Path(path), size
         try:
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise BadInput(f"--record {printable(path)} can't be created ({reason})", "name a new file") from None
+        self._file = os.fdopen(descriptor, "w", encoding="ascii")
         self._began: float | None = None
         self._shown = codecs.getincrementaldecoder("utf-8")("replace")
         self._problem = ""
-        self._written = 0
-        """Bytes of whole lines in the file."""
 
     def shown(self, data: bytes | str) -> None:
         """Record output; a character may be cut between two calls."""
@@ -50,9 +44,9 @@ class Recording:
 
     def close(self) -> str:
         """Return why the recording is not complete; empty if it is. A file without any event is removed."""
-        os.close(self._descriptor)
-        if self._began is None:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            self._file.close()
+            if self._began is None:
                 self._path.unlink()
         return self._problem
 
@@ -73,15 +67,10 @@ class Recording:
     def _append(self, document: object) -> None:
         if self._problem:
             return
-        # All but ASCII is escaped, so that `cat` shows a recording without harm.
-        rest = line = json.dumps(document).encode() + b"\n"
         try:
-            while rest:
-                rest = rest[self._write(self._descriptor, rest) :]
-            self._written += len(line)
+            # All but ASCII is escaped, so that `cat` shows a recording without harm.
+            self._file.write(f"{json.dumps(document)}\n")
+            self._file.flush()
         except OSError as error:
             reason = error.strerror or type(error).__name__
             self._problem = f"the recording {printable(str(self._path))} ends early: {reason}"
-            with contextlib.suppress(OSError):
-                # A full disk takes a part of a line, which no player reads.
-                os.ftruncate(self._descriptor, self._written)
