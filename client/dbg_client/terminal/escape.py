@@ -95,11 +95,6 @@ class EscapeParser:
         """Whether the prefix was typed and the key after it is awaited."""
         return self._pending
 
-    @property
-    def unfinished(self) -> int:
-        """Bytes that are remembered of what has begun and not ended."""
-        return len(self._begun) + len(self._tail)
-
     def feed(self, data: bytes) -> list[Keys | Command]:
         """Take the bytes of one read; return what they mean, in order, neighbouring keys joined."""
         if self._prefix is None:

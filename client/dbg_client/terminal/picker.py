@@ -25,7 +25,7 @@ from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.screen import catch_hangup, release_hangup
-from dbg_client.views.list import align, first_limits, nobody_yet
+from dbg_client.views.list import align, nobody_yet
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, rank_order
 
@@ -89,12 +89,11 @@ class PickList:
 
     @property
     def title(self) -> str:
-        """The line above the list: the filter, how many ranks are shown, and the chosen rank's time limit."""
-        chosen, count = self.chosen, len(self._ranks)
+        """The line above the list: the filter, and how many ranks are shown."""
+        count = len(self._ranks)
         shown = f"{count} of {self.total}" if self.total != 1 else f"{count} of 1 rank"
-        limit = f"   {first_limits([chosen])[0]}" if chosen is not None and chosen.limit else ""
         what = f"/{printable(self.filter)}" if self.filter else "Pick a rank to attach to"
-        return f"{what}   {shown}{limit}"
+        return f"{what}   {shown}"
 
     def update(self, ranks: Sequence[RankInfo]) -> None:
         """Take the ranks as they are now; exited ranks are left out."""

@@ -206,10 +206,6 @@ class TerminalWriter:
         """Number of bytes that wait for the terminal."""
         return len(self._buffer)
 
-    def fileno(self) -> int:
-        """Return the descriptor of its own that it writes to, -1 once it is closed."""
-        return self._fd
-
     def write(self, data: bytes) -> None:
         """Give ``data`` to the terminal now, or as soon as it takes it."""
         if self.gone or self.overflowed:
