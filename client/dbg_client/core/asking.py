@@ -54,13 +54,13 @@ class Asker:
         line: WaitingLine | None = None,
     ) -> None:
         self.seconds = switchboard.seconds if seconds is None else seconds
-        self._switchboard = switchboard
+        self.switchboard = switchboard
         self._size = size
         self._line = line or WaitingLine()
 
     def send(self, message: Message) -> None:
         """Send a message that nothing answers; it is lost while the link is down."""
-        self._switchboard.send(message)
+        self.switchboard.send(message)
 
     async def ask(
         self,
@@ -121,28 +121,28 @@ class Asker:
     async def _ask(self, page: Question, answers: OpenAnswers) -> None:
         """Put one page of a question, and wait for its answers until its deadline."""
         # A page that waits its turn behind other questions has its whole time once it is sent.
-        async with self._switchboard.ask(page) as next_event:
+        async with self.switchboard.ask(page) as next_event:
             try:
                 with suppress(TimeoutError):
                     await within(min(page.seconds, MAX_ASK_SECONDS) + ON_THE_WAY_SECONDS, _answers(next_event, answers))
                     return
             except asyncio.CancelledError:
-                self._switchboard.send(Withdraw(request=page.request))
+                self.switchboard.send(Withdraw(request=page.request))
                 raise
-            self._switchboard.send(Withdraw(request=page.request))
+            self.switchboard.send(Withdraw(request=page.request))
             try:
                 await within(GRACE_SECONDS, _answers(next_event, answers))
             except TimeoutError:
                 seconds = page.seconds + GRACE_SECONDS
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {answers}") from None
             finally:
-                self._switchboard.give_up(page.request)
+                self.switchboard.give_up(page.request)
 
     def _pages(self, question: Question, ranks: Sequence[RankInfo]) -> list[Question]:
         """Return a question in pages, each with a number of its own."""
         keys = [rank.key for rank in ranks]
         return [
-            question.replace(request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
+            question.replace(request=self.switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
             for start in range(0, len(keys), PAGE)
         ]
 

@@ -11,7 +11,7 @@ from functools import partial
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.errors import NeedsTarget, why_not_stopped
-from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.waiting import break_in, wait_for_stop
@@ -45,6 +45,33 @@ class AttachInstead(Exception):
             color=verb.output.color,
         )
         return attach.run()
+
+
+def meant_by(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> tuple[tuple[RankInfo, ...], str | None]:
+    """Return the ranks that a target means to a verb, and what to say of the choice. Raises DbgError."""
+    if verb.takes_one:
+        choice = choose(target, known)
+        return (choice.rank,), choice.note
+    found = find(target, known, any_job=verb.any_job)
+    return tuple(found.ranks), found.note
+
+
+async def ask_and_remember(
+    verb: RanksVerb, asker: Asker, ranks: Sequence[RankInfo], target: Target | None, show: Show
+) -> tuple[Answer, str]:
+    """Ask ranks, keep the groups of their answer for later targets, and return it; also why they are not kept."""
+    switchboard = asker.switchboard
+    asking = Asking(
+        asker=asker,
+        ranks=ranks,
+        known=switchboard.directory.ranks,
+        target=target,
+        show=show,
+        url=switchboard.url,
+        welcome=switchboard.welcome,
+    )
+    answer = await verb.ask(asking)
+    return answer, await asyncio.to_thread(remember, os.environ, answer.groups, verb.target)
 
 
 async def ask_ranks(verb: RanksVerb) -> int:
@@ -96,20 +123,13 @@ class _Command:
             return 1
         if isinstance(verb, Interrupt) and len(ranks) == 1 and verb.output.format is Format.TABLE and _on_terminal():
             return await self._attach_to(verb, ranks[0])
-        asking = Asking(
-            asker=self._asker,
-            ranks=ranks,
-            known=self._known,
-            target=self._target,
-            show=show_waiting,
-            url=self._switchboard.url,
-            welcome=self._switchboard.welcome,
-        )
-        answer = await (unless_given_up(verb.ask(asking)) if verb.is_stoppable else verb.ask(asking))
-        if answer is None:
+        work = ask_and_remember(verb, self._asker, ranks, self._target, show_waiting)
+        given = await (unless_given_up(work) if verb.is_stoppable else work)
+        if given is None:
             # The broker ends the commands when this terminal has gone.
             raise KeyboardInterrupt
-        if problem := await asyncio.to_thread(remember, os.environ, answer.groups, verb.target):
+        answer, problem = given
+        if problem:
             tell(f"dbg-attach: {problem}")
         return await self._print(answer)
 
@@ -124,13 +144,7 @@ class _Command:
                 return left
             # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
             return left or list(select(parse_target("all"), known).ranks)
-        if verb.takes_one:
-            choice = choose(target, known)
-            ranks: tuple[RankInfo, ...] = (choice.rank,)
-            note = choice.note
-        else:
-            found = find(target, known, any_job=verb.any_job)
-            ranks, note = tuple(found.ranks), found.note
+        ranks, note = meant_by(verb, target, known)
         if note:
             tell(printable(note))
         return listed(known, target, ranks, with_exited=True) if verb.with_exited else ranks

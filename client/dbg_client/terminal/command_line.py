@@ -20,15 +20,16 @@ from prompt_toolkit.keys import Keys
 from dbg_client.command_line.help import session_help, session_hint
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find
+from dbg_client.core.choose import Choice, choose
 from dbg_client.core.patience import WaitingLine, read_in_thread
-from dbg_client.core.remembered_groups import read_target, remember
+from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.shell.ask import ask_and_remember, meant_by
 from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
+from dbg_client.verbs.verb import RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
 from dbg_command.targets import Target
 from dbg_wire.errors import DbgError, printable
@@ -185,7 +186,6 @@ class Answering:
     """Carries out the verbs of one session over its own connection, one at a time."""
 
     def __init__(self, switchboard: Switchboard) -> None:
-        self._switchboard = switchboard
         self._directory = switchboard.directory
         self._asker = Asker(switchboard, None, terminal_size, WaitingLine(_show_nothing))
 
@@ -199,34 +199,15 @@ class Answering:
         asks, those = verb.consent(ranks)
         if those and not verb.yes:
             raise NeedsYes(f"{asks} {name_few(those, self._directory.ranks)}?")
-        asking = Asking(
-            asker=self._asker,
-            ranks=ranks,
-            known=self._directory.ranks,
-            target=target,
-            show=_show_nothing,
-            url=self._switchboard.url,
-            welcome=self._switchboard.welcome,
-        )
-        answer = await verb.ask(asking)
-        problem = await asyncio.to_thread(remember, os.environ, answer.groups, verb.target)
-        lines = [
-            printable(note) if note else "",
-            answer.text(Style(color=color)),
-            answer.hint,
-            problem,
-        ]
+        answer, problem = await ask_and_remember(verb, self._asker, ranks, target, _show_nothing)
+        lines = [printable(note or ""), answer.text(Style(color=color)), answer.hint, problem]
         return Answered("".join(f"{line.rstrip()}\n" for line in lines if line))
 
     def _meant(self, verb: RanksVerb, target: Target | None, rank: RankInfo) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks
         if target is None:
             return [rank] if verb.is_about_this_rank else known, None
-        if verb.takes_one:
-            choice = choose(target, known)
-            return [choice.rank], choice.note
-        found = find(target, known, any_job=verb.any_job)
-        return found.ranks, found.note
+        return meant_by(verb, target, known)
 
     async def _target(self, verb: Verb, rank: RankInfo) -> Target | None:
         """Return which ranks the verb means; None for the session's own rank, and for a list of all."""
