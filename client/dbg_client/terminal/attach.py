@@ -161,7 +161,7 @@ class Attaching:
         if target is None:
             from dbg_client.terminal.picker import pick_from
 
-            return await pick_from(self._switchboard, color=self._settings.color)
+            return await pick_from(self._switchboard)
         if self._settings.patience is not None:
             return await self._wait(target, self._settings.patience)
         if self._settings.attach.follow:

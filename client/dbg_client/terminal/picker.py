@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -39,12 +39,12 @@ _AROUND = 3
 """Rows that are not list: title, header, footer."""
 
 
-async def pick_from(switchboard: Switchboard, *, color: bool) -> Choice | None:
+async def pick_from(switchboard: Switchboard) -> Choice | None:
     """Let the user pick before any session; return the choice, None if nothing was picked.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
-    picker = Picker(switchboard.directory, switchboard.url, color=color)
+    picker = Picker(switchboard.directory, switchboard.url)
     loop = asyncio.get_running_loop()
     choice: Choice | None = None
     loop.add_signal_handler(signal.SIGTERM, picker.leave)
@@ -64,7 +64,7 @@ async def pick_in_session(
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     screen = terminal_output(options.recording)
-    picker = Picker(directory, "the broker", color=options.color, screen=screen)
+    picker = Picker(directory, "the broker", screen=screen)
     return await picker.run(typed_ahead)
 
 
@@ -110,16 +110,13 @@ class PickList:
         if self._ranks:
             self._key = self._ranks[min(max(self._index() + lines, 0), len(self._ranks) - 1)].key
 
-    def show(self, height: int, now: float, *, color: bool = False) -> tuple[str, list[str], int]:
-        """Return the header, the lines in sight, ``height`` at most, and the number of the chosen line among them.
-
-        Lines and header have colours by state, which the state's word says as well, where they were asked for.
-        """
+    def show(self, height: int, now: float) -> tuple[str, list[str], int]:
+        """Return the header, the lines in sight, ``height`` at most, and the number of the chosen line among them."""
         if not self._ranks or height < 1:
             return "", [], 0
         index = self._index()
         self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
-        header, lines = align(self._ranks[self._top : self._top + height], now, color=color)
+        header, lines = align(self._ranks[self._top : self._top + height], now)
         return header, lines, index - self._top
 
     def _index(self) -> int:
@@ -134,7 +131,6 @@ class Picker:
         directory: Directory,
         url: str,
         *,
-        color: bool,
         source: Input | None = None,
         screen: Output | None = None,
     ) -> None:
@@ -142,7 +138,6 @@ class Picker:
         self._list = PickList()
         self._directory = directory
         self._url = url
-        self._color = color
         self._application: Application[Choice | None] = Application(
             layout=self._layout(),
             key_bindings=self._keys(),
@@ -180,7 +175,7 @@ class Picker:
         return Layout(HSplit([row(title), Window(body, always_hide_cursor=True), row(footer)]))
 
     def _body(self) -> StyleAndTextTuples:
-        header, rows, chosen = self._list.show(self._height(), time.time(), color=self._color)
+        header, rows, chosen = self._list.show(self._height(), time.time())
         if not rows:
             text = empty_text(self._list, self._directory.away, self._url, has_ranks=bool(self._directory.ranks))
             lines = textwrap.wrap(text, max(1, self._application.output.get_size().columns - 4))
@@ -188,9 +183,7 @@ class Picker:
         fragments: StyleAndTextTuples = [("bold", f"  {header}\n")]
         for number, line in enumerate(rows):
             style = "reverse" if number == chosen else ""
-            fragments.append((style, "> " if number == chosen else "  "))
-            fragments += [(f"{one[0]} {style}", one[1]) for one in to_formatted_text(ANSI(line))]
-            fragments.append((style, "\n"))
+            fragments.append((style, f"{'> ' if number == chosen else '  '}{line}\n"))
         return fragments
 
     def _height(self) -> int:

@@ -30,7 +30,7 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
     """Return the rank picked by ``keys``, the keys for the session, and whether Ctrl-C ended the picker."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        picker = Picker(known, "ws://x", color=False, source=source, screen=Screen())
+        picker = Picker(known, "ws://x", source=source, screen=Screen())
         choice, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
         return choice.rank.rank if choice else None, unused, picker.interrupted
 
