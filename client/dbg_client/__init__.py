@@ -25,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
+    from dbg_client.api.answers import Answer, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.inspection import RankError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dbg_client.notebook import load_ipython_extension
     from dbg_client.seat.seat import KeyboardTaken
     from dbg_wire.errors import DbgError
-    from dbg_wire.records.inspection import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
 
 __all__ = [
@@ -46,8 +45,6 @@ __all__ = [
     "AsyncJob",
     "AsyncRanks",
     "AsyncStop",
-    "BreakpointState",
-    "Breakpoints",
     "Broker",
     "Collectives",
     "DbgError",
@@ -77,7 +74,7 @@ __all__ = [
 _MODULES = {
     name: module
     for module, names in {
-        "dbg_client.api.answers": "Answer Breakpoints Collectives Group Slow SlowVerdict Verdict Where Why",
+        "dbg_client.api.answers": "Answer Collectives Group Slow SlowVerdict Verdict Where Why",
         "dbg_client.api.blocking": "Broker Job Ranks Stop connect",
         "dbg_client.api.broker": "AsyncBroker aconnect",
         "dbg_client.notebook": "load_ipython_extension",
@@ -89,7 +86,6 @@ _MODULES = {
         "dbg_client.core.errors": "TimedOut",
         "dbg_client.api.inspection": "RankError",
         "dbg_wire.errors": "DbgError",
-        "dbg_wire.records.inspection": "BreakpointState",
         "dbg_wire.records.ranks": "Place RankInfo",
     }.items()
     for name in names.split()

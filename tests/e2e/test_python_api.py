@@ -139,7 +139,9 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
     job = broker.job()
     answer = job.set_breakpoint("rank_script.py", 8, condition="rank > 1")
     assert [(group.ranks, group.text) for group in answer.groups] == [("0-3", "set")]
-    file = answer.by_rank[next(iter(answer.values))][0].file
+    where = job.list()[0].where
+    assert where is not None
+    file = where.file
     moved = job[[0, 1]].set_breakpoint(file, 10)
     assert [(group.ranks, group.text) for group in moved.groups] == [("0-1", "set at line 11")]
     assert len(job.set_breakpoint(file, 7, condition="rank ==").errors) == 4

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dbg_client.api.breakpoints import BreakpointAnswer
 from dbg_client.verbs.verb import Answer as VerbAnswer
 from dbg_client.verbs.verb import GroupedAnswer
 from dbg_client.verbs.where import StackAnswer
@@ -15,7 +14,6 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
-from dbg_wire.records.inspection import BreakpointState
 from dbg_wire.records.ranks import Place, RankInfo
 
 T = TypeVar("T")
@@ -98,19 +96,6 @@ class Answer(Shown):
 
     def _texts(self, kind: Kind) -> dict[str, str]:
         return {rank.address: safe_text(answer.text) for rank, answer in self._answer.answers if answer.kind is kind}
-
-
-class Breakpoints(Answer):
-    """What ranks have answered about breakpoints; a rank that can't set one is among the ``errors``.
-
-    ``by_rank`` has all breakpoints of each rank that has answered, by its address.
-    """
-
-    def __init__(self, answer: GroupedAnswer, told: BreakpointAnswer) -> None:
-        super().__init__(answer)
-        self.by_rank: Mapping[str, tuple[BreakpointState, ...]] = {
-            rank.address: told.states[rank.key] for rank, _ in told.said if rank.key in told.states
-        }
 
 
 class Where(Shown):

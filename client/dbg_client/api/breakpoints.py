@@ -69,12 +69,12 @@ class BreakpointAnswer:
 
 async def change_breakpoints(
     asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, wish: BreakpointWish | None
-) -> tuple[BreakpointAnswer, tuple[RankAndAnswer, ...]]:
-    """Return the breakpoints of ranks, and what each says of them; of one line, ``at``, after it is set or cleared."""
+) -> tuple[RankAndAnswer, ...]:
+    """Return what each rank says of its breakpoints; of one line, ``at``, after it is set or cleared."""
     clear = [at] if at is not None and wish is None else []
     had = (await ask_breakpoints(asker, ranks)).at(clear[0]) if clear else {}
     told = await ask_breakpoints(asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
-    return told, tuple(told.said_of(at, had) if at is not None else told.said_of_all())
+    return told.said_of(at, had) if at is not None else told.said_of_all()
 
 
 async def ask_breakpoints(

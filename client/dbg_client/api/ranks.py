@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Se
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why
+from dbg_client.api.answers import Answer, Collectives, Slow, Where, Why
 from dbg_client.api.breakpoints import change_breakpoints
 from dbg_client.api.inspection import file_in_ranks, given
 from dbg_client.api.stop import AsyncStop, open_stop
@@ -131,7 +131,7 @@ class AsyncRanks:
         """Let those of these ranks go on that are held, waiting for others."""
         return self._kept(await Release().give(self._asker(timeout), self._found()))
 
-    async def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
+    async def breakpoints(self, *, timeout: float | None = None) -> Answer:
         """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
         return await self._breakpoints(timeout, self._found(), "breakpoints")
 
@@ -144,7 +144,7 @@ class AsyncRanks:
         hits: str = "",
         log: str = "",
         timeout: float | None = None,
-    ) -> Breakpoints:
+    ) -> Answer:
         """Set a breakpoint at a line of a file in each of these ranks, running ones included, or change the one there.
 
         It stops where ``condition`` is true; ``hits`` compares how often the program has come there, as in ``>= 3`` or
@@ -157,7 +157,7 @@ class AsyncRanks:
         wish = given(BreakpointWish, file=place.file, line=line, condition=condition, hits=hits, log=log)
         return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, wish)
 
-    async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Breakpoints:
+    async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
         """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
@@ -208,11 +208,10 @@ class AsyncRanks:
         command: str,
         at: LineOfFile | None = None,
         wish: BreakpointWish | None = None,
-    ) -> Breakpoints:
-        told, said = await change_breakpoints(self._asker(timeout), ranks, at, wish)
-        answer = GroupedAnswer(command=command, answers=said, grouped=tuple(group_answers(said)), naming=Naming(ranks))
-        self._memory.keep(answer.groups)
-        return Breakpoints(answer, told)
+    ) -> Answer:
+        said = await change_breakpoints(self._asker(timeout), ranks, at, wish)
+        grouped = tuple(group_answers(said))
+        return self._kept(GroupedAnswer(command=command, answers=said, grouped=grouped, naming=Naming(ranks)))
 
     async def _line_in(self, ranks: Sequence[RankInfo], file: str, line: int, timeout: float | None) -> LineOfFile:
         return given(LineOfFile, file=await file_in_ranks(self._asker(timeout), ranks, os.fspath(file)), line=line)

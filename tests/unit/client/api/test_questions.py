@@ -165,7 +165,7 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
         [answered(1, tells(ranks[0]), tells(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
-        _, said = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
+        said = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
 
     approved("\n".join(one.text for _, one in said))
 
