@@ -54,7 +54,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
     try:
         with talking_to(printed):
             value = _value(ask.text, frame, known_locals)
-            described = describe(value, stats=ask.stats, seconds=ask.seconds / 2)
+            described = describe(value, seconds=ask.seconds / 2)
     except KeyboardInterrupt:
         return interrupted(ask)
     except BaseException as error:

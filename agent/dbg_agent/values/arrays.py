@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-from dbg_agent.values.record import NotCompared, OutOfTime, sentence_of
 
 if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
@@ -21,59 +17,11 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 8 << 20
 """Bytes that are looked at between two looks at the clock: about 6 ms of hashing."""
 
-SAMPLE_ABOVE = 1_000_000
-"""Elements that figures are made of: a hundredth of a second on one core. Of more elements every k-th is taken."""
-
 SHOWN_ELEMENTS = 8
 """The largest number of elements with which a tensor or an array is shown with its values."""
 
 ELEMENTS_AT_ONCE = 1024
 """Elements that become Python objects at once if they are looked at one by one."""
-
-
-@dataclass(slots=True)
-class Figures:
-    """Sums over elements: the range and mean of the finite elements, and the counts of NaN and infinite elements."""
-
-    low: float = math.inf
-    high: float = -math.inf
-    total: float = 0.0
-    finite: int = 0
-    nan: int = 0
-    inf: int = 0
-
-    def add_finite(self, low: float, high: float, total: float, count: int) -> None:
-        """Add ``count`` finite elements by their range and sum."""
-        self.low, self.high = min(self.low, low), max(self.high, high)
-        self.total += total
-        self.finite += count
-
-    def sentence(self, step: int) -> str:
-        """Return the figures as text, which says if only every ``step``-th element was looked at."""
-        told = f"nan {self.nan} inf {self.inf}"
-        if self.finite:
-            told = f"min {self.low:.6g} max {self.high:.6g} mean {self.total / self.finite:.6g} {told}"
-        return told if step == 1 else f"{told} (sampled 1 of {step})"
-
-
-def write_figures(
-    record: ValueRecord, size: int, elements: Callable[..., Iterator[Any]], add: Callable[[Figures, Any], None]
-) -> None:
-    """Write figures of so many elements; they are no part of the digests.
-
-    ``elements`` returns every ``step``-th element in blocks, which ``add`` adds.
-    """
-    step = max(1, math.ceil(size / SAMPLE_ABOVE))
-    figures = Figures()
-    try:
-        for block in elements(step=step):
-            add(figures, block)
-    except (OutOfTime, NotCompared) as error:
-        record.text.write(f" [no figures: {error.reason}]")
-    except Exception as error:
-        record.text.write(f" [no figures: {sentence_of(error)}]")
-    else:
-        record.text.write(f" {figures.sentence(step)}")
 
 
 def blocks(array: Any, most: int) -> Iterator[Any]:
@@ -107,10 +55,6 @@ PADDED = frozenset("gG")
 """Type codes of extended precision: 6 of an element's 16 bytes are padding."""
 
 
-ORDERED = frozenset("biuf")
-"""Kinds of elements that have a range and a mean."""
-
-
 SELF_CONTAINED = frozenset({"ndarray", "memmap", "matrix", "recarray"})
 """Numpy's own classes that hold only their elements; a masked array holds more."""
 
@@ -142,11 +86,6 @@ def write_array(record: ValueRecord, array: Any) -> None:
         record.text.write(f": {_literal(base)}")
     if not record.effort.reason:
         record.attempt(lambda: _feed_content(record, numpy, base))
-    if record.stats and base.dtype.kind in "biufc":
-        # The program's own settings might make numpy warn or raise here.
-        with numpy.errstate(all="ignore"):
-            elements = partial(_in_one_piece, record.effort, numpy, base)
-            write_figures(record, base.size, elements, partial(_add, numpy))
 
 
 def _feed_outside(record: ValueRecord, array: Any) -> None:
@@ -170,7 +109,7 @@ def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
         _feed_elements(record, array)
         return
     record.effort.count(array.size * dtype.itemsize)
-    for block in _in_one_piece(record.effort, numpy, array, step=1):
+    for block in _in_one_piece(record.effort, numpy, array):
         if block.nbytes:
             record.fingerprint.feed(block.view(numpy.uint8))
 
@@ -185,11 +124,11 @@ def _feed_elements(record: ValueRecord, array: Any) -> None:
                 record.fingerprint_only(element)
 
 
-def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Iterator[Any]:
-    """Return an array, or every ``step``-th element of it, as flat arrays, block by block."""
+def _in_one_piece(effort: Effort, numpy: Any, array: Any) -> Iterator[Any]:
+    """Return an array as flat arrays, block by block."""
     for block in blocks(array, BLOCK_BYTES // max(1, array.itemsize)):
         effort.check()
-        yield numpy.ascontiguousarray(block.reshape(-1)[::step])
+        yield numpy.ascontiguousarray(block.reshape(-1))
 
 
 def _literal(array: Any) -> str:
@@ -197,14 +136,3 @@ def _literal(array: Any) -> str:
         return f"[{', '.join(map(_literal, array))}]"
     # str() of a float32 has fewer digits than the Python float that item() makes of it.
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())
-
-
-def _add(numpy: Any, figures: Figures, block: Any) -> None:
-    ordered = block.dtype.kind in ORDERED
-    numbers = block.astype(numpy.float64) if ordered else block
-    finite = numbers[numpy.isfinite(numbers)]
-    nan = int(numpy.isnan(numbers).sum())
-    figures.nan += nan
-    figures.inf += numbers.size - finite.size - nan
-    if ordered and finite.size:
-        figures.add_finite(float(finite.min()), float(finite.max()), float(finite.sum()), finite.size)

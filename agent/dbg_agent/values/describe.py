@@ -81,8 +81,8 @@ class Walk(ValueRecord):
     unfinished.
     """
 
-    def __init__(self, effort: Effort, *, stats: bool) -> None:
-        super().__init__(effort, stats=stats)
+    def __init__(self, effort: Effort) -> None:
+        super().__init__(effort)
         self._path: dict[int, int] = {}
         self._objects = 0
         self._bases: dict[type, type | None] = {}
@@ -432,15 +432,15 @@ class Described:
     digest: str
 
 
-def describe(value: object, *, stats: bool, seconds: float) -> Described:
-    """Describe a value within ``seconds``; with ``stats`` the text has figures of tensors and arrays, too.
+def describe(value: object, *, seconds: float) -> Described:
+    """Describe a value within ``seconds``.
 
     Runs ``repr`` of unknown objects in the calling thread, and copies tensors to the CPU, but runs no collective. A
     ``repr`` or a copy that takes too long can only be interrupted by the caller: its KeyboardInterrupt is not caught.
     Raises no Exception.
     """
     effort = Effort(seconds)
-    walk = Walk(effort, stats=stats)
+    walk = Walk(effort)
     whole = walk.whole(value)
     text = walk.text.compose(whole=whole, remark=effort.reason and f"values not compared: {effort.reason}")
     if effort.reason:
@@ -474,7 +474,7 @@ class _Glimpse(Walk):
     compares = False
 
     def __init__(self, effort: Effort, most: int) -> None:
-        super().__init__(effort, stats=False)
+        super().__init__(effort)
         self.text: _Beginning = _Beginning(most)
         self.fingerprint = NoFingerprint()
 

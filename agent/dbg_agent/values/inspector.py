@@ -286,7 +286,7 @@ class Inspector:
         printed = evaluation.printed
         if not evaluation.is_expression or (printed and value is None):
             return fitted(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
-        text = abridged(printed + describe(value, stats=False, seconds=seconds).text)
+        text = abridged(printed + describe(value, seconds=seconds).text)
         return self._listing.row_of(Child("", lambda: value, _root_of(question.text)), "", value, text)
 
     def _assign(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:

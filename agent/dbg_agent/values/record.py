@@ -220,14 +220,13 @@ def message_of(error: BaseException) -> str:
 
 
 class ValueRecord(ABC):
-    """Text and fingerprint of one value, within an effort; with ``stats`` the text has figures as well."""
+    """Text and fingerprint of one value, within an effort."""
 
     compares = True
     """Whether the content of a value is fed to the fingerprint; otherwise only what the text shows is looked at."""
 
-    def __init__(self, effort: Effort, *, stats: bool) -> None:
+    def __init__(self, effort: Effort) -> None:
         self.effort = effort
-        self.stats = stats
         self.text = ValueText()
         self.fingerprint = Fingerprint()
 

@@ -10,10 +10,9 @@ import ctypes
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, shape_text, write_figures
+from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, blocks, shape_text
 
 if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
@@ -51,9 +50,6 @@ def write_tensor(record: ValueRecord, tensor: Any) -> None:
             return
         data = local.detach()
         record.attempt(lambda: _write_content(record, torch, data))
-        if record.stats:
-            elements = partial(_on_cpu, record.effort, torch, data)
-            write_figures(record, data.numel(), elements, partial(_add, torch))
 
 
 def local_shard(tensor: Any) -> Any:
@@ -116,7 +112,7 @@ def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     record.effort.count(tensor.numel() * tensor.element_size())
     if not (record.compares or small):
         return
-    for block in _on_cpu(record.effort, torch, tensor, step=1):
+    for block in _on_cpu(record.effort, torch, tensor):
         size = block.numel() * block.element_size()
         if size:
             record.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
@@ -124,13 +120,12 @@ def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
             record.text.write(f": {_literal(block.tolist(), tensor.element_size())}")
 
 
-def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[Any]:
-    """Copy a tensor, or every ``step``-th element of it, block by block."""
+def _on_cpu(effort: Effort, torch: Any, tensor: Any) -> Iterator[Any]:
+    """Copy a tensor block by block."""
     for block in blocks(tensor, BLOCK_BYTES // tensor.element_size()):
         effort.check()
-        part = block if step == 1 else block.flatten()[::step]
         wait_for_stream(effort, torch, tensor.device)
-        yield part.to("cpu").contiguous().resolve_conj().resolve_neg()
+        yield block.to("cpu").contiguous().resolve_conj().resolve_neg()
 
 
 def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
@@ -142,19 +137,6 @@ def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
     while not stream.query():
         effort.check()
         time.sleep(STREAM_PAUSE)
-
-
-def _add(torch: Any, figures: Figures, block: Any) -> None:
-    # Half precision would overflow in sums.
-    numbers = block if block.is_complex() else block.to(torch.float64)
-    finite = numbers[torch.isfinite(numbers)]
-    nan = int(torch.isnan(numbers).sum())
-    figures.nan += nan
-    figures.inf += numbers.numel() - finite.numel() - nan
-    # Complex numbers have no order, hence no range.
-    if finite.numel() and not block.is_complex():
-        low, high = torch.aminmax(finite)
-        figures.add_finite(float(low), float(high), float(finite.sum()), finite.numel())
 
 
 def _literal(value: object, size: int) -> str:

@@ -62,7 +62,6 @@ class AsyncRanks:
         *,
         frame: str = "",
         live: bool = False,
-        stats: bool = False,
         timeout: float | None = None,
     ) -> Answer:
         """Return the value of an expression in each rank that is stopped or held; with ``live`` in running ones, too.
@@ -70,7 +69,7 @@ class AsyncRanks:
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
         names those that did not answer. Raises DbgError if the broker fails.
         """
-        verb = Eval(expression=expression, frame=frame, live=live, stats=stats)
+        verb = Eval(expression=expression, frame=frame, live=live)
         return Answer(await self.ask(verb, timeout=timeout))
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:

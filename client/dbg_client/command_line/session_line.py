@@ -1,7 +1,7 @@
 """What is typed after ``Ctrl-] :`` in a session: the verbs of ``dbg-attach``. Pure.
 
 Options stand behind a verb (``list --all``), those of ``eval`` and ``command`` before what is asked, as in
-``e --stats 0-7 loss``. An expression is taken as it stands.
+``e --live 0-7 loss``. An expression is taken as it stands.
 """
 
 from __future__ import annotations

@@ -58,15 +58,6 @@ class Eval(WaitingVerb):
         Option("--live", heading=Heading.ASKING, in_session=True, help="break into running ranks for it, too"),
     ] = False
     frame: Frame = ""
-    stats: Annotated[
-        bool,
-        Option(
-            "--stats",
-            heading=Heading.ASKING,
-            in_session=True,
-            help="figures of tensors, e.g. min, max and NaN count",
-        ),
-    ] = False
     fail_if_differ: FailIfDiffer = False
 
     def check(self) -> None:
@@ -78,9 +69,7 @@ class Eval(WaitingVerb):
 
     async def ask(self, asking: Asking) -> GroupedAnswer:
         asking.require_living()
-        answers = await asking.asker.ask(
-            Action.EVAL, asking.ranks, self.expression, live=self.live, stats=self.stats, frame=self.frame
-        )
+        answers = await asking.asker.ask(Action.EVAL, asking.ranks, self.expression, live=self.live, frame=self.frame)
         said = tuple(zip(asking.ranks, answers, strict=True))
         return GroupedAnswer(
             command=self.expression,

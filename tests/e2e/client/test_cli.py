@@ -96,7 +96,7 @@ def test_a_shell_completes_verbs_ranks_options_and_files(
         for typed, completed in (
             ("dbg-attach wher\t", "dbg-attach where"),
             ("gpu013:6\t-", "dbg-attach where gpu013:6 -"),
-            ("\x15dbg-attach eval gpu013:5 x --sta\t", "dbg-attach eval gpu013:5 x --stats"),
+            ("\x15dbg-attach eval gpu013:5 x --li\t", "dbg-attach eval gpu013:5 x --live"),
             ("\x15dbg-attach gpu013:5 -x answ\t", "-x answers.json"),
         ):
             terminal.send(typed)

@@ -386,7 +386,5 @@ def test_one_differing_element_of_a_million_makes_a_group_of_its_own(processes: 
     assert answers["0-1"].split() == answers["2"].split()
     assert "1000000" in answers["2"]
     assert "float32" in answers["2"]
-    figures = texts(ask(home, "eval", "all", "weight", "--stats"))
-    assert all("mean" in text for text in figures.values())
     assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait(seconds(30)) for rank in ranks] == [0, 0, 0]

@@ -37,9 +37,9 @@ def numpy(torch: Any) -> Any:
     return importlib.import_module("numpy")
 
 
-def told(value: object, *, stats: bool = False) -> Described:
+def told(value: object) -> Described:
     """Describe a value with plenty of time."""
-    return describe(value, stats=stats, seconds=PLENTY)
+    return describe(value, seconds=PLENTY)
 
 
 def digest(value: object) -> str:
@@ -150,7 +150,7 @@ def test_looking_leaves_no_trace(torch: Any) -> None:
     leaf = torch.ones(20, requires_grad=True)
     product = leaf * 2
     version = product._version
-    told([leaf, product], stats=True)
+    told([leaf, product])
     assert torch.is_grad_enabled()
     assert product._version == version
     product.sum().backward()
@@ -190,7 +190,7 @@ def test_tensors_inside_a_transform_are_not_compared(torch: Any) -> None:
 
 def test_what_is_too_large_or_takes_too_long_is_not_compared(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason(torch.ones(1).expand(10**12)) == "larger than 1024 MiB"
-    late = describe(torch.ones(9), stats=True, seconds=0.0)
+    late = describe(torch.ones(9), seconds=0.0)
     assert late.text == "[values not compared: not done within 0 s]"
     monkeypatch.setattr(value_effort, "MAX_BYTES", MIB)
     state = {"large": torch.zeros(2 * MIB), "small": torch.ones(1)}
@@ -215,11 +215,11 @@ def test_neither_modes_nor_overrides_of_the_program_see_what_is_done(torch: Any)
     functions = type("Functions", (overrides.TorchFunctionMode,), {"__torch_function__": forbid})
     overriding = type("Overriding", (torch.Tensor,), {"__torch_function__": classmethod(forbid)})
     plain = torch.arange(20.0)
-    expected = told(plain, stats=True)
+    expected = told(plain)
     with dispatching(), functions():
-        assert told(plain, stats=True) == expected
+        assert told(plain) == expected
     with fake.FakeTensorMode():
-        assert told(plain, stats=True) == expected
+        assert told(plain) == expected
     assert told(torch.Tensor._make_subclass(overriding, plain)).text == "Overriding 20 float32 cpu"
     assert digest(torch.Tensor._make_subclass(overriding, plain)) != digest(
         torch.Tensor._make_subclass(overriding, plain + 1)
@@ -274,48 +274,8 @@ def test_a_sharded_tensor_is_told_and_compared_by_its_local_shard(
     one, other = torch.zeros(3, 4), torch.zeros(3, 4)
     other[2, 3] = 1.0
     assert told(shard(one)).text == "DTensor local 3x4 of 6x4 Shard(dim=0) float32 cpu"
-    assert told(shard(other), stats=True).text.endswith("min 0 max 1 mean 0.0833333 nan 0 inf 0")
     assert digest(shard(one)) == digest(shard(one.clone()))
     assert digest(shard(one)) != digest(shard(other))
-
-
-# ------------------------------------------------------------------------------------------------------------ figures
-
-
-def test_figures_are_told_on_request_and_are_no_part_of_the_digest(torch: Any, numpy: Any) -> None:
-    values = [1.0, -3.0, float("nan"), float("inf"), float("-inf"), 0.5, 0.5, 0.0, 1.0]
-    expected = "min -3 max 1 mean 0 nan 1 inf 2"
-    tensor, array = torch.tensor(values), numpy.array(values)
-    assert told(tensor, stats=True).text == f"tensor 9 float32 cpu {expected}"
-    assert told(array, stats=True).text == f"array 9 float64 {expected}"
-    assert told(tensor, stats=True).digest == told(tensor).digest
-    assert told([tensor], stats=True).text == f"[tensor 9 float32 cpu {expected}]"
-    assert told(torch.tensor([], dtype=torch.int64), stats=True).text.endswith("nan 0 inf 0")
-    assert told(torch.ones(9, dtype=torch.bool), stats=True).text.endswith("min 1 max 1 mean 1 nan 0 inf 0")
-    assert told(torch.ones(9, dtype=torch.complex64), stats=True).text.endswith("complex64 cpu nan 0 inf 0")
-    assert told(torch.full((70_000,), 60_000.0, dtype=torch.float16), stats=True).text.endswith(
-        "mean 60000 nan 0 inf 0"
-    )
-
-
-def test_figures_of_many_elements_are_of_a_sample_and_say_so(torch: Any, numpy: Any) -> None:
-    for many in (torch.ones(3, 1_000_000).t(), numpy.ones((3, 1_000_000)).T):
-        assert told(many, stats=True).text.endswith("min 1 max 1 mean 1 nan 0 inf 0 (sampled 1 of 3)")
-
-
-def test_figures_are_told_whatever_the_program_made_of_numpys_errors(numpy: Any) -> None:
-    with numpy.errstate(all="raise"):
-        assert told(numpy.full(9, 1e308), stats=True).text.endswith("max 1e+308 mean inf nan 0 inf 0")
-
-
-def test_figures_that_take_too_long_leave_the_digest(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*_: Any) -> None:
-        raise OutOfTime("not done within 1 s")
-
-    monkeypatch.setattr("dbg_agent.values.tensors._add", late)
-    described = told(torch.ones(9), stats=True)
-    assert described.text == "tensor 9 float32 cpu [no figures: not done within 1 s]"
-    assert described.digest
 
 
 # ------------------------------------------------------------------------------------------------------------- arrays

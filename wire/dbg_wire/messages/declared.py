@@ -235,8 +235,8 @@ class Asked(Message, sender=()):
     ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
     breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
     ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
-    expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
-    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the answer to
+    expression is evaluated then. With ``live`` running ranks are asked, too. With ``withdrawn`` an earlier
+    ``interrupt`` is given up. With ``threads`` the answer to
     ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run
     in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
     first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
@@ -248,7 +248,6 @@ class Asked(Message, sender=()):
     seconds: Real = 10.0
     text: FreeText = ""
     live: bool = False
-    stats: bool = False
     inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False

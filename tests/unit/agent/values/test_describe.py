@@ -31,8 +31,8 @@ LISTED = st.recursive(ATOMS, lambda inner: st.lists(inner, min_size=1, max_size=
 
 
 def told(value: object, *, seconds: float = PLENTY) -> Described:
-    """Describe a value without figures."""
-    return describe(value, stats=False, seconds=seconds)
+    """Describe a value."""
+    return describe(value, seconds=seconds)
 
 
 def compared(value: object) -> Described:

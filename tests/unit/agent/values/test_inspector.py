@@ -84,7 +84,7 @@ def check_each_part(value: object, depth: int = 1) -> list[Variable]:
 @given(VALUES)
 def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
     found = check_each_part(value, 12)
-    assert found[0].text == cut(describe(value, stats=False, seconds=PLENTY).text)
+    assert found[0].text == cut(describe(value, seconds=PLENTY).text)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
         ("completion ", {"bash", "zsh", "fish"}),
         ("all --wa", {"--watch"}),
         ("5 --engine ", {"pudb", "pdb"}),
-        ("eval all loss --st", {"--stats"}),
+        ("eval all loss --li", {"--live"}),
         ("where --st", set()),
         ("eval all lo", set()),
         ("help wh", {"where", "why"}),

@@ -36,7 +36,7 @@ def heard(words: list[str]) -> tuple[str, str | None, str]:
         ("w all", "where", "all", ""),
         ("list --all stopped", "list", "stopped", ""),
         ("list stopped --all", "list", "stopped", ""),
-        ("e 0-7 loss --stats", "eval", "0-7", "loss"),
+        ("e 0-7 loss --live", "eval", "0-7", "loss"),
         ("eval --live 0-7 loss", "eval", "0-7", "loss"),
         ("eval loss", "eval", None, "loss"),
         ("command all b train.py:7", "command", "all", "b train.py:7"),

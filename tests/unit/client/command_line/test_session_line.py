@@ -73,7 +73,7 @@ def test_options_may_stand_with_words() -> None:
     listed, slow = parse_command("list --all"), parse_command("where all --timeout 3")
     broken_into = parse_command("interrupt 5 --frame train_step")
 
-    assert parse_command("e --stats --live 0-7 loss") == Eval(target="0-7", expression="loss", stats=True, live=True)
+    assert parse_command("e --live 0-7 loss") == Eval(target="0-7", expression="loss", live=True)
     assert [command.frame for command in frames if isinstance(command, Eval | PdbCommand)] == ["train_step"] * 3
     assert isinstance(broken_into, Interrupt)
     assert broken_into.attach.frame == "train_step"

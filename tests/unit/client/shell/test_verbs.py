@@ -138,13 +138,13 @@ def test_what_ranks_answer_shows_in_the_status(
 
 
 def test_options_of_a_question_are_passed_on(broker: FakeBroker, desk: Desk) -> None:
-    desk.run("eval", "5", "x", "--live", "--stats", "--frame", "-2", "--timeout", "7")
+    desk.run("eval", "5", "x", "--live", "--frame", "-2", "--timeout", "7")
     desk.run("eval", "5", "x")
     desk.run("command", "5", "p x", "--frame", "step")
     desk.run("interrupt", "5", "--json", "--frame", "step")
 
-    asked = [(one.live, one.stats, one.frame) for one in questions(broker)]
-    assert asked == [(True, True, "-2"), (False, False, ""), (False, False, "step"), (False, False, "step")]
+    asked = [(one.live, one.frame) for one in questions(broker)]
+    assert asked == [(True, "-2"), (False, ""), (False, "step"), (False, "step")]
     assert questions(broker)[0].seconds == 7.0
 
 
