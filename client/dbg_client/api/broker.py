@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -94,23 +93,14 @@ def _named(living: Sequence[str]) -> str:
     return f"{', '.join(printable(one) for one in living[:MAX_NAMED])}{more} live{'s' if len(living) == 1 else ''}"
 
 
-async def open_broker(
-    broker: str | None = None, timeout: float = TIMEOUT, *, program: str | None = None
-) -> AsyncBroker:
+async def open_broker(broker: str | None = None, timeout: float = TIMEOUT, *, program: str = "Python") -> AsyncBroker:
     """Return a connection to a broker, whose ranks are known by then; the caller closes it.
 
-    ``program`` is what other users see behind the user's name; None for ``Python`` or ``notebook``, as it is. Raises
-    NoBroker, BrokerUnreachable, or a Refused.
+    ``program`` is what other users see behind the user's name. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
-    switchboard = switchboard_to(broker, timeout, program=_this_program() if program is None else program)
+    switchboard = switchboard_to(broker, timeout, program=program)
     await switchboard.open()
     return AsyncBroker(switchboard)
-
-
-def _this_program() -> str:
-    # A program that starts kernels has modules of ipykernel loaded, too, but is none.
-    kernel = sys.modules.get("ipykernel.kernelapp")
-    return "notebook" if kernel is not None and kernel.IPKernelApp.initialized() else "Python"
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-import dbg_client
 from dbg_client.api.answers import Answer
 from dbg_client.notebook import CellError, RanksMagic
-from dbg_wire.messages import Action, Greet, Kind, Question, RankAnswer
+from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -99,18 +97,3 @@ def test_a_job_with_a_number_for_a_name_can_be_asked(
         for wrong in ("--deep 4712/0", "--timeout much 4712/0", "4712/'0"):
             with pytest.raises(CellError):
                 magic(wrong, "loss")
-
-
-def test_others_are_told_that_it_is_a_notebook(kernel: BlockingKernelClient, broker: FakeBroker) -> None:
-    run(kernel, "import dbg_client; dbg_client.connect().close()")
-    assert broker.wait_for(Greet).name.endswith(" (notebook)")
-
-
-def test_a_program_that_starts_kernels_is_not_taken_for_one(
-    broker: FakeBroker, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    importlib.import_module("ipykernel.kernelapp")
-    for name, value in {**environ, **broker.environment}.items():
-        monkeypatch.setenv(name, value)
-    dbg_client.connect().close()
-    assert broker.wait_for(Greet).name.endswith(" (Python)")
