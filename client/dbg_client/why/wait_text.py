@@ -322,7 +322,7 @@ def _target(does: Doing, ranks: Ranks) -> str:
     way = "to" if does.what is What.WRITE else "from"
     whom = f" {way} {_several(does, ranks)}" if does.processes and does.what is not What.DESCRIPTOR_LOCK else ""
     if does.target is Target.SOCKET:
-        return f"the socket {does.name}{stream}" if does.name else f"a socket{stream}"
+        return f"the socket {does.name}{stream}" if does.name else f"a socket{stream}{_sender(does, ranks)}"
     if does.target is Target.FULL_PIPE and len(does.processes) == 1 and does.processes[0].pid in ranks:
         return f"a full pipe{stream} that only rank {ranks[does.processes[0].pid]} could read"
     if does.target in (Target.PIPE, Target.FULL_PIPE):

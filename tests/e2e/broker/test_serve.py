@@ -304,7 +304,7 @@ def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
         ("echo all is well; exit 0", "INFO", ["all is well"]),
         ("echo no such host >&2; exit 7", "WARNING", ["status 7", "no such host"]),
         ("exit 7", "WARNING", ["status 7"]),
-        ("kill -9 $$", "WARNING", ["signal 9"]),
+        ("kill -9 $$", "WARNING", ["SIGKILL"]),
         ("printf '\\033[2Jhostile'; exit 1", "WARNING", ["status 1", "\\x1b[2Jhostile"]),
     ],
 )
