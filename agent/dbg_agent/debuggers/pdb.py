@@ -184,14 +184,11 @@ class RankPdb(CompletingPdb):
 
     name = title = PDB
 
-    def __init__(
-        self, workplace: Workplace, console: Console, *, readrc: bool = False, outer: RankPdb | None = None
-    ) -> None:
+    def __init__(self, workplace: Workplace, console: Console, *, readrc: bool = False) -> None:
         # Another backend, which the program may have made pdb's default, would not trace as the other engines do.
         backend = {"backend": "settrace"} if sys.version_info >= (3, 14) else {}
         super().__init__(workplace, stdin=console, stdout=console, nosigint=True, readrc=readrc, **backend)
         self._console = console
-        self._outer = outer
         self._runs_commands = False
         """Whether a command of a breakpoint runs, and none that was typed at a prompt."""
 
@@ -308,31 +305,7 @@ class RankPdb(CompletingPdb):
             self._runs_commands = False
 
     def _halts(self, frame: FrameType, interact: Callable[[], None], *, goes_on: bool = False) -> None:
-        if self._outer is not None:
-            # A recursive debugger is part of a command of the outer one.
-            interact()
-            return
         self._workplace.thread.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
-
-    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Follow the traced thread; in a recursive debugger as bdb does."""
-        if self._outer is not None:
-            return super(Engine, self).trace_dispatch(frame, event, arg)
-        return super().trace_dispatch(frame, event, arg)
-
-    def set_quit(self) -> None:
-        """Go on. In a recursive debugger leave it: bdb raises an exception and catches it itself."""
-        if self._outer is not None:
-            super(Engine, self).set_quit()
-        else:
-            super().set_quit()
-
-    def set_continue(self) -> None:
-        """Go on; a recursive debugger doesn't touch the tracing of the outer one."""
-        if self._outer is not None:
-            super(Engine, self).set_continue()
-        else:
-            super().set_continue()
 
     # ------------------------------------------------------------------------------------------- commands of their own
 
@@ -389,7 +362,7 @@ class RankPdb(CompletingPdb):
     @property
     def may_await(self) -> bool:
         """Whether the program awaits what is typed as ``await …``: it does at a stop of ``pdb.set_trace_async``."""
-        return self._outer is None and self._workplace.halt.awaits_in == threading.get_ident()
+        return self._workplace.halt.awaits_in == threading.get_ident()
 
     def default(self, line: str) -> bool:  # type: ignore[override] # Cmd returns it, too
         """Execute a statement, or a block of several lines, in the current frame; True lets the program await it."""
@@ -477,25 +450,10 @@ class RankPdb(CompletingPdb):
     def do_debug(self, arg: str) -> None:
         """debug code
 
-        Enter a recursive debugger that steps through the code argument
-        (which is an arbitrary expression or statement to be executed in
-        the current environment).
+        Not here: a rank stops at one place at a time.
         """
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        inner = RankPdb(self._workplace, self._console, outer=self)
-        inner.prompt = f"({self.prompt.strip()}) "
-        namespace, frame_locals = self.namespaces()
-        self.message("ENTERING RECURSIVE DEBUGGER")
-        try:
-            sys.call_tracing(inner.run, (arg, namespace, frame_locals))
-        except UNWINDING:
-            raise
-        except BaseException:
-            self._error_exc()
-        self.message("LEAVING RECURSIVE DEBUGGER")
-        sys.settrace(tracer)
-        self.lastcmd = inner.lastcmd
+        del arg
+        self.error("a rank stops at one place at a time; set a breakpoint where the program calls it")
 
     def do_commands(self, arg: str) -> Any:
         """Take commands for a breakpoint."""
@@ -518,11 +476,9 @@ class RankPdb(CompletingPdb):
     def do_quit(self, arg: str) -> Any:
         """q(uit) | exit
 
-        Ask how to leave: continue, kill this rank, or stay. In a
-        recursive debugger leave that one.
+        Ask how to leave: continue, kill this rank, or stay.
         """
-        if self._outer is not None:
-            return super().do_quit(arg)
+        del arg
         whole_job = ", which ends the whole job" if self._workplace.is_launched() else ""
         address = self._workplace.broker.address
         crash = self._workplace.halt.crash
@@ -553,7 +509,7 @@ class RankPdb(CompletingPdb):
         """Take commands until one lets the program go on."""
         self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
-        if self._outer is None and state is PromptState.COMMAND:
+        if state is PromptState.COMMAND:
             self._workplace.thread.show_source(self.curframe)
         with _waiting_for(self._console, state):
             super().cmdloop(intro)
