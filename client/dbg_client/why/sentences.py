@@ -77,7 +77,9 @@ def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
         sentence = words.sentence(verdict)
         if fits(verdict.job, sentence, columns):
             return sentence, way
-    return f"{sentence[: 2 * columns]}…", way
+    while sentence and not fits(verdict.job, f"{sentence}…", columns):
+        sentence = sentence[: min(len(sentence) - 1, 2 * columns)]
+    return f"{sentence}…", way
 
 
 def fits(job: str, sentence: str, columns: int = COLUMNS) -> bool:
@@ -140,7 +142,8 @@ class Words(Reasons):
         stand = CRASHED if crashed else SEVERAL[RankState.STOPPED]
         stand = self.condition(ranks[0]) if len(ranks) == 1 else stand
         count = len(standing.calls)
-        waiting = "1 rank waits" if count == 1 else f"{count} ranks wait"
+        likely = _likely(found)
+        waiting = f"1 rank {likely}waits" if count == 1 else f"{count} ranks {likely}wait"
         return f"{self.who(ranks)} {stand}; {waiting} for {agreeing(ranks, 'it', 'them')} in {_what(standing)}"
 
     def waiters(self, standing: PendingCollective) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dbg_client.after.case_file import MAX_EVIDENCE, read_report
@@ -32,7 +32,7 @@ def jobs() -> st.SearchStrategy[tuple[RankEvidence, ...]]:
     return st.tuples(*(ranks(number) for number in range(4)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(jobs(), jobs(), st.randoms(use_true_random=False))
 def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_order(
     before: tuple[RankEvidence, ...], now: tuple[RankEvidence, ...], chance: random.Random

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbg_wire.messages import Action, Change, Question
+from dbg_wire.messages import Change
 from dbg_wire.records.ranks import RankState
 from tests.support.processes import Processes
 from tests.support.terminal import Terminal
@@ -37,7 +37,6 @@ sys.exit(process.wait())
 """
 
 WAITS = "exec sleep 600"
-STUBBORN = "trap '' TERM INT QUIT; while :; do sleep 0.1; done"
 
 FIVE, SIX = make_rank(5), make_rank(6)
 
@@ -80,7 +79,7 @@ class Window(Terminal):
     @property
     def told(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self._told.read_text())
-        return {name: document[name] for name in ("again", "took_part", "is_hung")}
+        return {name: document[name] for name in ("took_part", "is_hung")}
 
 
 def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
@@ -95,7 +94,7 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.wait_for("printed meanwhile")
         window.signal(signal.SIGTERM)
         assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.told == {"again": False, "took_part": True, "is_hung": False}
+        assert window.told == {"took_part": True, "is_hung": False}
 
 
 def test_what_is_waited_for_is_told_until_the_first_stop(
@@ -112,22 +111,6 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
         window.at("gpu013:5")
         window.send("\x1dd")
         window.wait_for("Enter ")
-
-
-def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        before = window.settings()
-        window.at("gpu013:5")
-        window.send("\x1dRy")
-        question = broker.wait_for(Question)
-        assert (question.action, set(question.keys)) == (Action.KILL, {FIVE.key, SIX.key})
-
-        assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.told == {"again": True, "took_part": True, "is_hung": False}
-        assert window.settings() == before
-        assert 1049 not in window.virtual.private_modes
 
 
 def test_a_window_that_closes_after_one_has_left_the_debugger_ends_it(
@@ -154,14 +137,3 @@ def test_keys_that_are_meant_for_the_job_go_there_alone(
         window.wait_for("still shown")
         window.signal(signal.SIGTERM)
         assert window.exit_status() == 128 + signal.SIGTERM
-
-
-def test_a_job_that_does_not_go_is_ended_by_force_on_all_hosts(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, environ, tmp_path, STUBBORN) as window:
-        window.at("gpu013:5")
-        window.send("\x1dRy")
-        question = broker.wait_for(Question)
-        assert (question.action, set(question.keys)) == (Action.KILL, {FIVE.key, SIX.key})
-        assert window.exit_status() == 128 + signal.SIGKILL
