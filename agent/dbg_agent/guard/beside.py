@@ -149,13 +149,17 @@ class Command:
 
 
 async def _end(process: Process) -> None:
-    """End a command and what it has started."""
+    """End a command and what it has started; it is reaped unless the kernel holds it."""
     try:
-        _signal_group(process, signal.SIGTERM)
-        if process.returncode is None:
-            await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=TERM_SECONDS)
+        await _signal_and_wait(process, signal.SIGTERM)
     finally:
-        _signal_group(process, signal.SIGKILL)
+        await _signal_and_wait(process, signal.SIGKILL)
+
+
+async def _signal_and_wait(process: Process, number: int) -> None:
+    _signal_group(process, number)
+    if process.returncode is None:
+        await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=TERM_SECONDS)
 
 
 def _signal_group(process: Process, number: int) -> None:
