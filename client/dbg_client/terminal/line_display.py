@@ -70,6 +70,8 @@ class LineDisplay:
         self._session.app.min_redraw_interval = REDRAW_SECONDS
         self._session.app.erase_when_done = True
         self._talking: asyncio.Task[None] | None = None
+        self._is_left = False
+        """Whether the prompt is to end: its task may not have run so far."""
         self._begun = False
         self._kept: str | None = None
         """The output that came while something else has the terminal; None while this has it."""
@@ -164,9 +166,12 @@ class LineDisplay:
     # ------------------------------------------------------------------------------------------------- the prompt
 
     def _start(self, draft: str) -> None:
+        self._is_left = False
         self._talking = asyncio.get_running_loop().create_task(self._host.seat.watched(self._talk(draft)))
 
     async def _talk(self, draft: str) -> None:
+        if self._is_left:
+            return
         try:
             await self._session.prompt_async(default=draft, set_exception_handler=False)
         except _Left:
@@ -182,6 +187,7 @@ class LineDisplay:
 
     def _leave_prompt(self) -> None:
         """End the prompt, which takes no more of the keys that are read already."""
+        self._is_left = True
         app = self._session.app
         if app.is_running and not app.is_done:
             app.exit(exception=_Left())
