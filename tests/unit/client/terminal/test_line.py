@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from dbg_client.terminal.attach import commands_of, read_startup
-from dbg_client.terminal.line_display import replies
+from dbg_client.terminal.line_display import LineDisplay, replies
 from dbg_client.terminal.prompt import (
     MAX_PARTIAL,
     Lines,
@@ -57,6 +59,15 @@ COMMAND, COMMANDS, INPUT = (
 )
 def test_python_is_one_reply_and_so_is_each_command(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
     assert replies(entered, at) == expected
+
+
+async def test_a_debugger_that_opens_before_the_prompt_has_begun_takes_its_place() -> None:
+    options = SimpleNamespace(attach=SimpleNamespace(prefix=b"\x1d", vi=False), recording=None, color=False)
+    host = SimpleNamespace(options=options, seat=SimpleNamespace(watched=lambda part: part))
+    display = LineDisplay(cast("Any", host))
+    async with asyncio.timeout(10):
+        await display.open(b"n")
+        assert await display.close() == b"n"
 
 
 TAB = CompleteEvent(completion_requested=True)
