@@ -194,7 +194,7 @@ def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_te
         window.printed("`take`")
         with pytest.raises(Refused):
             window.request("next", {"threadId": thread})
-        window.forget("stopped")
+        window.stopped(thread)  # where it still stands
         terminal.send(b"n\r")
         window.stopped(thread)
         assert window.top(thread)["line"] == line + 1
