@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.debuggers import console
+from dbg_agent.frames import source
+from dbg_agent.host import descriptors
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer
+
+FILE_SECONDS = 5.0
+"""Seconds for a file system, in which a busy machine starts a thread."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +39,10 @@ def no_callbacks_of_collections() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def scaled_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a rank on a busy machine longer for a prompt before the begun line is shown as output."""
+    """Give a rank on a busy machine longer for a prompt before the begun line is shown, and for its file system."""
     monkeypatch.setattr(console, "TAIL_SECONDS", seconds(console.TAIL_SECONDS))
+    for module in (descriptors, source):
+        monkeypatch.setattr(module, "FILE_SECONDS", seconds(FILE_SECONDS))
 
 
 @pytest.fixture
