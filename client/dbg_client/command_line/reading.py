@@ -269,6 +269,7 @@ class VerbParser(CommandParser):
     def __init__(self, verb: type[Verb], *, page: Callable[[], str], in_session: bool) -> None:
         super().__init__(prog=f"dbg-attach {verb.name}", allow_abbrev=False, argument_default=argparse.SUPPRESS)
         self._page = page
+        self._own = f" {verb.name}" if verb.name != "attach" else ""
         self._in_session = in_session
         self._headings: dict[Heading, argparse._ArgumentGroup] = {}
         for name, options in groupby(options_in(verb), key=lambda found: found[0]):
@@ -277,7 +278,7 @@ class VerbParser(CommandParser):
     @property
     def help_page(self) -> str:
         """Return what to type for help."""
-        return "help" if self._in_session else "dbg-attach --help"
+        return f"help{self._own}" if self._in_session else f"dbg-attach{self._own} --help"
 
     @property
     def groups(self) -> Iterator[tuple[Heading, argparse.Action]]:
