@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from dbg_client.verbs.attach_options import AttachOptions, Recorded
-from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option
-from dbg_client.verbs.verb import Color, Verb, refuse
-from dbg_command.command_line import read_duration
+from dbg_client.verbs.option import Operands
+from dbg_client.verbs.verb import Bound, Color, Verb, refuse
 
 
 class Attach(Verb):
@@ -54,16 +52,7 @@ class Wait(Attach):
     example = "wait 5 --for 60s"
     in_session = None
 
-    bound: Annotated[
-        float | None,
-        Option(
-            "--for",
-            heading=Heading.ATTACH,
-            metavar="S",
-            help="wait at most S seconds, as in 60, 60s, 5m or 1h",
-            read=partial(read_duration, name="--for", most=LONGEST_WAIT),
-        ),
-    ] = None
+    bound: Bound = None
 
     @property
     def patience(self) -> float | None:

@@ -166,22 +166,26 @@ class RanksVerb(Verb):
         raise NotImplementedError
 
 
+Bound = Annotated[
+    float | None,
+    Option(
+        "--for",
+        heading=Heading.ATTACH,
+        metavar="S",
+        help="wait at most S seconds, as in 60, 60s, 5m or 1h",
+        read=partial(read_duration, name="--for", most=LONGEST_WAIT),
+    ),
+]
+"""The seconds of a wait."""
+
+
 class WaitingVerb(RanksVerb):
     """A verb that can wait until one of its ranks stops."""
 
     wait: Annotated[bool, Option("--wait", heading=Heading.ASKING, help="first wait until one of the ranks stops")] = (
         False
     )
-    bound: Annotated[
-        float | None,
-        Option(
-            "--for",
-            heading=Heading.ATTACH,
-            metavar="S",
-            help="wait at most S seconds, as in 60, 60s, 5m or 1h",
-            read=partial(read_duration, name="--for", most=LONGEST_WAIT),
-        ),
-    ] = None
+    bound: Bound = None
 
     @property
     def patience(self) -> float | None:
