@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +19,41 @@ from dbg_agent.process.imports import unwarned
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
     from dbg_agent.debuggers.workplace import Workplace
+
+OPTIONAL_MODULES = frozenset(
+    {
+        *("numpy", "bpython", "IPython", "ptpython", "ptipython"),
+        *("tornado", "zmq", "trio", "twisted", "gi"),
+    }
+)
+"""Modules that PuDB and urwid import if they are installed. They are heavy, and numpy leaves warnings filters behind.
+
+PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row is of
+urwid: event loops that PuDB does not use.
+"""
+
+
+class _WithoutOptional:
+    """A finder that hides the optional modules from the thread that made it; those that are loaded stay usable."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(self, name: str, _path: object, _target: object = None, /) -> None:
+        """Refuse the names in this thread; leave everything else to the finders that follow."""
+        if name in OPTIONAL_MODULES and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"{name} is not imported for a debugger's sake", name=name)
+
+
+@contextmanager
+def without_optional() -> Iterator[None]:
+    """Have imports of the optional modules fail in this thread, unless the program has loaded them."""
+    finder = _WithoutOptional()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 class _Seen(str):
@@ -66,7 +103,7 @@ def untraceable() -> Iterator[None]:
 
 def build(workplace: Workplace, *, readrc: bool) -> Engine:
     """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
-    with unwarned(), untraceable():
+    with unwarned(), without_optional(), untraceable():
         from dbg_agent.debuggers.pudb import make
 
         return make(workplace)
