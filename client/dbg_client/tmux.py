@@ -1,4 +1,4 @@
-"""A window of tmux with a pane for each rank of a set, and an attach in each, by one call of tmux.
+"""``tmux``: a window with a pane for each rank of a set, and an attach in each, by one call of tmux.
 
 A server of tmux has the environment of the shell that started it, days ago perhaps. So each pane gets the variables of
 this process, except for a token: the arguments of tmux are for all users of the host to see.
@@ -11,7 +11,6 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import find
 from dbg_client.core.errors import NeedsTarget, RankEnded
@@ -20,36 +19,45 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.shell.streams import show_waiting
+from dbg_client.verbs.option import Operands
+from dbg_client.verbs.verb import Verb
 from dbg_command.targets import unique_target
 from dbg_dial.home import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.ranks import RankInfo, RankState
 
-if TYPE_CHECKING:
-    from dbg_client.terminal.verb import Tmux
-
 MAX_PANES = 16
 """Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
 
 
-def open_panes(verb: Tmux) -> int:
-    """Run tmux, which opens the window in its current session, or else in a new one; return its exit status.
+class Tmux(Verb):
+    """Attach to each rank of a target in a pane of tmux."""
 
-    Raises DbgError, with no window opened.
-    """
-    if verb.target is None:
-        raise NeedsTarget(verb.name, verb.example)
-    given = given_environment(os.environ)
-    ranks, known = asyncio.run(_find(verb, verb.target))
-    options = [f"--timeout={verb.broker.timeout}"]
-    if verb.broker.address is not None:
-        options.append(f"--broker={verb.broker.address}")
-    panes = [[*given, *own_command(ATTACH, [*options, *words])] for words in attach_words(verb.target, ranks, known)]
-    begin = "new-window" if os.environ.get("TMUX") else "new-session"
-    try:
-        return subprocess.call(["tmux", *window(begin, panes)])
-    except OSError as error:
-        raise BadInput(f"tmux can't be run ({error.strerror or type(error).__name__})", "install it") from None
+    name = "tmux"
+    example = "tmux 0-3"
+    operands = Operands.TARGET
+
+    target: str | None = None
+
+    def run(self) -> int:
+        """Run tmux, which opens the window in its current session, or else in a new one; return its exit status.
+
+        Raises DbgError, with no window opened.
+        """
+        if self.target is None:
+            raise NeedsTarget(self.name, self.example)
+        given = given_environment(os.environ)
+        ranks, known = asyncio.run(_find(self, self.target))
+        options = [f"--timeout={self.broker.timeout}"]
+        if self.broker.address is not None:
+            options.append(f"--broker={self.broker.address}")
+        attaches = attach_words(self.target, ranks, known)
+        panes = [[*given, *own_command(ATTACH, [*options, *words])] for words in attaches]
+        begin = "new-window" if os.environ.get("TMUX") else "new-session"
+        try:
+            return subprocess.call(["tmux", *window(begin, panes)])
+        except OSError as error:
+            raise BadInput(f"tmux can't be run ({error.strerror or type(error).__name__})", "install it") from None
 
 
 def given_environment(environ: Mapping[str, str]) -> list[str]:

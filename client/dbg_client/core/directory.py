@@ -24,7 +24,6 @@ class Directory:
         self.away: str | None = None
         self.on_change: Callable[[], None] | None = None
         self._ranks: dict[str, RankInfo] = {}
-        self._pages: dict[str, RankInfo] = {}
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
@@ -39,7 +38,6 @@ class Directory:
     def begin(self) -> None:
         """Begin a connection: what was known stays until its snapshot is whole, so that a list doesn't flicker."""
         self.complete, self.away = False, None
-        self._pages = {}
         self._changed()
 
     def cut_off(self, reason: str) -> None:
@@ -48,17 +46,13 @@ class Directory:
         self._changed()
 
     def receive(self, message: Message) -> None:
-        """Take a message."""
+        """Take a message; a snapshot has all ranks of all brokers."""
         if not isinstance(message, LISTS):
             return
         if isinstance(message, Snapshot):
-            self._pages.update((rank.key, rank) for rank in message.ranks)
-            if message.last:
-                self._ranks, self._pages, self.complete = self._pages, {}, True
+            self._ranks, self.complete = {rank.key: rank for rank in message.ranks}, True
         elif isinstance(message, Change):
             self._ranks[message.rank.key] = message.rank
-            if not self.complete:
-                self._pages[message.rank.key] = message.rank
         else:
             self._ranks.pop(message.key, None)
         self._changed()

@@ -18,7 +18,6 @@ from dbg_client.core.patience import WaitingLine
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Reach
 from dbg_dial.find import Opening, Seeker, find_broker
-from dbg_dial.tcp import within
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Question, Refusal, Welcome
@@ -37,7 +36,7 @@ WATCHER = "watcher"
 DIAL_EVERY_SECONDS = 1.0
 """Seconds between two attempts of a program to reach the broker, as long as none has succeeded."""
 
-POLL_SECONDS = 0.03
+LOOK_SECONDS = 0.03
 """Seconds for which events are gathered (a debounce): who waits looks at all ranks, and a thousand may stop at once."""
 
 Tell = Callable[[str], None]
@@ -52,20 +51,6 @@ Watch = Callable[[Event], Awaitable[None]]
 
 def tell_nobody(sentence: str) -> None:
     """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
-
-
-class _Wait:
-    """Something that is waited for: ``poll`` is called after events, ``failed`` if no more comes.
-
-    ``note`` is called at once when the link goes up or down.
-    """
-
-    def __init__(
-        self, note: Callable[[Event], None], poll: Callable[[], None], failed: Callable[[BaseException], None]
-    ) -> None:
-        self.note = note
-        self.poll = poll
-        self.failed = failed
 
 
 class Switchboard:
@@ -84,9 +69,12 @@ class Switchboard:
         self._link = new_link()
         self._numbers = count()
         self._questions: dict[int, asyncio.Queue[Event | BaseException]] = {}
-        self._waits: list[_Wait] = []
-        self._next_poll: asyncio.TimerHandle | None = None
-        self._last_poll = -POLL_SECONDS
+        self._news = asyncio.Event()
+        """Set after events, and replaced then."""
+        self._failure: BaseException | None = None
+        """Why nothing comes any more."""
+        self._next_look: asyncio.TimerHandle | None = None
+        self._last_look = -LOOK_SECONDS
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
         self._open: set[int] = set()
         self._watchers: list[Watch] = []
@@ -131,6 +119,7 @@ class Switchboard:
 
     async def dial(self) -> None:
         """Dial once, and read what comes from then on. Raises what :meth:`.link.BrokerLink.open` raises."""
+        self._failure = None
         await self._link.open()
         self._reading = asyncio.create_task(self._read())
 
@@ -162,8 +151,8 @@ class Switchboard:
         if reading is not None:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        if self._next_poll is not None:
-            self._next_poll.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
         await self._link.close()
 
@@ -201,41 +190,31 @@ class Switchboard:
     async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
         """Return what ``found`` finds; it is called now, and after events, for several at once if they come fast.
 
-        The broker may come and go meanwhile.
-
-        ``tell`` gets a sentence on that. Raises TimeoutError after ``seconds``, and what ``found`` raises.
+        The broker may come and go meanwhile; ``tell`` gets a sentence on that. Raises TimeoutError after ``seconds``,
+        and what ``found`` raises.
         """
-        result = found()
-        if result is not None:
-            return result
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        absence = _Absence(tell)
-
-        def failed(error: BaseException) -> None:
-            if not done.done():
-                done.set_exception(error)
-
-        def poll() -> None:
-            try:
-                now = found()
-            except Exception as error:
-                failed(error)
-                return
-            if now is not None and not done.done():
-                done.set_result(now)
-
-        wait = _Wait(absence.note, poll, failed)
-        self._waits.append(wait)
+        told = False
         try:
-            return await within(seconds, done)
+            async with asyncio.timeout(seconds):
+                while (result := found()) is None:
+                    if self._failure is not None:
+                        raise self._failure
+                    await self._news.wait()
+                    told = self._tell_absence(tell, told=told)
         except TimeoutError:
             # What came last may not have been looked at yet.
-            result = found()
-            if result is None:
+            if (result := found()) is None:
                 raise
-            return result
-        finally:
-            self._waits.remove(wait)
+        return result
+
+    def _tell_absence(self, tell: Tell, *, told: bool) -> bool:
+        """Tell once that the broker is gone, and once that it is back; return whether it is gone."""
+        away = self.directory.away
+        if away is not None and not told:
+            tell(f"The broker is gone, reconnecting ({printable(away)}).")
+        elif away is None and told:
+            tell("The broker is back.")
+        return away is not None
 
     @contextmanager
     def watched_by(self, watch: Watch) -> Iterator[None]:
@@ -266,22 +245,17 @@ class Switchboard:
             for watch in tuple(self._watchers):
                 await watch(event)
         # After the watchers: what is waited for may be something that one of them has learnt.
-        if isinstance(event, (Up, Down)):
-            for wait in tuple(self._waits):
-                wait.note(event)
-        self._poll_soon()
-
-    def _poll_soon(self) -> None:
-        if self._waits and self._next_poll is None:
+        if self._next_look is None:
             loop = asyncio.get_running_loop()
-            pause = max(0.0, self._last_poll + POLL_SECONDS - loop.time())
-            self._next_poll = loop.call_later(pause, self._poll)
+            pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
+            self._next_look = loop.call_later(pause, self._have_looked)
 
-    def _poll(self) -> None:
-        self._next_poll = None
-        for wait in tuple(self._waits):
-            wait.poll()
-        self._last_poll = asyncio.get_running_loop().time()
+    def _have_looked(self) -> None:
+        """Have all who wait look at what has changed."""
+        self._next_look = None
+        self._last_look = asyncio.get_running_loop().time()
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _note(self, event: Event) -> None:
         """Have the directory know an event, and let others ask once a question has ended."""
@@ -313,8 +287,8 @@ class Switchboard:
         self._end_questions(*self._open)
         for events in self._questions.values():
             _offer(events, error)
-        for wait in tuple(self._waits):
-            wait.failed(error)
+        self._failure = error
+        self._have_looked()
 
 
 async def _next_of(events: asyncio.Queue[Event | BaseException]) -> Event:
@@ -329,24 +303,6 @@ def _offer(events: asyncio.Queue[Event | BaseException], event: Event | BaseExce
     if events.full():
         events.get_nowait()
     events.put_nowait(event)
-
-
-class _Absence:
-    """Tells once that the broker is gone, and once that it is back."""
-
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._told = False
-
-    def note(self, event: Event) -> None:
-        if isinstance(event, Up):
-            if self._told:
-                self._tell("The broker is back.")
-            self._told = False
-        elif isinstance(event, Down):
-            if not self._told:
-                self._tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
-            self._told = True
 
 
 def switchboard_to(

@@ -1,4 +1,4 @@
-"""``attach``, ``wait`` and ``tmux``: terminals at the debuggers of ranks."""
+"""``attach`` and ``wait``: a terminal at the debugger of a rank."""
 
 from __future__ import annotations
 
@@ -57,18 +57,3 @@ class Wait(Attach):
     @property
     def patience(self) -> float | None:
         return self.bound or math.inf
-
-
-class Tmux(Verb):
-    """Attach to each rank of a target in a pane of tmux."""
-
-    name = "tmux"
-    example = "tmux 0-3"
-    operands = Operands.TARGET
-
-    target: str | None = None
-
-    def run(self) -> int:
-        from dbg_client.terminal.tmux import open_panes
-
-        return open_panes(self)

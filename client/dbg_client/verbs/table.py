@@ -71,7 +71,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("continue", "verbs.orders:Continue", "let the stopped ranks go on"),
     VerbRow("release", "verbs.orders:Release", "let held ranks go on"),
     VerbRow("kill", "verbs.orders:Kill", "end the ranks; asks first"),
-    VerbRow("tmux", "terminal.verb:Tmux", "attach to each rank in a pane of its own, in tmux"),
+    VerbRow("tmux", "tmux:Tmux", "attach to each rank in a pane of its own, in tmux"),
     VerbRow("report", "after.report:Report", "print all that is known of the ranks, for a colleague or a bug report"),
     VerbRow("adopt", "adopt.verb:Adopt", "make ranks of processes of this host that were started without us"),
     VerbRow("mcp", "mcp.verb:Mcp", "serve the ranks as tools to a coding agent, by MCP on stdin and stdout"),

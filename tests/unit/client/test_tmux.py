@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.tmux import MAX_PANES, attach_words, literal, window
+from dbg_client.tmux import MAX_PANES, attach_words, literal, window
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankState
 from tests.support.rank_infos import changed

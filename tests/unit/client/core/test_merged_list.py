@@ -85,3 +85,12 @@ def test_a_broker_is_dropped_with_its_ranks_alone() -> None:
     assert merged.drop(lambda _, owner: owner == "a")
     assert not merged.drop(lambda _, owner: owner == "a")
     assert [rank.rank for rank in merged.whole().ranks] == [2]
+
+
+def test_a_change_between_two_pages_of_a_snapshot_is_not_lost() -> None:
+    merged = MergedList[str]()
+    merged.begin("a")
+    assert not merged.take("a", Snapshot(ranks=(record(1),), last=False))
+    merged.take(*change("a", 1, RUNNING))
+    assert merged.take("a", Snapshot(ranks=(make_rank(1),), last=True))
+    assert [(rank.rank, rank.state) for rank in merged.whole().ranks] == [(make_rank().rank, RUNNING), (1, STOPPED)]
