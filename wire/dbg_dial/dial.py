@@ -7,20 +7,22 @@ are those of :mod:`dbg_wire.errors`, so that no other module needs to know the l
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
+from websockets.client import ClientProtocol
+from websockets.uri import parse_uri
 
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, explain
-from dbg_dial.tcp import Address, connected
+from dbg_dial.tcp import Address, connected, within
 from dbg_wire import subprotocol
-from dbg_wire.errors import BrokerUnreachable, DbgError, WrongVersion
+from dbg_wire.errors import BrokerUnreachable, DbgError, WrongCertificate, WrongVersion
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
@@ -33,16 +35,62 @@ AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 
 
 class BrokerWebSocket(ClientConnection):
-    """A websockets connection to a broker that counts what comes; who has it pings."""
+    """A WebSocket to a broker, opened in three steps: :meth:`secure`, :meth:`compare` and :meth:`present`.
 
-    heard = 0
-    """How many bytes have come."""
-    broker_url = ""
+    It counts what comes, and sends no pings by itself. Raise BadEndpoint for a broker without a pin.
+    """
+
+    def __init__(self, endpoint: Endpoint, path: str) -> None:
+        check_endpoint(endpoint)
+        protocol = ClientProtocol(
+            parse_uri(endpoint.url + path),
+            subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
+            max_size=MAX_FRAME_BYTES,
+            logger=_silent(),
+        )
+        super().__init__(protocol, ping_interval=None, close_timeout=CLOSE_SECONDS)
+        self.broker_url = endpoint.url
+        self.heard = 0
+        """How many bytes have come."""
+        self._endpoint = endpoint
+        self._is_compared = False
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes, and pass them on."""
         self.heard += len(data)
         super().data_received(data)
+
+    async def secure(self, sock: socket.socket) -> str:
+        """Make the TLS handshake over a connected socket, which belongs to this from then on; return TLS's version."""
+        context, name = client_context(self._endpoint), self.protocol.uri.host
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, sock=sock, ssl=context, server_hostname=name)
+        return self._tls.version() or "TLS"
+
+    def compare(self) -> str:
+        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
+        shown = check_certificate(self._endpoint, self._tls.getpeercert(binary_form=True))
+        self._is_compared = True
+        return shown
+
+    async def present(self, token: str) -> None:
+        """Ask with this token for the upgrade. Raise WrongCertificate, with nothing sent, before :meth:`compare`."""
+        if not self._is_compared:
+            raise WrongCertificate(self.broker_url, "its certificate was not looked at")
+        await self.handshake({"Authorization": f"Bearer {token}"}, None)
+        if self.subprotocol != subprotocol():
+            raise WrongVersion(self.broker_url, f"it did not agree to {subprotocol()}")
+
+    def abort(self) -> None:
+        """Close the connection at once, whatever is open by now."""
+        # The library says goodbye first; asyncio then waits for half a minute for the peer's answer.
+        if (transport := getattr(self, "transport", None)) is not None:
+            transport.abort()
+
+    @property
+    def _tls(self) -> ssl.SSLObject:
+        found: ssl.SSLObject = self.transport.get_extra_info("ssl_object")
+        return found
 
 
 async def first_to_answer(
@@ -87,29 +135,36 @@ async def dial_broker(
     loop = asyncio.get_running_loop()
     ends = loop.time() + seconds if until is None else until
     try:
-        found = await addresses(reach, ask)
-        problem: OSError = OSError("its name has no address")
-        for left, address in zip(range(len(found), 0, -1), found, strict=True):
-            try:
-                sock = await connected(address, min(connect_seconds, max(0.0, ends - loop.time()) / left))
-            except OSError as error:
-                problem = error
-                continue
-            if answered is not None:
-                answered()
-            return await open_websocket(reach, path, sock, max(0.0, ends - loop.time()))
-        raise problem
+        sock = await first_to_connect(await addresses(reach.endpoint, ask), connect_seconds, ends)
+        if answered is not None:
+            answered()
+        return await open_websocket(reach, path, sock, max(0.0, ends - loop.time()))
     except Exception as error:
         raise explain(reach.endpoint.url, error, seconds) from None
 
 
-async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
+async def first_to_connect(found: Sequence[Address], connect_seconds: float, ends: float) -> socket.socket:
+    """Return a socket that is connected to the first address whose kernel takes the connection.
+
+    Each gets ``connect_seconds`` at most, and a silent one leaves the others their share of the time until ``ends``.
+    Raise OSError.
+    """
+    loop = asyncio.get_running_loop()
+    problem: OSError = OSError("its name has no address")
+    for left, address in zip(range(len(found), 0, -1), found, strict=True):
+        try:
+            return await connected(address, min(connect_seconds, max(0.0, ends - loop.time()) / left))
+        except OSError as error:
+            problem = error
+    raise problem
+
+
+async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
     """Return the addresses of the broker's host. ``ask`` looks the host up, unless the host is an address itself.
 
     The event loop's own executor can't run the lookup: Python waits for its threads at the end of the program.
     Raise BrokerUnreachable if nobody says what the name is, and BadEndpoint for a broker that must not be dialled.
     """
-    endpoint = reach.endpoint
     check_endpoint(endpoint)
     find = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     try:
@@ -129,68 +184,40 @@ async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: 
 
     The socket belongs to the WebSocket from then on. The caller passes an error to :func:`dbg_dial.pin.explain`.
     """
-    opened: list[asyncio.BaseTransport] = []
+    websocket: BrokerWebSocket | None = None
     try:
-        check_endpoint(reach.endpoint)
-        websocket = await _connect(reach, path, sock, seconds, _pinned(reach.endpoint, opened))
+        websocket = BrokerWebSocket(reach.endpoint, path)
+        async with asyncio.timeout(seconds):
+            await websocket.secure(sock)
+            websocket.compare()
+            await websocket.present(reach.token)
     except BaseException:
         # The socket is closed later: a transport that uses it by now has to close it first.
         asyncio.get_running_loop().call_soon(sock.close)
-        for transport in opened:
-            # The library says goodbye first; asyncio then waits for half a minute for the peer's answer.
-            transport.abort()  # type: ignore[attr-defined] # declared for subclasses only
+        if websocket is not None:
+            websocket.abort()
         raise
-    if websocket.subprotocol != subprotocol():
-        websocket.transport.abort()
-        raise WrongVersion(reach.endpoint.url, f"it did not agree to {subprotocol()}")
     return websocket
 
 
-async def _connect(
-    reach: Reach, path: str, sock: socket.socket, seconds: float, websocket: type[BrokerWebSocket]
-) -> BrokerWebSocket:
-    options: dict[str, Any] = {}
-    if "proxy" in inspect.signature(connect.__init__).parameters:
-        # From release 15 on, websockets uses a proxy that the environment names. A cluster's web proxy knows no host
-        # of the cluster, such as login1.
-        options["proxy"] = None
-    return await connect(  # type: ignore[return-value] # what create_connection makes
-        reach.endpoint.url + path,
-        subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
-        additional_headers={"Authorization": f"Bearer {reach.token}"},
-        create_connection=websocket,
-        ssl=client_context(reach.endpoint),
-        compression=None,
-        max_size=MAX_FRAME_BYTES,
-        logger=_silent(),
-        open_timeout=seconds,
-        close_timeout=CLOSE_SECONDS,
-        ping_interval=None,
-        user_agent_header=None,
-        sock=sock,
-        **options,
-    )
+async def ask_here(find: Callable[[], AddressInfos]) -> AddressInfos:
+    """Look a host up in this thread, for a program that does nothing else meanwhile."""
+    return find()
 
 
-def _pinned(endpoint: Endpoint, opened: list[asyncio.BaseTransport]) -> type[BrokerWebSocket]:
-    """Return a class of connections that check the peer's certificate first, and send nothing after a wrong one.
-
-    Each transport that it opens is added to ``opened``.
-    """
-
-    class Pinned(BrokerWebSocket):
-        broker_url = endpoint.url
-
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            opened.append(transport)
-            super().connection_made(transport)
-
-        async def handshake(self, *args: Any, **kwargs: Any) -> None:
-            tls = self.transport.get_extra_info("ssl_object")
-            check_certificate(endpoint, tls.getpeercert(binary_form=True) if tls is not None else None)
-            await super().handshake(*args, **kwargs)
-
-    return Pinned
+async def is_served(endpoint: Endpoint, seconds: float) -> bool:
+    """Return whether a broker with this endpoint's certificate listens at its address, which is told within seconds."""
+    ends = asyncio.get_running_loop().time() + seconds
+    websocket = BrokerWebSocket(endpoint, "/")
+    try:
+        sock = await first_to_connect(await addresses(endpoint, ask_here), seconds, ends)
+        await within(seconds, websocket.secure(sock))
+        websocket.compare()
+    except (DbgError, OSError):
+        return False
+    finally:
+        websocket.abort()
+    return True
 
 
 def _silent() -> logging.Logger:

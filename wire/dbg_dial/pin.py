@@ -10,7 +10,7 @@ import os
 import socket
 import ssl
 
-from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from dbg_dial.endpoint import Endpoint, fingerprint_of, same_fingerprint
 from dbg_dial.home import CA
@@ -95,6 +95,8 @@ def explain(url: str, error: BaseException, seconds: float) -> BaseException:
         return BrokerUnreachable(url, f"no answer within {seconds:g} s")
     if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
         return HungUp(url)
+    if isinstance(error, ConnectionClosed):
+        return BrokerUnreachable(url, "the connection ended")
     if isinstance(error, socket.gaierror):
         return BrokerUnreachable(url, f"the host's name can't be resolved: {error.strerror or 'unknown host'}")
     if isinstance(error, OSError):

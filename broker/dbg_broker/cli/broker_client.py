@@ -1,20 +1,31 @@
-"""Blocking client of a broker, for the verbs: which broker is meant, the steps of dialling it, and what it is asked."""
+"""Client of a broker, for the verbs: which broker is meant, the steps of dialling it, and what it is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import socket
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
 
 import dbg_dial.find
-from dbg_dial.blocking import BlockingDial
+from dbg_dial.dial import BrokerWebSocket, addresses, ask_here, first_to_connect
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
 from dbg_dial.find import Seeker
-from dbg_wire import PROTOCOL_MINOR, RELEASE
+from dbg_dial.pin import explain
+from dbg_dial.tcp import Address, within
+from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import DbgError, NoBroker, NotABroker, PeerError, Refused, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, NotABroker, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
+
+T = TypeVar("T")
+
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
 
 
 class NotServing(DbgError):
@@ -42,35 +53,97 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
         raise NotServing(home) from None
 
 
-class BrokerProbe(BlockingDial):
-    """Questions to one broker; the steps of dialling come first, in their order."""
+class BrokerProbe:
+    """One connection to a broker; the steps are made in the order below, each at most once, and raise DbgError.
 
-    def greet(self, name: str) -> Welcome:
-        """Exchange the first messages, and return the broker's. Raise Refused."""
-        self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
-        message = self._next()
+    Belongs to one event loop, which looks a name up by a call that blocks.
+    """
+
+    def __init__(self, reach: Reach, path: str = "/client") -> None:
+        self._reach = reach
+        self._websocket = BrokerWebSocket(reach.endpoint, path)
+        self._addresses: Sequence[Address] = ()
+        self._socket: socket.socket | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._websocket.abort()
+        if self._socket is not None:
+            self._socket.close()
+
+    async def look_up(self) -> str:
+        """Find the host's addresses and return them as text."""
+        self._addresses = await addresses(self._reach.endpoint, ask_here)
+        return ", ".join(dict.fromkeys(str(address[0]) for _, address in self._addresses))
+
+    async def connect(self) -> str:
+        """Connect to the first address that answers, and return the port."""
+        ends = asyncio.get_running_loop().time() + STEP_SECONDS
+        self._socket = await self._step(first_to_connect(self._addresses, STEP_SECONDS, ends))
+        return str(self._reach.endpoint.port)
+
+    async def secure(self) -> str:
+        """Make the TLS handshake and return the version of TLS."""
+        sock, self._socket = self._socket, None
+        if sock is None:
+            raise BrokerUnreachable(self._reach.endpoint.url, "not connected")
+        return await self._step(self._websocket.secure(sock))
+
+    async def compare(self) -> str:
+        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
+        return self._websocket.compare()
+
+    async def present(self) -> str:
+        """Ask for the upgrade, and return where the token is from."""
+        await self._step(self._websocket.present(self._reach.token))
+        return f"from {self._reach.sources['token']}, protocol {PROTOCOL_MAJOR}"
+
+    async def round_trip(self) -> float:
+        """Return the seconds that a ping takes there and back."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await self._step(self._pong())
+        return loop.time() - began
+
+    async def greet(self, name: str) -> Welcome:
+        """Exchange the first messages, and return the broker's."""
+        await self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        message = await self._next()
         if not isinstance(message, Welcome):
-            raise NotABroker(self.url, "it does not answer `greet` by `welcome`")
+            raise NotABroker(self._reach.endpoint.url, "it does not answer `greet` by `welcome`")
         return message
 
-    def ranks(self) -> list[RankInfo]:
+    async def ranks(self) -> list[RankInfo]:
         """Return all ranks of the broker."""
-        self._say(Subscribe(once=True))
+        await self._say(Subscribe(once=True))
         ranks: list[RankInfo] = []
         while True:
-            message = self._next()
+            message = await self._next()
             if isinstance(message, Refusal):
-                raise Refused(self.url, message.text)
+                raise Refused(self._reach.endpoint.url, message.text)
             if isinstance(message, Snapshot):
                 ranks.extend(message.ranks)
                 if message.last:
                     return ranks
 
-    def _say(self, message: Message) -> None:
-        self.send_text(encode(message))
+    async def _pong(self) -> None:
+        await (await self._websocket.ping())
 
-    def _next(self) -> Message:
+    async def _say(self, message: Message) -> None:
+        await self._step(self._websocket.send(encode(message)))
+
+    async def _next(self) -> Message:
         try:
-            return decode(self.next_text(), Sender.BROKER)
+            return decode(await self._step(self._websocket.recv(decode=True)), Sender.BROKER)
         except PeerError as error:
-            raise NotABroker(self.url, error.reason) from None
+            raise NotABroker(self._reach.endpoint.url, error.reason) from None
+
+    async def _step(self, work: Awaitable[T]) -> T:
+        try:
+            return await within(STEP_SECONDS, work)
+        except Exception as error:
+            raise explain(self._reach.endpoint.url, error, STEP_SECONDS) from None

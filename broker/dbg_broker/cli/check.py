@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Reach
-from dbg_wire import PROTOCOL_MAJOR
 from dbg_wire.errors import DbgError, printable
 
-Step = tuple[str, Callable[[], str]]
+Step = tuple[str, Callable[[], Awaitable[str]]]
 
 
 def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:
@@ -24,38 +24,35 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, a
     """
     reach = find_broker(url, home, environ, "rank" if as_rank else "driver")
     say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
-    with BrokerProbe(reach.endpoint) as probe:
-        for name, step in _steps(probe, reach, None if as_rank else user_name()):
+    asyncio.run(_check(reach, None if as_rank else user_name(), say))
+    return 0
+
+
+async def _check(reach: Reach, terminal: str | None, say: Say) -> None:
+    async with BrokerProbe(reach, "/agent" if terminal is None else "/client") as probe:
+        for name, step in _steps(probe, reach, terminal):
             began = time.monotonic()
             try:
-                found = step()
+                found = await step()
             except DbgError:
                 say(f"{name:<12} FAILED")
                 raise
             say(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
-    return 0
 
 
 def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[Step]:
-    def port() -> str:
-        probe.connect()
-        return str(reach.endpoint.port)
-
-    def token() -> str:
-        probe.present(reach.token, "/agent" if terminal is None else "/client")
-        return f"from {reach.sources['token']}, protocol {PROTOCOL_MAJOR}"
-
-    def round_trip() -> str:
+    async def round_trip() -> str:
         if terminal is None:
-            return f"{probe.round_trip() * 1000:.1f} ms"
-        welcome = probe.greet(terminal)
-        return f"{probe.round_trip() * 1000:.1f} ms to pid {welcome.pid} on {welcome.host}, release {welcome.release}"
+            return f"{await probe.round_trip() * 1000:.1f} ms"
+        welcome = await probe.greet(terminal)
+        passed = await probe.round_trip()
+        return f"{passed * 1000:.1f} ms to pid {welcome.pid} on {welcome.host}, release {welcome.release}"
 
     yield "name", probe.look_up
-    yield "port", port
+    yield "port", probe.connect
     yield "TLS", probe.secure
     yield "fingerprint" if reach.endpoint.fingerprint is not None else "authority", probe.compare
-    yield "token", token
+    yield "token", probe.present
     yield "round trip", round_trip
 
 

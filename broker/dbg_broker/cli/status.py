@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
 from dbg_command.home import user_name
+from dbg_dial.endpoint import Reach
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -24,11 +26,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
     try:
         reach = find_broker(None, home, environ, "watcher")
         others = ", ".join(printable(one.url) for one in reach.others)
-        with BrokerProbe(reach.endpoint) as probe:
-            probe.authenticate()
-            probe.present(reach.token)
-            welcome = probe.greet(user_name())
-            ranks = probe.ranks()
+        welcome, ranks = asyncio.run(_ask(reach))
     except DbgError as error:
         if as_json:
             say(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
@@ -41,6 +39,13 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
         for line in _lines(reach.endpoint.url, welcome, ranks):
             say(line)
     return 0
+
+
+async def _ask(reach: Reach) -> tuple[Welcome, list[RankInfo]]:
+    async with BrokerProbe(reach) as probe:
+        for step in (probe.look_up, probe.connect, probe.secure, probe.compare, probe.present):
+            await step()
+        return await probe.greet(user_name()), await probe.ranks()
 
 
 def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str, object]:

@@ -44,7 +44,7 @@ from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
 from dbg_command.audit import What
-from dbg_dial.blocking import answers
+from dbg_dial.dial import is_served
 from dbg_dial.endpoint import Rendezvous, wrong_host_reason
 from dbg_dial.home import kernel_name
 from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, NeedsExtra, printable
@@ -121,7 +121,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False
-    return answers(first.endpoint, PROBE_SECONDS)
+    return asyncio.run(is_served(first.endpoint, PROBE_SECONDS))
 
 
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:

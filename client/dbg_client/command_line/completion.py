@@ -150,12 +150,15 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
     with contextlib.suppress(DbgError, OSError):
         reach = find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
-        from dbg_dial.blocking import glance  # takes longer to load than all else here
+        import asyncio  # this and the dial take longer to load than all else here
+
+        from dbg_dial.glance import glance
 
         found: dict[str, Mapping[str, Any]] = {}
         for route in reach.routes():
             with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
-                listed = glance(route, "completion", connect_seconds=CONNECT_SECONDS, seconds=ANSWER_SECONDS)
+                look = glance(route, "completion", connect_seconds=CONNECT_SECONDS, seconds=ANSWER_SECONDS)
+                listed = asyncio.run(look)
                 found.update((rank["identity"]["key"], rank) for rank in listed)
         with contextlib.suppress(KeyError, TypeError):
             yield from list(targets_of(found.values()))

@@ -5,6 +5,7 @@ A run only starts it; from then on the connection of the run's terminal keeps it
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -16,9 +17,9 @@ from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.run.environment import cant_write, is_for_many_hosts
 from dbg_command.home import make_private_directory
-from dbg_dial.blocking import glance
 from dbg_dial.endpoint import Reach, is_loopback
 from dbg_dial.find import Seeker, find_broker
+from dbg_dial.glance import glance
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_wire.errors import (
     HOME_IS_SERVED,
@@ -102,10 +103,10 @@ def _reach(environ: Mapping[str, str]) -> Reach:
 def _answers(reach: Reach) -> bool:
     """Tell whether it is the broker that answers; one that does stays for a while, as after any visitor."""
     try:
-        glance(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS)
+        asyncio.run(glance(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))
     except (BrokerUnreachable, NotABroker, WrongCertificate):
         return False
-    except (DbgError, ValueError):
+    except DbgError:
         # It answers, and the terminal will tell what it refuses.
         return True
     return True

@@ -48,19 +48,16 @@ def test_nobody_else_dials() -> None:
 
 
 def test_all_who_dial_are_tried_here() -> None:
-    assert users_of("dial_broker", "open_websocket", "BlockingDial") == {
+    assert users_of("dial_broker", "open_websocket", "first_to_connect") == {
         way.rpartition(".")[0] for way in WAYS if not way.startswith("dbg_dial")
     }
 
 
 def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Two functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
+    """One method presents a token, after the certificate was checked."""
     presenting = []
     for module, tree in parsed(PRESENTED):
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and presents(function):
                 presenting.append((module.place, function.name))
-    assert presenting == [
-        ("wire/dbg_dial/blocking.py", "_ask"),
-        ("wire/dbg_dial/dial.py", "_connect"),
-    ]
+    assert presenting == [("wire/dbg_dial/dial.py", "present")]

@@ -16,9 +16,10 @@ import trustme
 import dbg_agent.link.dialling
 import dbg_client.core.link
 from dbg_agent.link.fork_safety import Lookups
-from dbg_dial.blocking import BlockingDial, glance
+from dbg_broker.cli.broker_client import BrokerProbe
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, addresses, open_websocket
 from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.glance import glance
 from dbg_dial.pin import client_context, explain
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
@@ -126,9 +127,9 @@ async def test_only_a_name_is_asked_for() -> None:
         asked.append(find)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 1))] * 2
 
-    assert await addresses(reach(1, PIN), ask) == [(socket.AF_INET, ("127.0.0.1", 1))]
+    assert await addresses(reach(1, PIN).endpoint, ask) == [(socket.AF_INET, ("127.0.0.1", 1))]
     assert asked == []
-    assert await addresses(reach(1, PIN, host="login1"), ask) == [(socket.AF_INET, ("10.0.0.1", 1))]
+    assert await addresses(reach(1, PIN, host="login1").endpoint, ask) == [(socket.AF_INET, ("10.0.0.1", 1))]
     assert len(asked) == 1
 
 
@@ -146,21 +147,15 @@ async def of_a_terminal(reach: Reach) -> object:
     return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
-def step_by_step(reach: Reach) -> None:
-    with BlockingDial(reach.endpoint, seconds(10)) as line:
-        line.look_up()
-        line.connect()
-        line.secure()
-        line.compare()
-        line.present(reach.token)
-
-
 async def of_a_verb(reach: Reach) -> object:
-    return await asyncio.to_thread(step_by_step, reach)
+    async with BrokerProbe(reach) as probe:
+        for step in (probe.look_up, probe.connect, probe.secure, probe.compare):
+            await step()
+        return await probe.present()
 
 
 async def of_a_completion(reach: Reach) -> object:
-    return await asyncio.to_thread(glance, reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
+    return await glance(reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
 
 
 ALL_WAYS = pytest.mark.parametrize("way", [of_a_rank, of_a_terminal, of_a_verb, of_a_completion])

@@ -16,8 +16,8 @@ import pytest
 import dbg_agent.link.dialling
 import dbg_broker.cli.broker_client
 import dbg_client.core.link
-import dbg_dial.blocking
 import dbg_dial.dial
+import dbg_dial.glance
 import dbg_dial.tcp
 from dbg_agent.link.fork_safety import Lookups
 from dbg_dial.dial import AddressInfos
@@ -38,7 +38,7 @@ async def ask_nobody(find: Callable[[], AddressInfos]) -> AddressInfos:
 
 
 async def addresses(reach: Reach) -> object:
-    return await dbg_dial.dial.addresses(reach, ask_nobody)
+    return await dbg_dial.dial.addresses(reach.endpoint, ask_nobody)
 
 
 async def open_websocket(reach: Reach) -> object:
@@ -60,35 +60,25 @@ async def of_a_terminal(reach: Reach) -> object:
     return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
-def step_by_step(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
-    with line:
-        line.look_up()
-        line.connect()
-        line.present(token)
-
-
-async def blocking(reach: Reach) -> object:
-    line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
-    return await asyncio.to_thread(step_by_step, line, reach.token)
-
-
 async def of_the_brokers_verbs(reach: Reach) -> object:
-    line = dbg_broker.cli.broker_client.BrokerProbe(reach.endpoint)
-    return await asyncio.to_thread(step_by_step, line, reach.token)
+    async with dbg_broker.cli.broker_client.BrokerProbe(reach) as probe:
+        return [await probe.look_up(), await probe.connect(), await probe.secure(), await probe.present()]
 
 
 async def of_a_completion(reach: Reach) -> object:
-    return await asyncio.to_thread(
-        dbg_dial.blocking.glance, reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10)
-    )
+    return await dbg_dial.glance.glance(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
+
+
+async def of_a_new_broker(reach: Reach) -> object:
+    return await dbg_dial.dial.is_served(reach.endpoint, seconds(10))
 
 
 WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.dial.dial_broker": dial,
-    "dbg_dial.blocking.BlockingDial": blocking,
-    "dbg_dial.blocking.glance": of_a_completion,
+    "dbg_dial.dial.is_served": of_a_new_broker,
+    "dbg_dial.glance.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.link.dial": of_a_terminal,
     "dbg_broker.cli.broker_client.BrokerProbe": of_the_brokers_verbs,

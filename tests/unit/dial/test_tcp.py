@@ -1,4 +1,4 @@
-"""The kernel, files and other threads below a connection; a connection without a loop, step by step and as one look."""
+"""The kernel, files and other threads below a connection; a connection step by step and as one look."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import pytest
 
 from dbg_command.home import user_name, watch_growth, write_whole
 from dbg_dial import tcp
-from dbg_dial.blocking import BlockingDial, glance
+from dbg_dial.dial import BrokerWebSocket, first_to_connect
 from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.glance import glance
 from dbg_dial.home import kernel_name
 from dbg_dial.tcp import OwnSocket, connected, within
 from dbg_wire.errors import (
     BrokerUnreachable,
-    DbgError,
     NotABroker,
     PeerError,
     WrongCertificate,
@@ -32,7 +32,7 @@ from dbg_wire.errors import (
     WrongVersion,
 )
 from tests.support import fake_brokers as fake
-from tests.support.fake_brokers import Answer, FakeBroker, Impostor, Kind
+from tests.support.fake_brokers import Answer, FakeBroker, Impostor
 from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
@@ -116,40 +116,36 @@ async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
 TOKEN = TOKENS["driver"]
 
 
-def at(port: int, fingerprint: str | None) -> Endpoint:
-    return Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
+def at(port: int, fingerprint: str | None) -> Reach:
+    endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
+    return Reach(endpoint=endpoint, token=TOKEN, sources={})
 
 
-def dial(endpoint: Endpoint) -> BlockingDial:
-    return BlockingDial(endpoint, seconds(10))
-
-
-def reached(line: BlockingDial) -> None:
-    assert line.look_up() == "127.0.0.1"
-    line.connect()
-
-
-def test_all_steps_lead_to_frames_both_ways() -> None:
+async def test_all_steps_lead_to_frames_both_ways() -> None:
     answer = fake.accept_and_send(fake.frame(fake.TEXT, b"one"), fake.frame(fake.TEXT, b"two"))
-    with FakeBroker(answer) as broker, dial(at(broker.port, broker.fingerprint)) as line:
-        reached(line)
-        assert line.secure().startswith("TLS")
-        assert line.compare() == broker.fingerprint
-        line.present(TOKEN)
-        assert [line.next_text(), line.next_text()] == [b"one", b"two"]
-        assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with FakeBroker(answer) as broker:
+        websocket = BrokerWebSocket(at(broker.port, broker.fingerprint).endpoint, "/client")
+        assert (await websocket.secure(await local(broker.port))).startswith("TLS")
+        assert websocket.compare() == broker.fingerprint
+        await websocket.present(TOKEN)
+        assert [await websocket.recv(), await websocket.recv()] == ["one", "two"]
+        websocket.abort()
 
 
-@pytest.mark.parametrize("kind", ["tls", "http"])
-def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out(kind: Kind) -> None:
-    with Impostor(0, kind) as impostor, dial(at(impostor.port, PIN)) as line:
-        reached(line)
-        if kind == "tls":
-            line.secure()
-        with pytest.raises(WrongCertificate):
-            line.compare()
-        with pytest.raises(WrongCertificate):
-            line.present(TOKEN)
+async def local(port: int) -> socket.socket:
+    return await connected((socket.AF_INET, ("127.0.0.1", port)))
+
+
+async def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out() -> None:
+    with Impostor(0, "tls") as impostor:
+        websocket = BrokerWebSocket(at(impostor.port, PIN).endpoint, "/client")
+        await websocket.secure(await local(impostor.port))
+        for _ in range(2):
+            with pytest.raises(WrongCertificate):
+                websocket.compare()
+            with pytest.raises(WrongCertificate):
+                await websocket.present(TOKEN)
+        websocket.abort()
     assert impostor.heard() == [b""]
 
 
@@ -185,28 +181,25 @@ RANKS = [{"address": f"gpu013:{number}"} for number in range(3)]
 WELCOME = fake.message(type="welcome")
 
 
-def reach(port: int, fingerprint: str | None) -> Reach:
-    endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
-    return Reach(endpoint=endpoint, token=TOKENS["driver"], sources={})
-
-
-def look(answer: Answer, wait: float = 10) -> list[dict[str, object]]:
+async def look(answer: Answer, wait: float = 10) -> list[dict[str, object]]:
     with FakeBroker(answer) as broker:
-        return glance(reach(broker.port, broker.fingerprint), "me", connect_seconds=seconds(10), seconds=seconds(wait))
+        reach = at(broker.port, broker.fingerprint)
+        return await glance(reach, "me", connect_seconds=seconds(10), seconds=seconds(wait))
 
 
 def page(ranks: list[dict[str, str]], *, last: bool) -> bytes:
     return fake.message(type="snapshot", ranks=ranks, last=last)
 
 
-def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
+async def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
     ping = fake.frame(0x9, b"dbg")
-    assert look(fake.accept_and_send(WELCOME, page(RANKS[:2], last=False), ping, page(RANKS[2:], last=True))) == RANKS
+    pages = fake.accept_and_send(WELCOME, page(RANKS[:2], last=False), ping, page(RANKS[2:], last=True))
+    assert await look(pages) == RANKS
     text = json.dumps({"type": "snapshot", "ranks": RANKS, "last": True}).encode()
     parts = bytes([0x1, 5]) + text[:5] + bytes([0x80, len(text) - 5]) + text[5:]
     long = json.dumps({"type": "snapshot", "ranks": RANKS, "last": True, "more": "x" * 70_000}).encode()
     long_frame = bytes([0x81, 127]) + struct.pack("!Q", len(long)) + long
-    assert look(fake.accept_and_send(parts)) == look(fake.accept_and_send(long_frame)) == RANKS
+    assert await look(fake.accept_and_send(parts)) == await look(fake.accept_and_send(long_frame)) == RANKS
 
 
 @pytest.mark.parametrize(
@@ -217,19 +210,19 @@ def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
         (fake.flood_headers, NotABroker),
         (fake.accept_and_send(fake.message(type="refusal")), PeerError),
         (fake.accept_and_send(fake.frame(0x8, b"")), BrokerUnreachable),
-        (fake.accept_and_send(bytes([0x81, 127]) + struct.pack("!Q", 1 << 40)), NotABroker),
-        (fake.accept_and_send(fake.frame(fake.TEXT, b"{")), ValueError),
+        (fake.accept_and_send(bytes([0x81, 127]) + struct.pack("!Q", 1 << 40)), BrokerUnreachable),
+        (fake.accept_and_send(fake.frame(fake.TEXT, b"{")), NotABroker),
     ],
 )
-def test_what_is_no_list_is_an_error(answer: Answer, error: type[Exception]) -> None:
+async def test_what_is_no_list_is_an_error(answer: Answer, error: type[Exception]) -> None:
     with pytest.raises(error):
-        look(answer)
+        await look(answer)
 
 
 @pytest.mark.parametrize("answer", [fake.say_nothing, fake.accept_and_send(WELCOME)])
-def test_a_broker_that_says_nothing_is_not_waited_for(answer: Answer) -> None:
-    with pytest.raises((DbgError, OSError)):
-        look(answer, 0.2)
+async def test_a_broker_that_says_nothing_is_not_waited_for(answer: Answer) -> None:
+    with pytest.raises(BrokerUnreachable):
+        await look(answer, 0.2)
 
 
 def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +267,7 @@ def test_what_grows_in_a_file_or_a_directory_is_told(tmp_path: Path) -> None:
     assert watch_growth(str(tmp_path / "missing")) is None
 
 
-def test_silent_addresses_share_the_time_of_one() -> None:
+async def test_silent_addresses_share_the_time_of_one() -> None:
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         # The system answers no more of those who knock once its queue is full.
@@ -282,10 +275,8 @@ def test_silent_addresses_share_the_time_of_one() -> None:
             knocking = stack.enter_context(socket.socket())
             knocking.setblocking(False)
             knocking.connect_ex(listener.getsockname())
-        address = listener.getsockname()
-        dial = BlockingDial(Endpoint(host="127.0.0.1", port=address[1], fingerprint=PIN), seconds=0.2)
-        dial._addresses = [(socket.AF_INET, address)] * 8
+        found = [(socket.AF_INET, listener.getsockname())] * 8
         begin = time.monotonic()
-        with pytest.raises(BrokerUnreachable):
-            dial.connect()
+        with pytest.raises(TimeoutError):
+            await first_to_connect(found, 10.0, asyncio.get_running_loop().time() + 0.2)
         assert time.monotonic() - begin < 8 * 0.2 / 2

@@ -1,0 +1,45 @@
+"""The ranks of a broker at one look, for the completion of a shell and to find out whether a broker answers.
+
+Messages are plain JSON here: the classes of messages take longer to load than who presses Tab waits.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dbg_dial.dial import BrokerWebSocket, ask_here, dial_broker
+from dbg_dial.endpoint import Reach
+from dbg_dial.pin import explain
+from dbg_dial.tcp import within
+from dbg_wire import PROTOCOL_MINOR, RELEASE
+from dbg_wire.errors import PeerError
+
+
+async def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
+    """Return the ranks as the broker lists them, unchecked; ``name`` says to it who looks.
+
+    Looking up the host blocks for as long as the name server does. Raise DbgError.
+    """
+    websocket = await dial_broker(reach, "/client", ask_here, seconds, connect_seconds=connect_seconds)
+    try:
+        return await within(seconds, _listed(websocket, name))
+    except Exception as error:
+        raise explain(reach.endpoint.url, error, seconds) from None
+    finally:
+        websocket.abort()
+
+
+async def _listed(websocket: BrokerWebSocket, name: str) -> list[dict[str, Any]]:
+    ranks: list[dict[str, Any]] = []
+    greet = {"type": "greet", "minor": PROTOCOL_MINOR, "release": RELEASE, "name": name}
+    for message in (greet, {"type": "subscribe", "once": True}):
+        await websocket.send(json.dumps(message))
+    while True:
+        said = json.loads(await websocket.recv())
+        if said.get("type") == "refusal":
+            raise PeerError("a refusal")
+        if said.get("type") == "snapshot":
+            ranks += said["ranks"]
+            if said["last"]:
+                return ranks
