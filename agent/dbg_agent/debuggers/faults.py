@@ -5,12 +5,12 @@ A fault of a debugger's view is told from an exception that belongs to the progr
 
 from __future__ import annotations
 
-import signal
 import threading
+from collections.abc import Iterator
 from types import CodeType
 
 from dbg_agent.debuggers.console import UNWINDING
-from dbg_agent.frames.stacks import is_own
+from dbg_agent.process.log import is_from_handler
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_wire.errors import printable
 
@@ -28,7 +28,7 @@ def is_fault(error: BaseException) -> bool:
         return False
     if isinstance(error, KeyboardInterrupt):
         return is_interrupt(error)
-    return isinstance(error, Exception) or not _comes_from_handler(error)
+    return isinstance(error, Exception) or not is_from_handler(error)
 
 
 def is_fault_of_value(error: BaseException) -> bool:
@@ -63,17 +63,8 @@ def words_of(error: BaseException) -> str:
     return printable(f"{name}: {text}" if text else name, MAX_WORDS)
 
 
-def _comes_from_handler(error: BaseException) -> bool:
-    handlers = (signal.getsignal(number) for number in signal.valid_signals())
-    codes = {getattr(handler, "__code__", None) for handler in handlers}
-    return any(code in codes for code in _codes_in_traceback(error, own=False))
-
-
-def _codes_in_traceback(error: BaseException, *, own: bool = True) -> list[CodeType]:
-    codes = []
+def _codes_in_traceback(error: BaseException) -> Iterator[CodeType]:
     traceback = error.__traceback__
     while traceback is not None:
-        if own or not is_own(traceback.tb_frame):
-            codes.append(traceback.tb_frame.f_code)
+        yield traceback.tb_frame.f_code
         traceback = traceback.tb_next
-    return codes

@@ -144,7 +144,7 @@ def is_written() -> bool:
 
 
 def say(text: str) -> None:
-    """Write one line to the job's stderr; never raise nor wait."""
+    """Write one line to the job's stderr; never wait, nor raise but what a signal handler of the program raises."""
     line = f"dbg-agent: {text}\n"
     try:
         stream, own = sys.stderr, sys.__stderr__
@@ -165,8 +165,24 @@ def say(text: str) -> None:
             stream.flush()
         else:
             os.write(descriptor, data)
-    except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
-        pass
+    except Exception as error:
+        # There is nowhere else to say it, and training must go on.
+        if is_from_handler(error):
+            raise
+
+
+def is_from_handler(error: BaseException) -> bool:
+    """Tell whether a signal handler of the program has raised this, while code of ours or of others ran."""
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = {getattr(one, "__code__", None) for one in handlers if not _is_own(getattr(one, "__module__", None))}
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code not in codes:
+        traceback = traceback.tb_next
+    return traceback is not None
+
+
+def _is_own(module: object) -> bool:
+    return isinstance(module, str) and module.startswith("dbg_agent.")
 
 
 def _descriptor(stream: Any) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +135,36 @@ def test_nothing_comes_out_whatever_is_logged(tmp_path: Path) -> None:
     assert lines(tmp_path / "log") == []
     logger.info("and goes on")
     assert len(lines(tmp_path / "log")) == 1
+
+
+class Alarm(Exception):
+    """Raised by a program's handler."""
+
+
+def ring(number: int, frame: object) -> None:
+    raise Alarm
+
+
+class Rings:
+    """A stderr in whose write a signal comes, or that fails by itself."""
+
+    def __init__(self, fails: type[Exception] | None = None) -> None:
+        self._fails = fails
+
+    def write(self, text: str) -> int:
+        if self._fails is not None:
+            raise self._fails
+        signal.raise_signal(signal.SIGALRM)
+        return len(text)
+
+
+def test_what_a_signal_handler_raises_while_a_line_is_written_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    former = signal.signal(signal.SIGALRM, ring)
+    try:
+        monkeypatch.setattr(sys, "stderr", Rings())
+        with pytest.raises(Alarm):
+            log.say("waiting")
+        monkeypatch.setattr(sys, "stderr", Rings(Alarm))
+        log.say("waiting")
+    finally:
+        signal.signal(signal.SIGALRM, former)
