@@ -204,7 +204,8 @@ def candidates_for(open_terminal: OpenTerminal, target: str) -> list[str]:
     assert terminal.exit_status() == 2, terminal.dump()
     shown = "\n".join(terminal.screen)
     assert f"'{target}'" in shown, terminal.dump()
-    return re.findall(r"`dbg-attach (\S+)`", shown)
+    (named,) = re.findall(r"fits several ranks: ([^;]+);", shown)
+    return str(named).split(", ")
 
 
 def names_of_each(open_terminal: OpenTerminal, candidates: list[str], address: str) -> list[str]:

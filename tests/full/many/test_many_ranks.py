@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.docs.pages import ROOT
 from tests.support.broker import running_broker
+from tests.support.crowd import FRAMES
 from tests.support.ide import Ide, Refused, ide
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
@@ -122,7 +123,7 @@ def show_stacks(window: Ide) -> None:
         thread = window.event("stopped")["threadId"]
         window.request("threads")
         with contextlib.suppress(Refused):
-            assert len(window.stack(thread)) == 20
+            assert len(window.stack(thread)) == len(FRAMES)
             shown += 1
 
 

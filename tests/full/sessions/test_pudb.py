@@ -75,7 +75,7 @@ DRAWING = f"""\
 import os
 from pudb.debugger import DebuggerUI
 
-def draw(ui, usual=DebuggerUI.update_stack):
+def draw(ui, usual=DebuggerUI.update_breakpoints):
     if draw.waits:
         draw.waits = False
         print("draws", flush=True)
@@ -83,7 +83,7 @@ def draw(ui, usual=DebuggerUI.update_stack):
     usual(ui)
 
 draw.waits = True
-DebuggerUI.update_stack = draw
+DebuggerUI.update_breakpoints = draw
 {WORKING}"""
 """WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
 
@@ -98,7 +98,7 @@ def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_after
     rank.wait_for_output("draws")
     # A rank that is told as running answers so within a second.
     answer = attach(home, "eval", "0", "1 + 1", "--timeout", "3")
-    assert "not begun within 3 s" in answer.stdout + answer.stderr
+    assert "no answer in 3 s" in answer.stdout + answer.stderr
     (listed,) = attach_list(home)
     assert listed["state"] == "stopped"
     gate.open("w").close()
