@@ -83,9 +83,6 @@ MAX_COMPLETIONS = 200
 COMPLETION_SECONDS = 0.15
 """Seconds that a terminal waits for completions: later ones would jump into the next word."""
 
-SOURCE_LINES = 8
-"""Lines shown before and after the current one."""
-
 MAX_INPUT_PER_SECOND = 256 * KIB
 """Bytes a driver may send a rank in a second: faster than any keyboard or paste, slower than a flood."""
 

@@ -135,12 +135,6 @@ class StoppedThread(Protocol):
     def acknowledge_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
 
-    def show_source(self, frame: FrameType | None) -> None:
-        """Send the lines around this frame's line to the terminals."""
-
-    def show_source_again(self) -> None:
-        """Send the lines around the line debugger's frame once more."""
-
 
 class Console(io.TextIOBase):
     """The stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""

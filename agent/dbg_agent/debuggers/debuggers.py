@@ -131,7 +131,6 @@ class Debuggers:
         """Draw the breakpoints in the open debugger, if one is; in the stopped thread."""
         if self.open_one is not None:
             self.open_one.show_breakpoints()
-            self.workplace.thread.show_source_again()
 
     def have_one(self) -> None:
         """Load a debugger if there is none, to trace for breakpoints that were set without an open debugger."""

@@ -227,7 +227,6 @@ class RankPdb(CompletingPdb):
         """Make this frame of the stack the current one, and show it."""
         self.choose(frame)
         self.print_stack_entry(self.stack[self.curindex])
-        self._workplace.thread.show_source(frame)
 
     def choose(self, frame: FrameType) -> None:
         """Make this frame of the stack the current one."""
@@ -509,8 +508,6 @@ class RankPdb(CompletingPdb):
         """Take commands until one lets the program go on."""
         self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
-        if state is PromptState.COMMAND:
-            self._workplace.thread.show_source(self.curframe)
         with _waiting_for(self._console, state):
             super().cmdloop(intro)
 

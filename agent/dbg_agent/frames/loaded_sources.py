@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 
-from dbg_agent.frames.stacks import outward, place_of
+from dbg_agent.frames.stacks import outward
 from dbg_agent.host.proc import TICKS, stat_of, word_at
 from dbg_agent.process.imports import compiled
-from dbg_wire.limits import SOURCE_LINES
-from dbg_wire.messages import Source
-from dbg_wire.records.record import fitted
 
 MAX_FILE_BYTES = 4_000_000
 """Bytes of a file that is read."""
@@ -127,19 +123,3 @@ def process_started() -> float:
     """Return when this process began, in seconds since the epoch; the present time if the kernel doesn't tell."""
     ticks = word_at(stat_of("self")[1], 19)
     return time.time() if ticks is None else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / TICKS
-
-
-def source_message(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:
-    """Return the source around a frame's line; without lines if there is no source."""
-    where = place_of(frame)
-    lines = linecache.getlines(where.file, frame.f_globals)
-    first = max(1, where.line - SOURCE_LINES)
-    shown = lines[first - 1 : where.line + SOURCE_LINES]
-    marked = breaks.get(os.path.normcase(os.path.abspath(where.file)), ())  # noqa: PTH100 - as bdb names files
-    return fitted(
-        Source,
-        where=where,
-        first=first,
-        lines=tuple(line.rstrip("\n") for line in shown),
-        breakpoints=tuple(line for line in sorted(marked) if first <= line < first + len(shown)),
-    )

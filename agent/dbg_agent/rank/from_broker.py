@@ -261,9 +261,6 @@ class FromBroker:
             self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
         if resized:
             self._inbox.put(stop, Redraw())
-        if open_one == LINE_ENGINE:
-            # A terminal that has just attached has no source yet, and one that has come back may have an old one.
-            self._inbox.put(stop, RunJob(self._stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
         generation, _ = self._inbox.settled()

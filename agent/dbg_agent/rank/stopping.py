@@ -27,7 +27,6 @@ from dbg_agent.stop.inbox import (
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash, StopPhase
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Notice
-from dbg_wire.records.ranks import LINE_ENGINE
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
@@ -194,18 +193,6 @@ class Stopping:
         if stops.is_unreported and stops.is_mine() and self._halt.frame is not None:
             stops.start_reporting()
             self._begin(self._halt.frame, "breakpoint", stops.engine)
-
-    def show_source(self, frame: FrameType | None) -> None:
-        """Send the lines around this frame's line, for terminals that may not have the file."""
-        if frame is not None and self._debuggers.terminal.viewers:
-            from dbg_agent.frames.loaded_sources import source_message
-
-            self._broker.send(source_message(frame, self._debuggers.workplace.breakpoints.lines))
-
-    def show_source_again(self) -> None:
-        """Send the lines around the line debugger's frame once more, for a terminal that has just attached."""
-        if self._stops.engine == LINE_ENGINE:
-            self.show_source(self._view.looked_at())
 
     def carry_out(self, work: Work | None) -> None:
         """Run a job of the inbox within the open debugger, or unwind the debugger by what is raised."""

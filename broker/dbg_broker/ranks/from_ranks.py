@@ -38,7 +38,6 @@ from dbg_wire.messages import (
     Replied,
     Report,
     Sender,
-    Source,
     Testimony,
 )
 from dbg_wire.records.ranks import EndKind, RankState
@@ -69,7 +68,6 @@ class FromRanks:
             Discarded: self._pass_on,
             Replied: self._pass_on,
             Completions: self._pass_on,
-            Source: self._source,
             Notice: self._notice,
             Pulse: self._pulse,
             Answer: self._answer,
@@ -206,9 +204,6 @@ class FromRanks:
 
     def _pass_on(self, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
         self._relay.tell(rank.key, message)
-
-    def _source(self, rank: RankRecord, message: Source) -> None:
-        self._relay.tell(rank.key, message, "source")
 
     def _notice(self, rank: RankRecord, message: Notice) -> None:
         if message.is_log:

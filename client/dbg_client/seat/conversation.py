@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from dbg_client.seat.effects import Bell, Completed, Effects, Look, Note, Send
+from dbg_client.seat.effects import Bell, Completed, Effects, Note, Send
 from dbg_client.seat.notices import discarded
 from dbg_client.seat.output import SessionLog
 from dbg_wire.codec import Output
@@ -25,7 +25,6 @@ from dbg_wire.messages import (
     RankReport,
     Replied,
     Reply,
-    Source,
 )
 from dbg_wire.records.ranks import LINE_ENGINE
 from dbg_wire.records.record import fitted
@@ -68,7 +67,6 @@ class Conversation:
         self._settled = True
         self._held: deque[str] = deque()
         self._request = 0
-        self._source: Source | None = None
 
     @property
     def prompt(self) -> PromptInfo | None:
@@ -119,9 +117,6 @@ class Conversation:
             return [Completed(message.request, message.matches)]
         if isinstance(message, Notice):
             return [Note(message.text)]
-        if isinstance(message, Source):
-            self._source = message
-            return self._look()
         return []
 
     def follows(self, session: int) -> bool:
@@ -131,11 +126,11 @@ class Conversation:
     def output(self, frame: Output, now: float) -> Effects:
         """Take bytes of the log."""
         log = self._log_of(frame.session)
-        return log.output(frame, now) + self._look() + self._answer_prompt() if log is not None else []
+        return log.output(frame, now) + self._answer_prompt() if log is not None else []
 
     def tick(self, now: float, heard: float) -> Effects:
         """Do what is due by time alone; ``heard`` is when the rank was heard last."""
-        return self._log.tick(now, heard) + self._look() + self._answer_prompt() if self._log is not None else []
+        return self._log.tick(now, heard) + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
 
@@ -203,13 +198,6 @@ class Conversation:
 
     def _log_of(self, session: int) -> SessionLog | None:
         return next((log for log in (self._log, self._log_before) if log is not None and log.session == session), None)
-
-    def _look(self) -> Effects:
-        """Show the source once all output before it is shown."""
-        if self._source is None or (self._log is not None and self._log.is_behind):
-            return []
-        source, self._source = self._source, None
-        return [Look(source)]
 
     def _settle(self, report: RankReport, *, anew: bool) -> Effects:
         given = self._given

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Message, Source
+from dbg_wire.messages import Message
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -66,12 +66,6 @@ class Note(Effect, frozen=True):
     """Show a sentence of the client among a line debugger's output."""
 
     text: str
-
-
-class Look(Effect, frozen=True):
-    """Show the lines round the current one, if the user wants to see them."""
-
-    source: Source
 
 
 class Completed(Effect, frozen=True):

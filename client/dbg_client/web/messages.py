@@ -13,7 +13,6 @@ import msgspec
 
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import KIB, MAX_COLUMNS, MAX_ROWS, MAX_TEXT
-from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Record, refusal
 
 MAX_FRAME = 256 * KIB
@@ -274,21 +273,13 @@ class Prompt(_Said):
     held: int = 0
 
 
-class Around(_Said):
-    """The source around the line at which a line debugger stands, after each stop; ``first`` is its first line."""
-
-    where: Place
-    first: int
-    lines: tuple[str, ...]
-
-
 class Ended(_Said):
     """The seat is over, and the socket closes: the rank went on, has exited, or gave no seat."""
 
     sentence: str
 
 
-ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Around | Ended
+ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Ended
 
 # ----------------------------------------------------------------------------------------- /terminal, from the page
 

@@ -136,9 +136,6 @@ class PageSeat:
         elif isinstance(effect, effects.Cut):
             self._log = TextFilter()
             self._outbox.say(messages.Note(text=f"{effect.count:,} bytes of output were cut"))
-        elif isinstance(effect, effects.Look):
-            told = effect.source
-            self._outbox.say(messages.Around(where=told.where, first=told.first, lines=told.lines))
 
     async def _changed(self, event: Event | None) -> None:
         self._tell()

@@ -36,7 +36,6 @@ from dbg_wire.messages import (
     Reply,
     Report,
     Sender,
-    Source,
     StopInfo,
     answer_to,
 )
@@ -235,7 +234,6 @@ def test_what_a_line_says(message: Message, line: str) -> None:
         ),
         answer_to(1, Kind.VALUE, HIDDEN, rows=(HIDDEN,), digest=HIDDEN),
         Completions(request=1, matches=(HIDDEN,)),
-        Source(where=WHERE, first=1, lines=(HIDDEN,), breakpoints=()),
         Notice(text=HIDDEN),
     ],
     ids=lambda message: type(message).__name__,

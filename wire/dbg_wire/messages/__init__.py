@@ -37,7 +37,6 @@ from dbg_wire.messages.from_agents import (
     Replied,
     Report,
     SessionInfo,
-    Source,
     StopInfo,
     Testimony,
     Waiting,

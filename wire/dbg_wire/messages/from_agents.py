@@ -20,7 +20,6 @@ from dbg_wire.records.record import (
     InvalidMessage,
     Items,
     Key,
-    Line,
     Path,
     Pid,
     RankNumber,
@@ -291,18 +290,6 @@ class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
     request: Integer
     matches: Texts
-
-
-class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Show the lines around the current line, from the rank's own files; ``first`` is the number of the first line.
-
-    ``breakpoints`` are line numbers. A rank sends it after every stop of a line debugger, and when a terminal attaches.
-    """
-
-    where: Place
-    first: Line
-    lines: Texts
-    breakpoints: Integers
 
 
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):

@@ -264,24 +264,6 @@ def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> 
     assert got == ((b"y" * 99 + b"\n") * 20_000)[-MAX_LOG:]
 
 
-def test_source_is_told_at_every_stop_and_when_somebody_comes(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("n")
-        driver.prompt()
-        shown = driver.heard("source")
-        assert len(shown) == 2
-        assert "total += 2" in str(shown[-1]["lines"])
-        driver.say("up")
-        driver.prompt()
-        told = len(driver.heard("source"))
-        driver.look()
-        driver.wait_for(lambda: len(driver.heard("source")) > told, "the source")
-        assert "'function': 'play'" in str(driver.heard("source")[-1]["where"])
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
 # ------------------------------------------------------------------------------------------------------- completion
 
 

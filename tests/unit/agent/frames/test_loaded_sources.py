@@ -12,8 +12,7 @@ from types import FrameType, ModuleType
 import pytest
 
 from dbg_agent.frames import loaded_sources
-from dbg_agent.frames.loaded_sources import edited_files, source_message
-from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
+from dbg_agent.frames.loaded_sources import edited_files
 from tests.conftest import Approved
 from tests.unit.agent.pdb_driver import Driver, drive
 
@@ -127,36 +126,3 @@ def frame_in(path: Path, lines: list[str]) -> FrameType:
     frame = names["frame"]
     assert isinstance(frame, FrameType)
     return frame
-
-
-def test_the_lines_before_and_behind_are_told_with_their_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    frame = frame_in(path, [f"x = {number}" for number in range(2 * SOURCE_LINES)])
-    source = source_message(frame, {})
-    here = 2 * SOURCE_LINES + 1
-    assert frame.f_code.co_filename == str(path)
-    # The module has run to its end.
-    assert source.where.line == frame.f_lineno == 2 * here - 1
-    assert source.first == source.where.line - SOURCE_LINES
-    assert source.lines[-1] == path.read_text().splitlines()[-1]
-    assert len(source.lines) == SOURCE_LINES + 1
-
-
-def test_other_breakpoints_are_left_out_and_long_lines_cut(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    frame = frame_in(path, ["x = 1"] * (2 * SOURCE_LINES) + [f"x = '{'y' * 2 * MAX_TEXT}'"])
-    last = frame.f_lineno
-    breaks = {str(path): [last, 1, last - 1], str(tmp_path / "data.py"): [last]}
-    source = source_message(frame, breaks)
-    assert source.breakpoints == (last - 1, last)
-    assert max(map(len, source.lines)) == MAX_TEXT
-
-
-def test_without_a_file_there_are_no_lines() -> None:
-    names = {"sys": sys}
-    exec(compile("frame = sys._getframe()", "<nowhere>", "exec"), names)  # noqa: S102
-    frame = names["frame"]
-    assert isinstance(frame, FrameType)
-    source = source_message(frame, {})
-    assert source.where.file == "<nowhere>"
-    assert source.lines == ()

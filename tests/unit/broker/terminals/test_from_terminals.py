@@ -40,7 +40,6 @@ from dbg_wire.messages import (
     Seat,
     SessionInfo,
     Snapshot,
-    Source,
     Subscribe,
     Take,
     Welcome,
@@ -48,7 +47,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.conftest import Approved
-from tests.unit.broker.peers import RUNNING, SECONDS, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
+from tests.unit.broker.peers import RUNNING, SECONDS, STOP, STOPPED, Broker, Peer, attach, registration
 
 KEY = registration().identity.key
 
@@ -162,7 +161,6 @@ PROMPT = PromptInfo(number=3, offset=40, text="(Pdb) ", state=PromptState.COMMAN
 AT_PROMPT = STOPPED.replace(session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
 REPLY = Reply(prompt=3, generation=1, text="p loss")
 COMPLETE = Complete(request=1, prompt=3, generation=1, line="p lo", begin=2, end=4)
-SOURCE = Source(where=WHERE, first=41, lines=("x = 1",), breakpoints=())
 
 
 async def next_about_the_prompt(rank: Peer) -> Message | bytes:
@@ -213,7 +211,7 @@ async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> N
 
 @pytest.mark.parametrize(
     "message",
-    [Replied(prompt=3, taken=False, reason="too late"), Completions(request=1, matches=("loss",)), SOURCE],
+    [Replied(prompt=3, taken=False, reason="too late"), Completions(request=1, matches=("loss",))],
 )
 async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, message: Message) -> None:
     rank = await broker.rank(report=AT_PROMPT)
@@ -239,7 +237,10 @@ async def test_what_can_not_be_meant_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("message", "fields"), [(SOURCE, {"first": -1}), (Report(report=AT_PROMPT), {"report": {"state": "lost"}})]
+    ("message", "fields"),
+    [
+        (Report(report=AT_PROMPT), {"report": {"state": "lost"}}),
+    ],
 )
 async def test_what_can_not_be_true_closes_the_ranks_connection(
     broker: Broker, message: Message, fields: dict[str, object]

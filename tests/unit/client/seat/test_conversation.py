@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import deque
 
 from dbg_client.seat.conversation import Conversation
-from dbg_client.seat.effects import Completed, Effects, LogText, Look, Note, Send, Wake
+from dbg_client.seat.effects import Completed, Effects, LogText, Note, Send, Wake
 from dbg_client.seat.output import ON_ITS_WAY_SECONDS
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
@@ -17,15 +17,13 @@ from dbg_wire.messages import (
     Replay,
     Replied,
     Reply,
-    Source,
 )
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.support.approved import as_text
-from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt
+from tests.unit.client.fake_broker import make_pdb_report, make_prompt
 
 WENT_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
-SOURCE = Source(where=HERE, first=41, lines=("x = 1",), breakpoints=())
 
 
 def at(prompt: PromptInfo | None = None, *, generation: int | None = 1, startup: tuple[str, ...] = ()) -> Conversation:
@@ -273,7 +271,7 @@ def test_a_watcher_tells_no_startup_lines_and_a_later_driver_does() -> None:
     assert replies(seated(conversation, make_prompt(1), generation=2)) == [(1, "b 3")]
 
 
-# ----------------------------------------------------------------------------------------- log, source, completion
+# ----------------------------------------------------------------------------------------- log, completion
 
 
 def test_the_log_is_resumed_after_a_broken_line() -> None:
@@ -291,14 +289,6 @@ def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
     assert effects == [Wake(ON_ITS_WAY_SECONDS)]
     assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
     assert conversation.prompt == make_prompt(5, 3)
-
-
-def test_the_source_waits_for_the_output_that_led_there() -> None:
-    conversation = at(make_prompt(1, offset=4))
-
-    assert conversation.message(SOURCE) == []
-    assert conversation.output(Output(1, 0, b"abc\n"), 0.0) == [LogText(b"abc\n"), Look(SOURCE)]
-    assert conversation.message(SOURCE) == [Look(SOURCE)]
 
 
 def test_a_prompt_waits_for_the_output_that_led_there() -> None:

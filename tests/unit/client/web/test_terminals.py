@@ -16,11 +16,10 @@ from dbg_wire.messages import (
     Reply,
     Report,
     Resize,
-    Source,
     Take,
 )
 from tests.support.pages import opened
-from tests.unit.client.fake_broker import HERE, FakeBroker, make_prompt, make_rank, make_report
+from tests.unit.client.fake_broker import FakeBroker, make_prompt, make_rank, make_report
 
 KEY = make_rank(5).key
 
@@ -83,14 +82,11 @@ async def test_pdb_asks_and_the_page_answers(broker: FakeBroker) -> None:
         assert (await broker.heard(Reply, 2)).text == "n"
 
 
-async def test_source_and_notes_of_pdb(broker: FakeBroker) -> None:
+async def test_notes_of_pdb(broker: FakeBroker) -> None:
     broker.report(make_prompt(1), KEY)
 
     async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
         await terminal.until("prompt")
-        broker.tell(Source(where=HERE, first=40, lines=("a = 1", "b = <2>"), breakpoints=(41,)))
-        around = await terminal.until("around")
-        assert (around["where"]["line"], around["first"], around["lines"][1]) == (41, 40, "b = <2>")
         broker.tell(Notice(text="alice evaluated loss"))
         assert (await terminal.until("note"))["text"] == "alice evaluated loss"
         broker.report(make_prompt(2, state=PromptState.MORE), KEY)

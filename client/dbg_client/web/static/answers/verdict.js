@@ -30,17 +30,6 @@ function drawn(verdict) {
       h("b", {}, verdict.ranks), h("small", {}, absent)));
 }
 
-/** Draw lines of source with one of them marked.
- * @param {string} file @param {number} first @param {string[]} lines @param {number} line */
-export function sourceView(file, first, lines, line) {
-  const name = file.slice(file.lastIndexOf("/") + 1);
-  return h("figure", { class: "source" }, h("figcaption", { title: file }, `${name}:${line}`),
-    h("ol", { start: first }, ...lines.map((text, number) => h("li", {
-      value: first + number, class: first + number === line ? "here" : null,
-      "aria-current": first + number === line ? "location" : null,
-    }, h("code", {}, text || " ")))));
-}
-
 /** The verdict on top of the page, while ranks of the job wait. */
 export class Why {
   /** @param {HTMLElement} element

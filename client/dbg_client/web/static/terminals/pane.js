@@ -5,7 +5,6 @@
  * @typedef {{close: (pane: Pane) => void, next: (pane: Pane, by: number) => void, leave: (to: "grid" | "ask") => void,
  *   again: (pane: Pane, mode: Mode) => void, help: () => void, canDrive: () => boolean}} On
  */
-import { sourceView } from "../answers/verdict.js";
 import { button, h } from "../job/dom.js";
 import { COMMAND_ENDED, Dialled } from "../job/link.js";
 import { openTerminal } from "./emulator.js";
@@ -46,7 +45,6 @@ export class Pane {
       button({ onclick: () => this.on.again(this, wanted) }, text);
     this.again = h("span", { hidden: true }, again("watch", "Look"), on.canDrive() ? again("take", "Take") : "");
     this.screen = h("div", { class: "screen" });
-    this.around = h("div", { class: "around", hidden: true });
     this.element = this.build();
     const { terminal, fit } = openTerminal(this.screen, true);
     this.terminal = terminal;
@@ -65,7 +63,7 @@ export class Pane {
       h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.again, this.keyboard,
         button({ class: "quiet", "aria-label": `Detach from ${this.address}`,
           title: "Detach (Ctrl-] d); the rank stays as it is", onclick: () => this.on.close(this) }, "×")),
-      h("div", { class: "screens" }, this.screen, this.around), this.lines.element, this.notice);
+      h("div", { class: "screens" }, this.screen), this.lines.element, this.notice);
   }
 
   // --------------------------------------------------------------------------------------------------- the socket
@@ -133,7 +131,6 @@ export class Pane {
       this.terminal.reset();
       this.isBlank = Boolean(message.text);
       if (message.text) this.terminal.write(message.text.replace(/\r?\n/g, "\r\n"));
-      this.around.hidden = true;
     } else if (message.type === "bell") {
       this.element.classList.remove("rang");
       requestAnimationFrame(() => this.element.classList.add("rang"));
@@ -141,9 +138,6 @@ export class Pane {
       this.terminal.write(`\x1b[2m${message.text.replace(/\r?\n/g, "\r\n")}\x1b[m\r\n`);
     } else if (message.type === "prompt") {
       this.lines.show(message);
-    } else if (message.type === "around") {
-      this.around.hidden = false;
-      this.around.replaceChildren(sourceView(message.where.file, message.first, message.lines, message.where.line));
     } else if (message.type === "ended") {
       this.end(message.sentence);
     }
@@ -195,7 +189,6 @@ export class Pane {
     this.keyboard.textContent = driving ? "Release" : comes ? "Asked…" : driver ? "Take" : "Drive";
     this.again.hidden = !this.isOver;
     this.lines.element.hidden = kind !== "lines" || this.isOver;
-    if (kind !== "lines") this.around.hidden = true;
     this.lines.allow(Boolean(driving));
     this.terminal.options.disableStdin = kind !== "screen";
   }
