@@ -110,10 +110,6 @@ def _branches(answer: StackAnswer) -> Iterator[messages.Branch]:
             )
 
 
-MAX_LEFT = 10_000
-"""Ranks that are known after they have left, for a broker that comes back without them at first."""
-
-
 class RowChanges(NamedTuple):
     """What has changed of the rows; ``gone`` are keys."""
 
@@ -130,7 +126,6 @@ class Rows:
         self._ranks: dict[str, RankInfo] = {}
         self._rows: dict[str, msgspec.Raw] = {}
         self._sizes: dict[str, int] = {}
-        self._left: dict[str, RankInfo] = {}
 
     @property
     def all(self) -> tuple[msgspec.Raw, ...]:
@@ -157,15 +152,11 @@ class Rows:
         shown = {rank.key: rank for rank in list_ranks(known, self.target, self._fitting(known))}
         gone = tuple(key for key in self._ranks if key not in shown)
         for key in gone:
-            self._left[key] = self._ranks.pop(key)
-            del self._rows[key]
-            if len(self._left) > MAX_LEFT:
-                del self._left[next(iter(self._left))]
+            del self._ranks[key], self._rows[key]
         rows: list[msgspec.Raw] = []
         for key, now in shown.items():
             if now is self._ranks.get(key):
                 continue
-            self._left.pop(key, None)
             self._ranks[key] = now
             row = row_of(now)
             if row != self._rows.get(now.key):
@@ -177,10 +168,7 @@ class Rows:
         return RowChanges(tuple(rows), gone)
 
     def _call_roll(self, known: Sequence[RankInfo]) -> None:
-        # After a restart of the broker its ranks are not back at once, and have been here all the same.
-        runs = {rank.run for rank in known}
-        away = [one for one in self._left.values() if one.run in runs and one.state is not RankState.EXITED]
-        absent = call_roll([*known, *away], self.target)
+        absent = call_roll(known, self.target)
         several_jobs = len({rank.job for rank in self._ranks.values()}) > 1
         self._missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
 

@@ -69,16 +69,6 @@ def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
     assert rows.job.axes == (Axis(name="dp", size=3),)
 
 
-def test_ranks_that_come_back_have_not_been_missing() -> None:
-    ranks = [make_rank(number, world_size=3, stop=1.0) for number in (0, 1)]
-    rows = Rows(None)
-    rows.choose(ranks)
-    rows.choose(ranks[:1])
-    assert [one.partition(" ")[0] for one in rows.job.missing] == ["2"]
-    again = changed(ranks[1], since=ranks[1].since + 60)
-    assert [row["rank"] for row in shown(rows.choose([ranks[0], again]).rows)] == [1]
-
-
 RUNNING_VERDICTS = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
 MISSING = Verdict(
     kind=VerdictKind.MISSING,
