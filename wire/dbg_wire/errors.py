@@ -65,6 +65,12 @@ def printable(text: str, limit: int = MAX_QUOTED) -> str:
     return "".join(shown) + "…"
 
 
+def first_of(names: Sequence[str], most: int = MAX_OFFERED) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(map(printable, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
 def error_line(error: BaseException) -> str:
     """Return an error of another's code as part of a sentence: its type and, if it has one, its text."""
     try:
@@ -174,10 +180,7 @@ class AmbiguousTarget(DbgError):
         self.candidates = tuple(candidates)
 
     def __str__(self) -> str:
-        shown = ", ".join(map(printable, self.candidates[:MAX_OFFERED]))
-        more = len(self.candidates) - MAX_OFFERED
-        rest = f" and {more} more" if more > 0 else ""
-        return f"target '{printable(self.target)}' fits several ranks: {shown}{rest}; name one of them"
+        return f"target '{printable(self.target)}' fits several ranks: {first_of(self.candidates)}; name one of them"
 
 
 class BadEndpoint(BadInput):

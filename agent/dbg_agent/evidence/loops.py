@@ -24,9 +24,6 @@ from dbg_wire.records.record import fitted
 MAX_HELPERS = 1
 """Functions between a loop and its sleep: in a longer chain the loop is hardly one that waits for something."""
 
-MAX_USER_FRAMES = 12
-"""Innermost frames of the user's code in which loops are looked for."""
-
 MAX_TRIES = 3
 """Calls of a loop that are told."""
 

@@ -17,6 +17,7 @@ from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_
 from dbg_client.shell.output import agrees
 from dbg_client.shell.streams import show_waiting, tell, write_result
 from dbg_client.views.ages import show_age
+from dbg_client.views.table import padded
 from dbg_command.targets import unique_target
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.find import Opening
@@ -185,10 +186,7 @@ def table(candidates: Sequence[Candidate]) -> str:
     """Return the candidates as rows. Pure."""
     rows = [("RANK", "PID", "AGE", "SCRIPT")]
     rows += [(str(one.rank), str(one.pid), show_age(one.age), printable(one.script)) for one in candidates]
-    widths = [max(len(row[at]) for row in rows) for at in range(3)]
-    return "".join(
-        f"{rank:>{widths[0]}}  {pid:>{widths[1]}}  {age:>{widths[2]}}  {script}\n" for rank, pid, age, script in rows
-    )
+    return "".join(f"{'  '.join(row).rstrip()}\n" for row in padded(rows))
 
 
 def _processes(count: int) -> str:

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import ReasonedError
 
 COMMAND_SECONDS = 30.0
 """Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""
@@ -75,22 +75,16 @@ def major_version(said: str) -> int:
     return int(found[1]) if found else 0
 
 
-class DebuggerFailed(DbgError):
+class DebuggerFailed(ReasonedError):
     """Say what gdb could not do, in its own words."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"gdb failed: {printable(self.text)}; the process goes on as it was"
+    sentence = "gdb failed: {reason}; the process goes on as it was"
 
 
 class LeftInCall(DebuggerFailed):
     """Say that a thread was left in the midst of a call: gdb was ended from outside, or the process has ended."""
 
-    def __str__(self) -> str:
-        return f"gdb failed: {printable(self.text)}; the process was in the midst of a call, and will not survive it"
+    sentence = "gdb failed: {reason}; the process was in the midst of a call, and will not survive it"
 
 
 class Gdb:
@@ -152,7 +146,7 @@ class Gdb:
         try:
             found = re.search(r'value="(-?\d+)', self.ask(call, seconds=None))
         except DebuggerFailed as error:
-            raise LeftInCall(error.text) from None
+            raise LeftInCall(error.reason) from None
         if found is None:
             raise DebuggerFailed("a call has returned no number")
         return int(found[1])

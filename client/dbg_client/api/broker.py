@@ -7,15 +7,11 @@ from contextlib import asynccontextmanager
 
 from dbg_client.api.ranks import AsyncJob, Memory, Wanted, any_target, first_stop
 from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import BadInput, first_of, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""
-
-
-MAX_NAMED = 8
-"""Jobs that an error names."""
 
 
 class AsyncBroker:
@@ -89,8 +85,7 @@ class AsyncBroker:
 def _named(living: Sequence[str]) -> str:
     if not living:
         return "none lives: wait until its ranks have come"
-    more = f" and {len(living) - MAX_NAMED} more" if len(living) > MAX_NAMED else ""
-    return f"{', '.join(printable(one) for one in living[:MAX_NAMED])}{more} live{'s' if len(living) == 1 else ''}"
+    return f"{first_of(living)} live{'s' if len(living) == 1 else ''}"
 
 
 async def open_broker(broker: str | None = None, timeout: float = TIMEOUT, *, program: str = "Python") -> AsyncBroker:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from dbg_client.core.asking import Asker
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, DbgError, first_of, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.ranks import RankInfo
@@ -83,7 +83,7 @@ async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> s
     if not found:
         raise BadInput(f"no rank stands in a file {printable(name)!r}", "give its absolute path")
     if len(found) > 1:
-        raise BadInput(f"{printable(name)} is {_several(found)}", "give its absolute path")
+        raise BadInput(f"{printable(name)} is {first_of(found, MAX_NAMED)}", "give its absolute path")
     return found[0]
 
 
@@ -95,8 +95,3 @@ def files_named(name: str, paths: Iterable[str]) -> list[str]:
 
 def _of_this_host(name: str) -> list[str]:
     return [str(Path(name).absolute())] if os.path.isfile(name) else []  # noqa: PTH113 - Path raises for odd names
-
-
-def _several(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return ", ".join(printable(path) for path in paths[:MAX_NAMED]) + more

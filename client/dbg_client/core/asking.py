@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down, Event
-from dbg_client.core.patience import OpenAnswers, WaitingLine
+from dbg_client.core.patience import OpenAnswers, WaitingLine, give_up
 from dbg_client.core.switchboard import Switchboard
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, printable
@@ -110,9 +110,7 @@ class Asker:
             try:
                 await asyncio.gather(*asking)
             finally:
-                for task in asking:
-                    task.cancel()
-                await asyncio.gather(*asking, return_exceptions=True)
+                await give_up(*asking)
         silent = f"no answer in {question.seconds:g} s"
         return [answers.of(rank.key) or RankAnswer(key=rank.key, kind=Kind.SILENT, text=silent) for rank in ranks]
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, RemediedError, Remedy, printable
+from dbg_wire.errors import (
+    BadInput,
+    BrokerUnreachable,
+    DbgError,
+    NoSuchRank,
+    ReasonedError,
+    RemediedError,
+    Remedy,
+    printable,
+)
 from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.records.ranks import RankInfo, RankState
 
@@ -151,17 +160,11 @@ class RankVanished(RemediedError):
         return f"{printable(self.address)} is not there any more{why}; {word(Remedy('list'))} shows the ranks that are"
 
 
-class Declined(DbgError):
+class Declined(ReasonedError):
     """Say what the broker refused to do, in its own words."""
 
     exit_status = 5
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"the broker refused: {printable(self.text)}"
+    sentence = "the broker refused: {reason}"
 
 
 class NeedsTarget(BadInput):

@@ -46,8 +46,7 @@ class WaitingLine:
             self._open -= 1
             if not self._open:
                 saying, self._saying = self._saying, None
-                saying.cancel()
-                await asyncio.gather(saying, return_exceptions=True)
+                await give_up(saying)
                 self._show(None)
 
     async def _say(self, what: Callable[[], str]) -> None:
@@ -80,6 +79,14 @@ class OpenAnswers:
             (rank,) = self._ranks.values()
             return f"waiting for {printable(rank.address)}"
         return f"{len(self._said)} of {asked} ranks answered"
+
+
+async def give_up(*tasks: asyncio.Future[Any] | None) -> None:
+    """Cancel tasks, if they are there, and wait until they have ended. Never an error of theirs."""
+    there = [task for task in tasks if task is not None]
+    for task in there:
+        task.cancel()
+    await asyncio.gather(*there, return_exceptions=True)
 
 
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:

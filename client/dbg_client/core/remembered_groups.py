@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dbg_dial.find import Opening
 from dbg_dial.home import check_private, home_directory
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, DbgError, first_of, printable
 
 if TYPE_CHECKING:
     from dbg_command.targets import Target, Term
@@ -43,11 +43,7 @@ class UnknownGroup(DbgError):
             return "no rank was missing from a collective in the last answer; ask anew with `why`"
         if not self.known:
             return f"no group {name} is remembered; eval, command and where give their groups names"
-        more = ", …" if len(self.known) > 8 else ""
-        known = f"the last answer had no group {name}; it had {', '.join(self.known[:8])}{more}"
-        # An unquoted @? is a pattern for the shell, which a file of two such letters fits.
-        is_file = len(self.name) == len("@?") and self.name[1:].isalpha()
-        return f"{known}; if the shell has made {name} of @?, put that into quotes: '@?'" if is_file else known
+        return f"the last answer had no group {name}; it had {first_of(self.known)}"
 
 
 @dataclass(frozen=True, slots=True)

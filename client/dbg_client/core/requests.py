@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
 from dbg_client.core.errors import bug, in_words_of
+from dbg_client.core.patience import give_up
 from dbg_wire.errors import DbgError, printable
 
 
@@ -39,10 +40,7 @@ class OpenRequests:
 
     async def close(self) -> None:
         """Give all up. Never an error."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await give_up(*self._tasks.values())
 
 
 def sentence_of(error: Exception, words: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from dbg_client.core.patience import read_in_thread
+from dbg_client.core.patience import give_up, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -91,8 +91,7 @@ class Session:
 
     async def close(self) -> None:
         """Leave the ranks as they are, and the broker. Never an error."""
-        self._following.cancel()
-        await asyncio.gather(self._following, return_exceptions=True)
+        await give_up(self._following)
         self.threads.close()
         self._moves.close()
         self._keyboard.close()
@@ -261,9 +260,7 @@ class Conversation:
             self.send(messages.output(str(error), "important"))
             raise
         finally:
-            ended.cancel()
-            reading.cancel()
-            await asyncio.gather(ended, reading, return_exceptions=True)
+            await give_up(ended, reading)
             await self._end()
 
     async def _read(self) -> None:

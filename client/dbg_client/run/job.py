@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
+from dbg_client.core.patience import give_up
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
@@ -84,7 +85,7 @@ class RunningJob:
         """Look at it no more."""
         asyncio.get_running_loop().remove_reader(self._process)
         if self._ending is not None:
-            await _end(self._ending)
+            await give_up(self._ending)
 
     def living(self) -> list[RankInfo]:
         """Return the ranks that are there, as far as the broker has told."""
@@ -125,7 +126,7 @@ async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
         await run.over.wait()
     finally:
         if watching is not None:
-            await _end(watching)
+            await give_up(watching)
         output.finish()
         await run.close()
 
@@ -177,7 +178,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                 if opening.done():
                     await opening
                     return switchboard
-                await _end(opening)
+                await give_up(opening)
             except (BrokerUnreachable, SilentFile) as error:
                 sentence = f"dbg-attach: {error}; this terminal keeps trying"
                 if sentence != told:
@@ -186,7 +187,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                 await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
         return None
     finally:
-        await _end(over)
+        await give_up(over)
 
 
 class _Following:
@@ -246,7 +247,7 @@ class _Following:
                 self._back_to = self._last_left
         finally:
             loop.remove_reader(STDIN)
-            await _end(over, telling)
+            await give_up(over, telling)
         if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
@@ -276,7 +277,7 @@ class _Following:
             await asyncio.wait([searching, coming_back, over], return_when=asyncio.FIRST_COMPLETED)
             return searching.result() if searching.done() and not over.done() else None
         finally:
-            await _end(searching, coming_back)
+            await give_up(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
         rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.say)
@@ -414,9 +415,3 @@ def _is_gone(wanted: int, ranks: Sequence[RankInfo]) -> bool:
     """Tell whether the wanted rank is listed and not alive any more."""
     states = [rank.state for rank in ranks if rank.rank == wanted]
     return bool(states) and not any(state in LIVE_STATES for state in states)
-
-
-async def _end(*futures: asyncio.Future[Any]) -> None:
-    for future in futures:
-        future.cancel()
-    await asyncio.gather(*futures, return_exceptions=True)

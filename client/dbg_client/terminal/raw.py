@@ -7,6 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from dbg_client.core.patience import give_up
 from dbg_client.seat.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import (
@@ -79,9 +80,7 @@ class RawDisplay:
     async def close(self) -> bytes:
         """Give the terminal back as it was; keys that were not read are dropped."""
         self._loop.remove_reader(STDIN)
-        if self._draining is not None:
-            self._draining.cancel()
-            await asyncio.gather(self._draining, return_exceptions=True)
+        await give_up(self._draining)
         if self._writer is not None:
             await self._give_back(LEAVE_SECONDS)
             self._writer.close()

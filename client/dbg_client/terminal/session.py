@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.patience import give_up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
@@ -147,7 +148,7 @@ class Session:
                     return await self._done
             finally:
                 self._loop.set_exception_handler(None)
-                await _end(self._lending)
+                await give_up(self._lending)
                 if self._display is not None:
                     await self._display.close()
                 self._release_signals()
@@ -377,9 +378,3 @@ class Session:
             self._go_to(choice)
         if unused:
             display.take_keys(unused)
-
-
-async def _end(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

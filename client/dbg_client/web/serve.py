@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import read_in_thread
+from dbg_client.core.patience import give_up, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.streams import tell
@@ -64,11 +64,7 @@ class NotAdmitted(DbgError):
 
     def __init__(self, sentence: str, status: int = 403) -> None:
         super().__init__(sentence)
-        self.sentence = sentence
         self.status = status
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 NO_COOKIE = "this page needs the link that `dbg-attach web` has printed in its terminal; open that one"
@@ -200,8 +196,7 @@ class PageServer:
             with self._switchboard.watched_by(self.feed.receive):
                 yield
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await give_up(watching)
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
@@ -219,9 +214,7 @@ class PageServer:
             outbox.finish(GOING_AWAY, "the command has ended")
         if self._guests:
             await asyncio.wait(self._guests, timeout=END_SECONDS)
-        for guest in self._guests:
-            guest.cancel()
-        await asyncio.gather(*self._guests, return_exceptions=True)
+        await give_up(*self._guests)
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""

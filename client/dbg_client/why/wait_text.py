@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line
-from dbg_wire.errors import printable
+from dbg_wire.errors import first_of, printable
 from dbg_wire.records.evidence import Doing, NamedProcess, ProcessSeen, Relation, Target, What
 from dbg_wire.records.ranks import End, Place
 
@@ -207,9 +207,8 @@ def _tasks(does: Doing, ranks: Ranks) -> str:
     if not does.names:
         return "events of its asyncio loop"
     count, names = does.count or len(does.names), list(dict.fromkeys(does.names))
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     several = f"{count} tasks" if len(names) == 1 else f"{count} tasks:"
-    return f"{'its task' if count == 1 else several} {', '.join(names[:MAX_NAMED])}{more}"
+    return f"{'its task' if count == 1 else several} {first_of(names, MAX_NAMED)}"
 
 
 def _whom(process: NamedProcess, ranks: Ranks) -> str:
