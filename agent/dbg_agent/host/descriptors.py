@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -76,7 +75,6 @@ class LookedUp(NamedTuple):
 
     path: str
     age: float | None = None
-    is_pipe: bool = False
 
 
 def looked_up(path: str) -> LookedUp:
@@ -88,7 +86,7 @@ def looked_up(path: str) -> LookedUp:
             seen = os.stat(real)  # noqa: PTH116 - no pathlib in a rank
         except (OSError, ValueError):
             return LookedUp(real)
-        return LookedUp(real, max(0.0, time.time() - seen.st_mtime), stat.S_ISFIFO(seen.st_mode))
+        return LookedUp(real, max(0.0, time.time() - seen.st_mtime))
 
     return file_system.within(FILE_SECONDS, look, LookedUp(path))
 
