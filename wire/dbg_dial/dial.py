@@ -42,8 +42,9 @@ class BrokerWebSocket(ClientConnection):
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
         check_endpoint(endpoint)
+        uri = parse_uri(endpoint.url + path)
         protocol = ClientProtocol(
-            parse_uri(endpoint.url + path),
+            uri,
             subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
             max_size=MAX_FRAME_BYTES,
             logger=_silent(),
@@ -53,6 +54,7 @@ class BrokerWebSocket(ClientConnection):
         self.heard = 0
         """How many bytes have come."""
         self._endpoint = endpoint
+        self._host = uri.host
         self._is_compared = False
 
     def data_received(self, data: bytes) -> None:
@@ -62,9 +64,9 @@ class BrokerWebSocket(ClientConnection):
 
     async def secure(self, sock: socket.socket) -> str:
         """Make the TLS handshake over a connected socket, which belongs to this from then on; return TLS's version."""
-        context, name = client_context(self._endpoint), self.protocol.uri.host
+        context = client_context(self._endpoint)
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self, sock=sock, ssl=context, server_hostname=name)
+        await loop.create_connection(lambda: self, sock=sock, ssl=context, server_hostname=self._host)
         return self._tls.version() or "TLS"
 
     def compare(self) -> str:
