@@ -92,10 +92,11 @@ class BoundedThreads:
         self._running: list[object] = []
         self._pid = os.getpid()
 
-    def start(self, work: Callable[[], object]) -> bool:
+    def start(self, work: Callable[[], object], ended: Callable[[], object] = lambda: None) -> bool:
         """Do some work in a thread of its own; return False, with nothing done, while as many as allowed work.
 
-        Raise RuntimeError, with nothing done, if the system allows no more threads.
+        ``ended`` is called in that thread when another one may be started. Raise RuntimeError, with nothing done, if
+        the system allows no more threads.
         """
         if self._pid != os.getpid():
             # In a forked child the threads of the parent do not exist, so none of them would ever end here.
@@ -109,6 +110,7 @@ class BoundedThreads:
                 work()
             finally:
                 running.remove(one)
+                ended()
 
         running.append(one)
         try:
@@ -123,14 +125,8 @@ class BoundedThreads:
         answers: list[_T] = []
         is_done = threading.Event()
 
-        def work() -> None:
-            try:
-                answers.append(call())
-            finally:
-                is_done.set()
-
         with suppress(RuntimeError):
-            if self.start(work):
+            if self.start(lambda: answers.append(call()), is_done.set):
                 is_done.wait(seconds)
         return answers[0] if answers else otherwise
 

@@ -150,6 +150,16 @@ def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPat
     assert done.wait(seconds(10))
 
 
+def test_calls_one_after_the_other_are_all_made() -> None:
+    threads, interval = BoundedThreads("dbg-agent-test", 1), sys.getswitchinterval()
+    # A thread that has answered is often suspended right behind that.
+    sys.setswitchinterval(1e-6)
+    try:
+        assert [threads.within(seconds(10), lambda: "done", "refused") for _ in range(300)] == ["done"] * 300
+    finally:
+        sys.setswitchinterval(interval)
+
+
 class Mine(BaseException):
     """What a signal handler of the program raises."""
 
