@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down, Event
-from dbg_client.core.patience import OpenAnswers, WaitingLine, give_up
+from dbg_client.core.patience import OpenAnswers, WaitingLine, cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, printable
@@ -110,7 +110,7 @@ class Asker:
             try:
                 await asyncio.gather(*asking)
             finally:
-                await give_up(*asking)
+                await cancel_and_wait(*asking)
         silent = f"no answer in {question.seconds:g} s"
         return [answers.of(rank.key) or RankAnswer(key=rank.key, kind=Kind.SILENT, text=silent) for rank in ranks]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from websockets.exceptions import ConnectionClosed
 
-from dbg_client.core.patience import give_up, in_thread, read_in_thread
+from dbg_client.core.patience import cancel_and_wait, in_thread, read_in_thread
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Endpoint, Reach, known_endpoints, spread
 from dbg_dial.find import Opening
@@ -311,7 +311,7 @@ class Connection:
             await within(limits.CLOSE_SECONDS, self._outbox.join())
         except TimeoutError:
             self._websocket.transport.abort()
-        await give_up(self._sender, self._watching, self._pinging)
+        await cancel_and_wait(self._sender, self._watching, self._pinging)
         await self._websocket.close()
 
     async def _end_when_dead(self) -> None:

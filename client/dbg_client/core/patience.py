@@ -46,7 +46,7 @@ class WaitingLine:
             self._open -= 1
             if not self._open:
                 saying, self._saying = self._saying, None
-                await give_up(saying)
+                await cancel_and_wait(saying)
                 self._show(None)
 
     async def _say(self, what: Callable[[], str]) -> None:
@@ -81,7 +81,7 @@ class OpenAnswers:
         return f"{len(self._said)} of {asked} ranks answered"
 
 
-async def give_up(*tasks: asyncio.Future[Any] | None) -> None:
+async def cancel_and_wait(*tasks: asyncio.Future[Any] | None) -> None:
     """Cancel tasks, if they are there, and wait until they have ended. Never an error of theirs."""
     there = [task for task in tasks if task is not None]
     for task in there:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
 from dbg_client.core.errors import bug, in_words_of
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_wire.errors import DbgError, printable
 
 
@@ -40,7 +40,7 @@ class OpenRequests:
 
     async def close(self) -> None:
         """Give all up. Never an error."""
-        await give_up(*self._tasks.values())
+        await cancel_and_wait(*self._tasks.values())
 
 
 def sentence_of(error: Exception, words: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from dbg_client.core.brokers import Brokers
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
-from dbg_client.core.patience import WaitingLine, give_up
+from dbg_client.core.patience import WaitingLine, cancel_and_wait
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Reach
 from dbg_dial.find import Opening, Seeker, find_broker
@@ -148,7 +148,7 @@ class Switchboard:
     async def close(self) -> None:
         """Send what is queued and close; open questions and waits end with BrokerUnreachable. Never an error."""
         reading, self._reading = self._reading, None
-        await give_up(reading)
+        await cancel_and_wait(reading)
         if self._next_look is not None:
             self._next_look.cancel()
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))

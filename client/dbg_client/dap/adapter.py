@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from dbg_client.core.patience import give_up, read_in_thread
+from dbg_client.core.patience import cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -91,7 +91,7 @@ class Session:
 
     async def close(self) -> None:
         """Leave the ranks as they are, and the broker. Never an error."""
-        await give_up(self._following)
+        await cancel_and_wait(self._following)
         self.threads.close()
         self._moves.close()
         self._keyboard.close()
@@ -260,7 +260,7 @@ class Conversation:
             self.send(messages.output(str(error), "important"))
             raise
         finally:
-            await give_up(ended, reading)
+            await cancel_and_wait(ended, reading)
             await self._end()
 
     async def _read(self) -> None:

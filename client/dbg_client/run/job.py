@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
@@ -85,7 +85,7 @@ class RunningJob:
         """Look at it no more."""
         asyncio.get_running_loop().remove_reader(self._process)
         if self._ending is not None:
-            await give_up(self._ending)
+            await cancel_and_wait(self._ending)
 
     def living(self) -> list[RankInfo]:
         """Return the ranks that are there, as far as the broker has told."""
@@ -126,7 +126,7 @@ async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
         await run.over.wait()
     finally:
         if watching is not None:
-            await give_up(watching)
+            await cancel_and_wait(watching)
         output.finish()
         await run.close()
 
@@ -178,7 +178,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                 if opening.done():
                     await opening
                     return switchboard
-                await give_up(opening)
+                await cancel_and_wait(opening)
             except (BrokerUnreachable, SilentFile) as error:
                 sentence = f"dbg-attach: {error}; this terminal keeps trying"
                 if sentence != told:
@@ -187,7 +187,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                 await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
         return None
     finally:
-        await give_up(over)
+        await cancel_and_wait(over)
 
 
 class _Following:
@@ -247,7 +247,7 @@ class _Following:
                 self._back_to = self._last_left
         finally:
             loop.remove_reader(STDIN)
-            await give_up(over, telling)
+            await cancel_and_wait(over, telling)
         if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
@@ -277,7 +277,7 @@ class _Following:
             await asyncio.wait([searching, coming_back, over], return_when=asyncio.FIRST_COMPLETED)
             return searching.result() if searching.done() and not over.done() else None
         finally:
-            await give_up(searching, coming_back)
+            await cancel_and_wait(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
         rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.say)

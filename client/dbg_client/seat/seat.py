@@ -23,7 +23,7 @@ from dbg_client.core.choose import is_ready
 from dbg_client.core.directory import LISTS
 from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Effect, Effects, Finish, Open, Send, Wake
@@ -119,7 +119,7 @@ class Seat:
         finally:
             ticking = self._ticking
             self.end()
-            await give_up(ticking)
+            await cancel_and_wait(ticking)
 
     def begin(self) -> None:
         """Ask for the seat, and follow what happens there until :meth:`end`."""

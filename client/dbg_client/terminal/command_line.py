@@ -21,7 +21,7 @@ from dbg_client.command_line.help import session_help, session_hint
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose
-from dbg_client.core.patience import WaitingLine, give_up, read_in_thread
+from dbg_client.core.patience import WaitingLine, cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.shell.ask import ask_and_remember, meant_by
@@ -83,7 +83,7 @@ class CommandRow:
         try:
             await self._run(row)
         finally:
-            await give_up(task)
+            await cancel_and_wait(task)
         return None if task.cancelled() else task.result()
 
     async def key(self, text: str) -> str:

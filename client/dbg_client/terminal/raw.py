@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_client.seat.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import (
@@ -80,7 +80,7 @@ class RawDisplay:
     async def close(self) -> bytes:
         """Give the terminal back as it was; keys that were not read are dropped."""
         self._loop.remove_reader(STDIN)
-        await give_up(self._draining)
+        await cancel_and_wait(self._draining)
         if self._writer is not None:
             await self._give_back(LEAVE_SECONDS)
             self._writer.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
@@ -148,7 +148,7 @@ class Session:
                     return await self._done
             finally:
                 self._loop.set_exception_handler(None)
-                await give_up(self._lending)
+                await cancel_and_wait(self._lending)
                 if self._display is not None:
                     await self._display.close()
                 self._release_signals()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import give_up, read_in_thread
+from dbg_client.core.patience import cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.streams import tell
@@ -196,7 +196,7 @@ class PageServer:
             with self._switchboard.watched_by(self.feed.receive):
                 yield
         finally:
-            await give_up(watching)
+            await cancel_and_wait(watching)
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
@@ -214,7 +214,7 @@ class PageServer:
             outbox.finish(GOING_AWAY, "the command has ended")
         if self._guests:
             await asyncio.wait(self._guests, timeout=END_SECONDS)
-        await give_up(*self._guests)
+        await cancel_and_wait(*self._guests)
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""

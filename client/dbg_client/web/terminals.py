@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import give_up
+from dbg_client.core.patience import cancel_and_wait
 from dbg_client.seat import effects
 from dbg_client.seat.notices import missing_on_the_way
 from dbg_client.seat.seat import Seat
@@ -70,7 +70,7 @@ class PageSeat:
 
     async def leave(self) -> None:
         """Leave the rank as it is."""
-        await give_up(self._opening)
+        await cancel_and_wait(self._opening)
         self._seat.end()
         await self._switchboard.close()
 
