@@ -275,7 +275,8 @@ class Peer(asyncio.Protocol):
             self._handle_frame(self._owner, event)
 
     def _handle_request(self, request: Request) -> None:
-        if not self._has_state(State.CONNECTING):
+        # Bytes behind a request that was not answered are frames to the library, which gives the connection up.
+        if not self._has_state(State.CONNECTING) or self._protocol.parser_exc is not None:
             self._server.failed(self, "it did not wait for the answer to its request")
             self.abort()
             return
