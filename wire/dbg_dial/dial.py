@@ -18,8 +18,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
+from dbg_dial.connect_errors import explain
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.pin import check_certificate, check_endpoint, client_context, explain
+from dbg_dial.pin import check_certificate, check_endpoint, client_context
 from dbg_dial.tcp import Address, connected, within
 from dbg_wire import subprotocol
 from dbg_wire.errors import BrokerUnreachable, DbgError, WrongCertificate, WrongVersion
@@ -184,7 +185,8 @@ async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
 async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: float) -> BrokerWebSocket:
     """Return an open WebSocket over a connected socket; TLS and the upgrade take ``seconds`` at most.
 
-    The socket belongs to the WebSocket from then on. The caller passes an error to :func:`dbg_dial.pin.explain`.
+    The socket belongs to the WebSocket from then on. The caller passes errors to
+    :func:`~dbg_dial.connect_errors.explain`.
     """
     websocket: BrokerWebSocket | None = None
     try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dbg_dial.connect_errors import explain
 from dbg_dial.dial import BrokerWebSocket, ask_here, dial_broker
 from dbg_dial.endpoint import Reach
-from dbg_dial.pin import explain
 from dbg_dial.tcp import within
 from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import PeerError

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import dbg_dial.find
+from dbg_dial.connect_errors import explain
 from dbg_dial.dial import BrokerWebSocket, addresses, ask_here, first_to_connect
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
 from dbg_dial.find import Seeker
-from dbg_dial.pin import explain
 from dbg_dial.tcp import Address, within
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.codec import decode, encode

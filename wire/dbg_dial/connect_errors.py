@@ -1,0 +1,56 @@
+"""Errors that say why there is no connection to a broker, made from those of the libraries below."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+
+from dbg_wire.errors import (
+    BrokerUnreachable,
+    DbgError,
+    HungUp,
+    NotABroker,
+    Refused,
+    UntrustedCertificate,
+    WrongToken,
+    WrongVersion,
+)
+
+
+def explain(url: str, error: BaseException, seconds: float) -> BaseException:
+    """Return an error of ours that says why there is no connection; an error not about the peer comes back as it is."""
+    if isinstance(error, DbgError):
+        return error
+    if isinstance(error, InvalidStatus):
+        body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
+        return refusal(url, error.response.status_code, body)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return UntrustedCertificate(url, error.verify_message.rstrip("."))
+    if isinstance(error, ssl.SSLError):
+        return NotABroker(url, f"it does not speak TLS with us: {getattr(error, 'reason', None) or error}")
+    if isinstance(error, TimeoutError):
+        return BrokerUnreachable(url, f"no answer within {seconds:g} s")
+    if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
+        return HungUp(url)
+    if isinstance(error, ConnectionClosed):
+        return BrokerUnreachable(url, "the connection ended")
+    if isinstance(error, socket.gaierror):
+        return BrokerUnreachable(url, f"the host's name can't be resolved: {error.strerror or 'unknown host'}")
+    if isinstance(error, OSError):
+        # asyncio puts the address into strerror. An error for several addresses has a text and no number.
+        why = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+        return BrokerUnreachable(url, why)
+    if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):
+        return NotABroker(url, f"it does not speak WebSocket with us: {error}")
+    return error
+
+
+def refusal(url: str, status: int, body: str) -> DbgError:
+    """Return the error that an HTTP status in place of a WebSocket means."""
+    said = body or f"HTTP status {status}"
+    if status in (401, 403):
+        return WrongToken(url, said)
+    return WrongVersion(url, said) if status == 426 else Refused(url, said)
