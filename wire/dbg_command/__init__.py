@@ -1,1 +1,1 @@
-"""What the two commands share beside the wire: targets, options, completion, texts of terminals, the audit log."""
+"""Code that both commands share besides the wire: targets, options, completion, terminal texts, the audit log."""

@@ -1,4 +1,4 @@
-"""Entry of the audit log, which the broker writes and a page reads: what happened, who did it, at which ranks. Pure."""
+"""Entry of the audit log, which the broker writes and a page reads: the event, its author, and its ranks. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated
 import msgspec
 
 MAX_LINE = 16 * 1024
-"""Bytes of a line that are read; a longer one is not ours."""
+"""Maximum number of bytes of a line; longer lines are not from the broker."""
 
 
 class What(str, Enum):
-    """What has happened."""
+    """Kind of event."""
 
     CONNECT = "connect"
     """A token was used."""
@@ -25,27 +25,27 @@ class What(str, Enum):
     TAKE = "take"
     DETACH = "detach"
     QUESTION = "question"
-    """Something was asked of ranks, with its text: a value, a command, a stack, a kill."""
+    """Ranks were asked, with the text of the question: a value, a command, a stack, a kill."""
     INTERRUPT = "interrupt"
     INPUT = "input"
-    """Something was typed; only if the broker was told to note it."""
+    """Keys were typed; only if the broker is configured to log them."""
     TOKEN_MADE = "token-made"  # noqa: S105 - a word
     TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
     TOKENS_ROTATED = "tokens-rotated"
     START = "start"
-    """The broker serves."""
+    """The broker has started to serve."""
     END = "end"
     CUT = "cut"
-    """Entries were lost, ``count`` of them: the disk was slow or full."""
+    """``count`` entries were lost, because the disk was slow or full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One event. ``at`` is in seconds since the epoch.
 
-    ``role`` and ``token`` are what the broker knows of who did it: the token's role, and the name that it was made for.
-    ``terminal`` is what the terminal calls itself. ``address`` is where it came from. ``ranks`` are a rank set, or one
-    rank's address, of ``job``. ``broker`` is the name of the broker in its cluster, if it is in one.
+    ``role`` and ``token`` identify the author: the token's role, and the name that it was made for. ``terminal`` is the
+    terminal's own name, ``address`` its network address. ``ranks`` is a rank set, or one rank's address, of ``job``.
+    ``broker`` is the name of the broker in its cluster, if it is in one.
     """
 
     at: Annotated[float, msgspec.Meta(gt=-1e11, lt=1e11)]
@@ -63,7 +63,7 @@ class Entry:
 
 
 def decode_entry(line: bytes) -> Entry | None:
-    """Return the entry of a line; None for a line that is none."""
+    """Parse one line of the log. Return None if it is not a valid entry."""
     try:
         return msgspec.convert(json.loads(line), Entry) if len(line) <= MAX_LINE else None
     except (ValueError, RecursionError):

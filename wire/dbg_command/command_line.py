@@ -1,7 +1,7 @@
-"""The argparse parser of a command, what help and completion take from it, spans of time, mistyped words. Pure.
+"""Argparse parser of a command, options for help and completion, durations, mistyped words. Pure.
 
-The scripts for a shell ask the command itself, ``COMMAND --complete WORD…``, the last word being the one under the
-cursor. It answers by a line for each candidate, with what it means behind a tab, or by :data:`FILES`.
+The scripts for a shell call the command itself, ``COMMAND --complete WORD…``; the last word is the one at the cursor.
+It prints a line for each candidate, with a description after a tab, or :data:`FILES`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dbg_wire.errors import BadInput, printable
 SHELLS = ("bash", "zsh", "fish")
 
 FILES = ":files"
-"""The line that leaves it to the shell to offer files."""
+"""Line that makes the shell complete file names."""
 
 _BASH = """\
 # Completion of {program} for bash; in ~/.bashrc:  eval "$({program} completion bash)"
@@ -25,7 +25,7 @@ _{name}() {{
     read -ra words <<< "$line"
     [[ $line == *[[:space:]] ]] && words+=('')
     current=${{words[${{#words[@]}}-1]}}
-    # Of gpu013:5 bash replaces what stands behind the colon, and says so.
+    # For gpu013:5 bash replaces only the part after the colon, which is $2.
     fixed=${{current%"$2"}}
     COMPREPLY=()
     reply=$("$1" --complete "${{words[@]:1}}" 2> /dev/null)
@@ -83,12 +83,12 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def completion_script(program: str, shell: str) -> str:
-    """Return what a user's shell has to evaluate; ``shell`` is one of :data:`SHELLS`."""
+    """Return the script for a user's shell to evaluate; ``shell`` is one of :data:`SHELLS`."""
     return _SCRIPTS[shell].format(program=program, name=program.replace("-", "_"), files=FILES)
 
 
 _FILES = frozenset({"FILE", "DIR"})
-"""Metavars of options that take a file or a folder."""
+"""Metavars of options with a file or a folder as value."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -96,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
 
     @property
     def help_page(self) -> str:
-        """Return what to type for help."""
+        """The command that shows the help."""
         return f"{self.prog.split()[0]} --help"
 
     def error(self, message: str) -> NoReturn:
@@ -106,8 +106,8 @@ class CommandParser(argparse.ArgumentParser):
         if action.option_strings and action.choices is not None and value not in action.choices:
             *others, last = action.choices
             take = f"{', '.join(map(str, others))} or {last}"
-            what = f"{action.option_strings[0]} {printable(str(value))!r} can't be chosen"
-            raise BadInput(what, f"take {take}")
+            what = f"{action.option_strings[0]} {printable(str(value))!r} is not a valid choice"
+            raise BadInput(what, f"use {take}")
         super()._check_value(action, value)
 
 
@@ -117,7 +117,7 @@ def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def help_of(option: argparse.Action) -> str:
-    """Return the help of an option, its default filled in."""
+    """Return the help of an option, with its default inserted."""
     return (option.help or "") % vars(option)
 
 
@@ -134,7 +134,7 @@ def usage_of(action: argparse.Action) -> str:
 
 
 def complete_option(parser: argparse.ArgumentParser, before: Sequence[str], current: str) -> list[str] | None:
-    """Return a line for each option, or each value of one, that a word may become; None where neither can stand."""
+    """Return a line for each option or option value that can complete a word; None if neither fits here."""
     option = next((action for action in options_of(parser) if before and before[-1] in action.option_strings), None)
     if option is not None and option.nargs is None:
         return [FILES] if option.metavar in _FILES else lines([(each, "") for each in option.choices or ()], current)
@@ -144,17 +144,17 @@ def complete_option(parser: argparse.ArgumentParser, before: Sequence[str], curr
 
 
 def lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
-    """Return a line for each word that the current one may become, with its meaning behind a tab."""
+    """Return a line for each possible completion of the current word, with its description after a tab."""
     return [f"{word}\t{meaning}" if meaning else word for word, meaning in candidates if word.startswith(current)]
 
 
 MIN_LIKENESS = 0.7
-"""How alike two words are, from 0 to 1, for one to be offered for the other; a slip in a short verb leaves 0.85."""
+"""Minimum similarity of two words, from 0 to 1, to suggest one for the other; a slip in a short verb leaves 0.85."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like this one, the first of equals; None if none is much like it."""
-    from difflib import SequenceMatcher  # loaded for mistakes alone
+    """Return the known word that is most similar to this one, the first of equals; None if none is similar enough."""
+    from difflib import SequenceMatcher  # loaded for mistakes only
 
     likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}
     best = max(likeness, key=likeness.__getitem__, default=None)
@@ -166,13 +166,13 @@ _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def read_duration(text: str, name: str, most: float) -> float:
-    """Return the seconds that a text means. Raise BadInput, naming the option, if it means none or too many."""
+    """Parse a duration into seconds. Raise BadInput, which names the option, if it is invalid or too long."""
     found = _SPAN.fullmatch(text)
     seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
     if seconds > most:
-        raise BadInput(f"{name} {printable(text)!r} is longer than can be", f"give {_shown(most)} at most")
+        raise BadInput(f"{name} {printable(text)!r} is too long", f"use {_shown(most)} at most")
     if seconds <= 0:
-        raise BadInput(f"{name} {printable(text)!r} is no span of time", "write one such as 60s, 5m or 1h")
+        raise BadInput(f"{name} {printable(text)!r} is not a duration", "write e.g. 60s, 5m or 1h")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""What the two commands do in a home: files written whole and watched, the tokens of jobs, the user's name."""
+"""Access of the two commands to a home: files written whole and watched, the tokens of jobs, the user's name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
-"""Errors of flock where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
+"""Errors of flock on file systems without locks: NFS without its lock daemon, FUSE, Lustre without ``flock``."""
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory and its missing parents with mode 0700; one that is there stays as it is. Raise OSError."""
+    """Make a directory and its missing parents with mode 0700; an existing one stays as it is. Raise OSError."""
     if path.exists():
         return
     make_private_directory(path.parent)
@@ -24,10 +24,10 @@ def make_private_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
-    """Make a file, or replace it as a whole; the umask plays no part. Raise OSError, with nothing left behind.
+    """Create a file, or replace it as a whole, regardless of the umask. Raise OSError, with nothing left behind.
 
-    With ``lasting`` it is on the disk when this returns: a crash of the host could leave the new name with nothing in
-    it otherwise.
+    With ``lasting`` it is on the disk when this returns; otherwise a crash of the host could leave the new name with an
+    empty file.
     """
     beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -48,11 +48,11 @@ _IN_MODIFY, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x80, 0x100  # /usr/include/linux/in
 
 
 def watch_growth(path: str) -> int | None:
-    """Return a descriptor that is readable whenever a file has grown; None where the kernel has no such watch.
+    """Return a descriptor that is readable whenever a file has grown; None if the kernel has no such watch.
 
-    For a directory it is readable whenever a file in it has grown, was made, or has got its name.
+    For a directory it is readable whenever a file in it has grown, was created, or was moved into it.
     """
-    import ctypes  # a shell that completes a word waits for this module
+    import ctypes  # completion in a shell waits for this module
 
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -68,16 +68,16 @@ def watch_growth(path: str) -> int | None:
 
 
 JOB_MARK = "job."
-"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
+"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC with the rank token follow."""
 
 JOB_TOKENS_DIRECTORY = "job-tokens"
-"""The directory of a home with a file for the token of each job."""
+"""Directory of a home with a file for the token of each job."""
 
 
 def job_token(rank_token: str, job: str) -> str:
-    """Return a token for ranks of one job. The home's token of ranks makes it, and tells that it is right.
+    """Return a token for ranks of one job. The home's rank token signs and verifies it.
 
-    No list holds such tokens, so that a run needs no change of a broker that serves already.
+    No list contains such tokens, so a run does not have to change a broker that already serves.
     """
     return f"{JOB_MARK}{job}.{code_of(rank_token, f'dbg-broker job: {job}')}"
 
@@ -99,7 +99,7 @@ def user_name() -> str:
 
 
 def _account() -> str:
-    # getpass.getuser() does the same, and imports termios, which an interface without a terminal may lack.
+    # getpass.getuser() does the same, but imports termios, which an interpreter without terminals may not have.
     import pwd
 
     try:

@@ -1,9 +1,9 @@
-"""Keep what is not drawing away from the user's terminal.
+"""Filters that pass only drawing sequences to the user's terminal.
 
-A rank's output is hostile: what a terminal *answers* would arrive as keystrokes, from every terminal that watches,
-and what changes it for good (its title, clipboard, tab stops, window size, character encoding) outlives the session.
+A rank's output is hostile: what a terminal *answers* would arrive as keystrokes, from every terminal that watches.
+Permanent changes of the terminal (title, clipboard, tab stops, window size, character encoding) outlive the session.
 So :class:`QueryFilter` passes text and the sequences that are known to draw, the ones in the terminfo entry of xterm.
-An escape character passes only at the beginning of such a sequence. Terminals are taken to speak UTF-8.
+An escape character passes only at the beginning of such a sequence. Terminals are assumed to use UTF-8.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import codecs
 import re
 
 MAX_SEQUENCE = 4096
-"""Characters of one escape sequence, the longest being a hyperlink; browsers stop at about 2,000 for an address."""
+"""Maximum number of characters of one escape sequence; the longest is a hyperlink (browsers: about 2,000 for a URL)."""
 
 PRIVATE_MODES = frozenset({1, 5, 7, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1006, 1015, 1047, 1048, 1049, 2004, 2026})
-"""DEC private modes that a rank may set: each of them is undone when the terminal is given back."""
+"""DEC private modes that a rank may set: each of them is undone when the terminal is restored."""
 
 _PIECE = re.compile(
     r"(?P<text>[^\x1b]+)"
@@ -23,17 +23,17 @@ _PIECE = re.compile(
     r"|[ -/]*[0-OQ-WYZ\\`-jl-~]))"
     r"|(?P<begun>\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*(?:\x1b\Z)?|[PX^_k][^\x1b]*(?:\x1b\Z)?|[ -/]*))"
 )
-"""Text, a complete sequence, or the beginning of one that something else interrupts or that goes on later."""
+"""Text, a complete sequence, or the beginning of a sequence that is interrupted or that continues later."""
 
 _KIND = re.compile(r"\x1b[ -/\[\]PX^_k]?")
 
-_NUMBER = "[0-9]{0,4}"  # no screen has so many cells; terminals have hung on repeating a character more often
+_NUMBER = "[0-9]{0,4}"  # no screen has more cells; terminals have hung on repeating a character more often
 _MODE = f"(?:{'|'.join(map(str, sorted(PRIVATE_MODES)))})"
 _DRAWS = re.compile(
     r"\x1b[78=>DEM]|\x1b[()][0AB]"
     rf"|\x1b\[{_NUMBER}(?:[:;]{_NUMBER})*[@A-IK-MPSXZ`abdefmrsu]"
-    # Not 3J: what scrolled away is the user's. T with five numbers begins mouse highlighting, and waits. Of the ANSI
-    # modes only 4 draws; others lock the keyboard or echo locally.
+    # Not 3J: the scrollback belongs to the user. T with five numbers begins mouse highlighting, and waits. Among the
+    # ANSI modes only 4 draws; others lock the keyboard or echo locally.
     rf"|\x1b\[(?:[0-2]?J|{_NUMBER}T|4[hl]|!p|\?{_MODE}(?:;{_MODE})*[hl])"
     # Only web pages, and the end of a link: a click on a `file:` or a program's own scheme acts on the user's machine.
     r"|\x1b\]8;[ -:<-~]*;(?:(?i:https?)://[ -~]*)?(?:\x07|\x1b\\)"
@@ -48,10 +48,10 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class _Filter:
-    """Pass text without some control characters, and of the complete sequences those that match a pattern.
+    """Filter that passes text without some control characters, and complete sequences that match a pattern.
 
-    Bytes that are not UTF-8 become U+FFFD. What passes ends between characters and sequences: an unfinished one is held
-    back, at most MAX_SEQUENCE characters, and a longer one is dropped however long it gets.
+    Bytes that are not UTF-8 become U+FFFD. The output ends between characters and sequences: an unfinished sequence is
+    held back, up to MAX_SEQUENCE characters; a longer one is dropped to its end.
     """
 
     def __init__(self, passing: re.Pattern[str], dropped: re.Pattern[str]) -> None:
@@ -63,11 +63,11 @@ class _Filter:
 
     @property
     def held_back(self) -> int:
-        """Return how many characters of an unfinished sequence wait for the rest of it."""
+        """Number of characters of an unfinished sequence that wait for the rest of it."""
         return len(self._rest)
 
     def passed(self, data: bytes) -> str:
-        """Take the next bytes; return what passes."""
+        """Filter the next bytes and return the text that passes."""
         text, self._rest = self._rest + self._decoder.decode(data), ""
         kept = []
         for found in _PIECE.finditer(text):
@@ -86,34 +86,34 @@ class _Filter:
         self._is_too_long = self._is_too_long or len(piece) > MAX_SEQUENCE
         kind = _KIND.match(piece)
         if self._is_too_long and kind is not None:
-            # The beginning of a sequence says what ends it; an escape at its end may be half of that.
+            # The beginning of a sequence determines its end; an escape at the end of the piece may be half of that.
             piece = kind.group() + ("\x1b" if len(piece) > 1 and piece.endswith("\x1b") else "")
         self._rest = piece
 
 
 class QueryFilter(_Filter):
-    """Pass what draws, drop what makes a terminal answer or changes it for good.
+    """Filter that passes drawing sequences, and drops those that make a terminal answer or change it for good.
 
     Text, control characters (except ENQ, a query), drawing sequences, and hyperlinks to http and https pass unchanged.
-    Dropped are all other hyperlinks (their text stays), reports and queries, window and title operations, clipboard,
+    These are dropped: other hyperlinks (their text stays), reports and queries, window and title operations, clipboard,
     printer, keyboard encodings (the escape prefix must stay readable), graphics and other strings, 8-bit controls,
-    erasing the scrollback, tab stops, full reset and change of encoding. After a gap in the stream take a new filter.
+    erasing the scrollback, tab stops, full reset and change of encoding. After a gap in the stream, use a new filter.
     """
 
     def __init__(self) -> None:
         super().__init__(_DRAWS, _ASKS)
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the rank's output; return what may go to the terminal."""
+        """Filter the next bytes of the rank's output; return bytes for the terminal."""
         return self.passed(data).encode()
 
 
 class TextFilter(_Filter):
-    """Pass text, line ends, tabs, carriage returns and, if wanted, colours; drop all other controls and sequences."""
+    """Filter that passes text, line ends, tabs, carriage returns and, if ``colors``, colours."""
 
     def __init__(self, *, colors: bool = True) -> None:
         super().__init__(_COLORS if colors else _NOTHING, _NO_TEXT)
 
     def feed(self, data: bytes) -> str:
-        """Take the next bytes; return what may go among lines of text."""
+        """Filter the next bytes; return text for lines of output."""
         return self.passed(data)

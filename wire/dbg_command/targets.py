@@ -1,4 +1,4 @@
-"""Ranks as a person names them: the grammar of targets, and the ranks that a target selects. Pure.
+"""Targets: the grammar by which a person names ranks, and the selection of ranks. Pure.
 
 ::
 
@@ -13,23 +13,23 @@
     host   = name or IPv4 address, in which "*" is anything and "[01-04,07]" these numbers, zeros kept
 
 Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
-out five ranks; ``:5`` starts a new term. A target that only leaves ranks out means all other ranks, for ``job/!5``
-those of that job.
+out five ranks; ``:5`` starts a new term. A target that only leaves ranks out selects all other ranks, for ``job/!5``
+all others in that job.
 
-A term selects in these steps, each of which may leave nothing:
+A term selects in these steps; each step may leave no rank:
 
 1. Ranks of its job, host and process id.
-2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host fits, the
-   numbers are local ranks; the selection's note says so. A reading that finds live ranks goes before a reading that
-   finds only lost or exited ranks.
-3. At one full address live ranks hide the others. Without live ranks the newest hides the older ones.
-4. Exited ranks drop out if any other rank is left. While any job lives, the exited ranks of a job without live ranks
-   drop out in any case, unless the term names their job or process.
+2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host matches, the
+   numbers are local ranks; the selection's note reports this. An interpretation with live ranks takes precedence over
+   one with only lost or exited ranks.
+3. At one full address live ranks hide the others. Without live ranks the newest rank hides the older ones.
+4. Exited ranks are dropped if any other rank is left. While any job is live, the exited ranks of a job without live
+   ranks are always dropped, unless the term names their job or process.
 
-A remembered group names processes of any job: only the first step is made for it.
+A remembered group names processes of any job: only the first step applies to it.
 
-The excluded ranks are then taken away from the ranks of all terms. The ranks that terms without a job have found must
-be of one job: of the only job with live ranks, or else of the job that changed last.
+Then the excluded ranks are removed from the ranks of all terms. The ranks that terms without a job have found must
+be in one job: in the only job with live ranks, or else in the job that changed last.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from dbg_wire.rank_set import RANK_PIECE, format_ranks, parse_ranks
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
 JOB_NAME = re.compile(r"[A-Za-z0-9._-]+")
-"""The names of jobs that can be written in a target."""
+"""Names of jobs that can be written in a target."""
 
 _JOB_PATTERN = re.compile(r"[A-Za-z0-9._*-]+")
 
 MAX_TERMS = 1000
-"""Terms in one target, as each costs a walk over all ranks; a list of numbers of any length is one term."""
+"""Maximum number of terms, because each costs a pass over all ranks; a list of any length of numbers is one term."""
 
 MAX_HOST = 255
-"""Characters of a host or its pattern, as in DNS; bounds the work of matching."""
+"""Maximum length of a host or its pattern, as in DNS; limits the work of matching."""
 
 MAX_CANDIDATES = 64
-"""Candidates for an ambiguous target; if more ranks fit, one rank of each job is named."""
+"""Maximum number of candidates for an ambiguous target; if more ranks match, one rank of each job is named."""
 
 MAX_NOTED_HOSTS = 4
-"""Hosts that a note names, so that it stays one line."""
+"""Maximum number of hosts in a note, so that it stays one line."""
 
 _NUMBERS = rf"(?:{RANK_PIECE}|[0-9]+\.[0-9]+)"
 _BARE_NUMBERS = re.compile(_NUMBERS)
@@ -76,7 +76,7 @@ _UP_TO_COMMA = re.compile(r"(?:\[[^\[\]]*\]|[^,\[]|\[)*")
 
 
 class Word(str, enum.Enum):
-    """The words that stand for ranks."""
+    """Words that select ranks."""
 
     ALL = "all"
     STOPPED = "stopped"
@@ -87,7 +87,7 @@ class Word(str, enum.Enum):
     LOST = "lost"
 
     def fits(self, rank: RankInfo) -> bool:
-        """Return whether the rank is in the state that the word means; a crashed rank is stopped as well."""
+        """Return True if the rank is in the state of the word; a crashed rank is stopped, too."""
         if self is Word.ALL:
             return True
         if self is Word.CRASHED:
@@ -100,7 +100,7 @@ _WORDS = {word.value: word for word in Word}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of ranks, and the numbers of children as (rank, child)."""
+    """Numbers of ranks, and numbers of children as (rank, child)."""
 
     ranks: frozenset[int]
     children: frozenset[tuple[int, int]] = frozenset()
@@ -109,20 +109,20 @@ class Numbers:
         return len(self.ranks) + len(self.children)
 
     def fits(self, number: int | None, child: int | None) -> bool:
-        """Return whether a rank of this number is meant; a rank doesn't stand for its children."""
+        """Return True if a rank of this number is selected; a rank does not include its children."""
         return number is not None and (number in self.ranks if child is None else (number, child) in self.children)
 
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """The mark of a classic session, ``?1``."""
+    """Mark of a classic session, ``?1``."""
 
     mark: str
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The name of a group of an earlier answer, ``@2``, and the keys of its ranks, empty until they are looked up."""
+    """Name of a group of an earlier answer, ``@2``, and the keys of its ranks, empty until they are looked up."""
 
     name: str
     keys: frozenset[str] = frozenset()
@@ -133,7 +133,7 @@ What = Word | Numbers | Classic | Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One term; ``job`` is a name, a pattern in which ``*`` is anything, or None if the user named none."""
+    """One term; ``job`` is a name, a pattern with ``*`` for any text, or None if the user named none."""
 
     what: What
     job: str | None = None
@@ -142,18 +142,18 @@ class Term:
 
     @property
     def names_one(self) -> bool:
-        """Return whether the term by its form names one rank."""
+        """Whether the term names one rank by its form."""
         in_one_job = self.job is None or "*" not in self.job
         return _is_one(self.what) and in_one_job and (self.host is None or self.host.exact is not None)
 
     def fits_job(self, job: str) -> bool:
-        """Return whether a rank of this job may be meant."""
+        """Return True if a rank of this job can match."""
         return self.job is None or fnmatch.fnmatchcase(job, self.job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target: the ranks that fit a term of ``include`` and none of ``exclude``; ``text`` is as typed."""
+    """A target: the ranks that match a term of ``include`` and no term of ``exclude``; ``text`` is as typed."""
 
     text: str
     include: tuple[Term, ...]
@@ -161,7 +161,7 @@ class Target:
 
     @property
     def single(self) -> bool:
-        """Return whether the target by its form names one rank, so that a terminal may attach to it."""
+        """Whether the target names one rank by its form, so that a terminal can attach to it."""
         return not self.exclude and len(self.include) == 1 and self.include[0].names_one
 
 
@@ -169,12 +169,12 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Read a target; raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read."""
+    """Parse a target; raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read."""
     if "://" in text:
-        raise BadTarget(f"'{printable(text)}' is a URL and no rank", "write host:rank")
+        raise BadTarget(f"'{printable(text)}' is a URL, not a rank", "write host:rank")
     groups = _group(text)
     if len(groups) > MAX_TERMS:
-        raise BadTarget(f"the target has {len(groups)} terms", f"write ranges, and no more than {MAX_TERMS} terms")
+        raise BadTarget(f"the target has {len(groups)} terms", f"write ranges, and at most {MAX_TERMS} terms")
     include: list[Term] = []
     exclude: list[Term] = []
     for group in groups:
@@ -186,7 +186,7 @@ def parse_target(text: str) -> Target:
 
 
 def in_job(text: str, job: str) -> str:
-    """Return a target that can be read with its terms in this job, but for those that name a job or a group."""
+    """Return a readable target with its terms limited to this job, except terms that name a job or a group."""
     return ",".join(",".join([_in_job(first, job), *rest]) for first, *rest in _group(text))
 
 
@@ -198,7 +198,7 @@ def _in_job(piece: str, job: str) -> str:
 
 
 def _group(text: str) -> list[list[str]]:
-    """Divide a target at its commas; bare numbers stay with the numbers before them."""
+    """Split a target at its commas; bare numbers stay with the numbers before them."""
     groups: list[list[str]] = []
     for piece in _split(text):
         if not piece:
@@ -211,7 +211,7 @@ def _group(text: str) -> list[list[str]]:
 
 
 def _split(text: str) -> list[str]:
-    """Divide at the commas outside brackets; an unclosed bracket divides too, and fails as a host."""
+    """Split at the commas outside brackets; an unclosed bracket splits, too, and is rejected as a host."""
     pieces: list[str] = []
     at = 0
     while at <= len(text):
@@ -232,7 +232,7 @@ def _parse_term(group: list[str]) -> tuple[bool, Term]:
         return leaves_out, Term(what=Group(rest), job=job)
     body, at, pid = rest.partition("@")
     if not body:
-        raise BadTarget(f"'{printable(group[0])}' names no rank", "write targets as gpu013:5, job/all or !5")
+        raise BadTarget(f"'{printable(group[0])}' is not a target", "write targets as gpu013:5, job/all or !5")
     host, what = _parse_what(body, group[1:])
     if at and not (_PID.fullmatch(pid) and _is_one(what)):
         raise BadTarget(
@@ -246,7 +246,7 @@ def _split_job(text: str) -> tuple[str | None, str]:
     if not slash or ":" in job or _STEP.fullmatch(text):
         return None, text
     if not _JOB_PATTERN.fullmatch(job):
-        raise BadTarget(f"'{printable(job)}' is no job", "write a target in one job as job/gpu013:5, in all as */all")
+        raise BadTarget(f"'{printable(job)}' is not a job name", "write job/gpu013:5 for one job, */all for all")
     return job, rest
 
 
@@ -258,7 +258,7 @@ def _parse_what(body: str, more: list[str]) -> tuple[HostPattern | None, What]:
     host, colon, rest = body.rpartition(":")
     pattern = parse_host(host) if host else None
     if not rest:
-        raise BadTarget(f"'{printable(body)}' names no rank", f"write {printable(host)}:* for all ranks")
+        raise BadTarget(f"'{printable(body)}' is not a target", f"write {printable(host)}:* for all ranks")
     if _CLASSIC.fullmatch(rest):
         return pattern, Classic(rest)
     if colon:
@@ -266,7 +266,7 @@ def _parse_what(body: str, more: list[str]) -> tuple[HostPattern | None, What]:
     if rest in _WORDS or _LIKE_NUMBERS.fullmatch(rest):
         return None, _WORDS.get(rest) or _parse_numbers([rest, *more])
     all_of_it = f"{rest}:* for all ranks of {'that host' if parse_host(rest).exact else 'such hosts'}"
-    raise BadTarget(f"'{printable(rest)}' names no rank", f"write {'all' if rest == '*' else all_of_it}")
+    raise BadTarget(f"'{printable(rest)}' is not a target", f"write {'all' if rest == '*' else all_of_it}")
 
 
 def _parse_numbers(pieces: list[str]) -> Numbers:
@@ -293,7 +293,7 @@ class Span:
     width: int
 
     def fits(self, digits: str) -> bool:
-        """Return whether ``digits`` is one of the numbers, with exactly the leading zeros that the width needs."""
+        """Return True if ``digits`` is one of the numbers, with exactly the leading zeros that the width needs."""
         if not (digits.isascii() and digits.isdecimal()):
             return False
         number = int(digits)
@@ -309,13 +309,13 @@ class HostPattern:
 
     @property
     def exact(self) -> str | None:
-        """Return the host; None if it is a pattern."""
+        """The host, or None if it is a pattern."""
         return self.text if all(isinstance(piece, str) and piece != "*" for piece in self.pieces) else None
 
     def fits(self, host: str) -> bool:
-        """Return whether the whole of ``host`` fits, with the same case.
+        """Return True if the whole of ``host`` matches, with the same case.
 
-        All ways to divide the name are followed at the same time, so no pattern makes this slow.
+        All ways to split the name are tried at the same time, so no pattern makes this slow.
         """
         exact = self.exact
         if exact is not None or len(host) > MAX_HOST:
@@ -327,7 +327,7 @@ class HostPattern:
 
 
 def parse_host(text: str) -> HostPattern:
-    """Read a host or host pattern; raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read."""
+    """Parse a host or host pattern; raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read."""
     if len(text) > MAX_HOST:
         raise BadTarget(f"host '{printable(text, 40)}' is longer than {MAX_HOST} characters", "write a shorter pattern")
     pieces: list[str | tuple[Span, ...]] = []
@@ -350,7 +350,7 @@ def _parse_bracket(bracket: str) -> tuple[Span, ...]:
 def _parse_span(text: str, bracket: str) -> Span:
     match = _SPAN.fullmatch(text)
     if match is None:
-        raise BadTarget(f"'{printable(bracket)}' is no list of numbers", "write brackets as [01-04,07]")
+        raise BadTarget(f"'{printable(bracket)}' is not a list of numbers", "write brackets as [01-04,07]")
     low, high = match.group(1), match.group(2) or match.group(1)
     if int(high) < int(low):
         raise BadTarget(f"range '{text}' in '{printable(bracket)}' is empty", "write the smaller number first")
@@ -371,10 +371,10 @@ def _ends(piece: str | tuple[Span, ...], host: str, start: int) -> Iterable[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The ranks that fit a target, ordered by job, rank and child.
+    """The ranks that match a target, ordered by job, rank and child.
 
-    ``note`` tells the user which numbers were taken as local ranks. ``single`` says that the target by its form names
-    one rank; ``ranks`` then holds one rank, except with ``any_job``.
+    ``note`` names the numbers that were taken as local ranks. ``single`` is True if the target names one rank by its
+    form; ``ranks`` then holds one rank, except with ``any_job``.
     """
 
     ranks: tuple[RankInfo, ...]
@@ -383,11 +383,11 @@ class Selection:
 
 
 def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select the ranks that fit ``target``; at least one is returned.
+    """Select the ranks that match ``target``; at least one is returned.
 
     With ``any_job`` ranks of several jobs are returned, as for a list. Raise :class:`~dbg_wire.errors.NoSuchRank` if
-    nothing fits, and :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job fits live ranks of several
-    jobs, or if a target that names one rank fits several live ranks.
+    nothing matches. Raise :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job matches live ranks of
+    several jobs, or if a target that names one rank matches several live ranks.
     """
     return _select(target, ranks, _living_jobs(ranks), any_job=any_job)
 
@@ -424,11 +424,11 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
 
 
 def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
-    """Return the shortest target that selects ``rank`` alone among ``ranks``.
+    """Return the shortest target that selects only ``rank`` among ``ranks``.
 
     It is ``host:rank``, else ``job/host:rank``, else ``job/host:rank@pid``. The last is returned as well if no target
-    selects the rank alone: for two ranks of one full address and process id, or for a host or job whose name can't be
-    written in a target.
+    selects only this rank: if two ranks have one full address and process id, or if the name of the host or job can't
+    be written in a target.
     """
     return _unique(rank, [other for other in ranks if other.host == rank.host], _living_jobs(ranks))
 
@@ -448,12 +448,12 @@ def _living_jobs(ranks: Sequence[RankInfo]) -> frozenset[str]:
 
 
 def _means_the_present(term: Term) -> bool:
-    """Tell whether a term leaves open which job or process it means."""
+    """Return True if a term does not name its job or process."""
     return term.job is None and term.pid is None and not isinstance(term.what, (Group, Classic))
 
 
 def _is_of_the_past(rank: RankInfo, living: frozenset[str]) -> bool:
-    """Tell whether a rank has exited and its job has no live rank, while another job lives."""
+    """Return True if a rank has exited and its job has no live rank, while another job is live."""
     return rank.state is RankState.EXITED and bool(living) and rank.job not in living
 
 
@@ -471,12 +471,12 @@ def _unique(rank: RankInfo, near: Sequence[RankInfo], living: frozenset[str]) ->
 
 
 def _classic_mark(rank: RankInfo) -> str | None:
-    """Return ``?1`` for a classic session, whose ``rank`` means nothing, or None for a rank."""
+    """Return ``?1`` for a classic session, whose ``rank`` has no meaning, or None for a rank."""
     return rank.address.rpartition(":")[2] if rank.is_classic else None
 
 
 def _matching(term: Term, ranks: Sequence[RankInfo], *, by_job: bool) -> list[RankInfo]:
-    """Return the ranks that fit, in any state; ``by_job`` tells global from local numbers for each job on its own."""
+    """Return the matching ranks in any state; ``by_job`` chooses global or local numbers for each job separately."""
     hosts = {rank.host: term.host is None or term.host.fits(rank.host) for rank in ranks}
     jobs = {job: term.fits_job(job) for job in {rank.job for rank in ranks}}
     pool = [rank for rank in ranks if jobs[rank.job] and term.pid in {None, rank.pid} and hosts[rank.host]]
@@ -518,7 +518,7 @@ def _visible(matching: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def _one_job(target: Target, loose: Sequence[RankInfo]) -> str | None:
-    """Return the job that terms without a job mean, or None if they have found nothing."""
+    """Return the job that terms without a job select, or None if they have found nothing."""
     live = [rank for rank in loose if rank.state in LIVE_STATES]
     if len({rank.job for rank in live}) > 1:
         raise AmbiguousTarget(target.text, [in_job(target.text, job) for job in sorted({rank.job for rank in live})])

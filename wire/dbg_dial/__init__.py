@@ -1,1 +1,1 @@
-"""How each role reaches the broker: its address, secrets, the pinned connection. Knows no role and no message."""
+"""Discovery of the broker and connections to it, for all roles. Independent of roles and messages."""

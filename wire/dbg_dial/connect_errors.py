@@ -1,4 +1,4 @@
-"""Errors that say why there is no connection to a broker, made from those of the libraries below."""
+"""Conversion of library errors into errors that explain why the connection to a broker failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dbg_wire.errors import (
 
 
 def explain(url: str, error: BaseException, seconds: float) -> BaseException:
-    """Return an error of ours that says why there is no connection; an error not about the peer comes back as it is."""
+    """Convert an error into a DbgError that explains the failed connection; return other errors unchanged."""
     if isinstance(error, DbgError):
         return error
     if isinstance(error, InvalidStatus):
@@ -30,26 +30,26 @@ def explain(url: str, error: BaseException, seconds: float) -> BaseException:
     if isinstance(error, ssl.SSLCertVerificationError):
         return UntrustedCertificate(url, error.verify_message.rstrip("."))
     if isinstance(error, ssl.SSLError):
-        return NotABroker(url, f"it does not speak TLS with us: {getattr(error, 'reason', None) or error}")
+        return NotABroker(url, f"the TLS handshake failed: {getattr(error, 'reason', None) or error}")
     if isinstance(error, TimeoutError):
         return BrokerUnreachable(url, f"no answer within {seconds:g} s")
     if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
         return HungUp(url)
     if isinstance(error, ConnectionClosed):
-        return BrokerUnreachable(url, "the connection ended")
+        return BrokerUnreachable(url, "the connection was closed")
     if isinstance(error, socket.gaierror):
-        return BrokerUnreachable(url, f"the host's name can't be resolved: {error.strerror or 'unknown host'}")
+        return BrokerUnreachable(url, f"the host name can't be resolved: {error.strerror or 'unknown host'}")
     if isinstance(error, OSError):
-        # asyncio puts the address into strerror. An error for several addresses has a text and no number.
+        # asyncio puts the address into strerror. An error for several addresses has a text but no number.
         why = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
         return BrokerUnreachable(url, why)
     if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):
-        return NotABroker(url, f"it does not speak WebSocket with us: {error}")
+        return NotABroker(url, f"the WebSocket handshake failed: {error}")
     return error
 
 
 def refusal(url: str, status: int, body: str) -> DbgError:
-    """Return the error that an HTTP status in place of a WebSocket means."""
+    """Return the error for an HTTP status in response to the WebSocket upgrade."""
     said = body or f"HTTP status {status}"
     if status in (401, 403):
         return WrongToken(url, said)

@@ -1,7 +1,7 @@
-"""Open a WebSocket to the broker. The broker's pinned certificate is checked before a token is sent.
+"""WebSocket connection to the broker. The pinned certificate of the broker is checked before a token is sent.
 
-This module imports asyncio, TLS and websockets, which takes long: a rank imports it in its link's thread alone. Errors
-are those of :mod:`dbg_wire.errors`, so that no other module needs to know the library.
+This module imports asyncio, TLS and websockets, which takes long, so a rank imports it only in the thread of its link.
+It raises the errors of :mod:`dbg_wire.errors`, so that other modules don't depend on the library.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, WrongCertificate, Wrong
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
-"""What :func:`socket.getaddrinfo` returns."""
+"""Result of :func:`socket.getaddrinfo`."""
 
 T = TypeVar("T")
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
-"""Runs a call that blocks until a name server answers."""
+"""Function that runs a call that blocks until a name server answers."""
 
 
 class BrokerWebSocket(ClientConnection):
-    """A WebSocket to a broker, opened in three steps: :meth:`secure`, :meth:`compare` and :meth:`present`.
+    """WebSocket to a broker, opened in three steps: :meth:`secure`, :meth:`compare` and :meth:`present`.
 
-    It counts what comes, and sends no pings by itself. Raise BadEndpoint for a broker without a pin.
+    It counts received bytes and sends no pings by itself. Raise BadEndpoint for a broker that can't be verified.
     """
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
@@ -53,40 +53,40 @@ class BrokerWebSocket(ClientConnection):
         super().__init__(protocol, ping_interval=None, close_timeout=CLOSE_SECONDS)
         self.broker_url = endpoint.url
         self.heard = 0
-        """How many bytes have come."""
+        """Number of received bytes."""
         self._endpoint = endpoint
         self._host = uri.host
         self._is_compared = False
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes, and pass them on."""
+        """Count the bytes before the library processes them."""
         self.heard += len(data)
         super().data_received(data)
 
     async def secure(self, sock: socket.socket) -> str:
-        """Make the TLS handshake over a connected socket, which belongs to this from then on; return TLS's version."""
+        """Perform the TLS handshake over a connected socket and take ownership of it; return the TLS version."""
         context = client_context(self._endpoint)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self, sock=sock, ssl=context, server_hostname=self._host)
         return self._tls.version() or "TLS"
 
     def compare(self) -> str:
-        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
+        """Return the fingerprint of the peer's certificate. Raise WrongCertificate if it is not the pinned one."""
         shown = check_certificate(self._endpoint, self._tls.getpeercert(binary_form=True))
         self._is_compared = True
         return shown
 
     async def present(self, token: str) -> None:
-        """Ask with this token for the upgrade. Raise WrongCertificate, with nothing sent, before :meth:`compare`."""
+        """Request the upgrade with this token. Without a previous :meth:`compare`, raise WrongCertificate instead."""
         if not self._is_compared:
-            raise WrongCertificate(self.broker_url, "its certificate was not looked at")
+            raise WrongCertificate(self.broker_url, "it was not checked")
         await self.handshake({"Authorization": f"Bearer {token}"}, None)
         if self.subprotocol != subprotocol():
-            raise WrongVersion(self.broker_url, f"it did not agree to {subprotocol()}")
+            raise WrongVersion(self.broker_url, f"it does not support {subprotocol()}")
 
     def abort(self) -> None:
-        """Close the connection at once, whatever is open by now."""
-        # The library says goodbye first; asyncio then waits for half a minute for the peer's answer.
+        """Close the connection at once, at any stage of opening it."""
+        # The library would first send a close frame, and asyncio would wait half a minute for the peer's answer.
         if (transport := getattr(self, "transport", None)) is not None:
             transport.abort()
 
@@ -99,10 +99,11 @@ class BrokerWebSocket(ClientConnection):
 async def first_to_answer(
     routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]], *, final: type[DbgError] | None = None
 ) -> T:
-    """Return the connection to the first broker that takes this peer; each is dialled as soon as the one before fails.
+    """Connect to the first broker that accepts this peer. Each route is tried as soon as the previous attempt fails.
 
-    ``dial`` is given a route, and how many are left with it. A ``final`` error is raised at once.
-    Else raise the error of the first one that answers and refuses, or hangs up; if none answers, that of the first one.
+    ``dial(route, remaining)`` makes one attempt; ``remaining`` includes the current route. An error of the type
+    ``final`` is raised at once. If every attempt fails, raise the first refusal or closed connection; if no broker
+    answered at all, raise the error of the first route.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):
@@ -114,7 +115,7 @@ async def first_to_answer(
             problems.append(error)
     first = next((error for error in problems if type(error) is not BrokerUnreachable), problems[0])
     if type(first) is BrokerUnreachable and len(problems) > 1:
-        raise BrokerUnreachable(first.url, f"{first.reason}, and {len(problems) - 1} others fail, too")
+        raise BrokerUnreachable(first.url, f"{first.reason}, and {len(problems) - 1} others fail as well")
     raise first
 
 
@@ -128,12 +129,12 @@ async def dial_broker(
     until: float | None = None,
     answered: Callable[[], None] | None = None,
 ) -> BrokerWebSocket:
-    """Return an open WebSocket to a broker, to the first of its addresses whose kernel takes the connection.
+    """Open a WebSocket to a broker, at the first of its addresses that accepts the TCP connection.
 
-    It takes ``seconds`` at most, or ends at ``until`` by the loop's clock; an address gets ``connect_seconds`` at most.
-    ``answered`` is called as soon as a kernel has taken the connection, long before it is open.
-    Raise BadEndpoint before a byte is sent, if there is no pin. Raise WrongCertificate before the token is sent. Raise
-    BrokerUnreachable or another Refused that says why there is no connection.
+    The timeout is ``seconds``, or the loop time ``until``; each address gets at most ``connect_seconds``.
+    ``answered`` is called as soon as the TCP connection is established, long before the WebSocket is open. Raise
+    BadEndpoint before a byte is sent if the broker can't be verified, and WrongCertificate before the token is sent.
+    Raise BrokerUnreachable or another Refused with the reason why there is no connection.
     """
     loop = asyncio.get_running_loop()
     ends = loop.time() + seconds if until is None else until
@@ -147,13 +148,13 @@ async def dial_broker(
 
 
 async def first_to_connect(found: Sequence[Address], connect_seconds: float, ends: float) -> socket.socket:
-    """Return a socket that is connected to the first address whose kernel takes the connection.
+    """Connect to the first address that accepts a TCP connection, and return the socket.
 
-    Each gets ``connect_seconds`` at most, and a silent one leaves the others their share of the time until ``ends``.
-    Raise OSError.
+    Each address gets at most ``connect_seconds``, and at most its share of the time left until ``ends``, so that a
+    silent address leaves time for the others. Raise OSError.
     """
     loop = asyncio.get_running_loop()
-    problem: OSError = OSError("its name has no address")
+    problem: OSError = OSError("the host name has no address")
     for left, address in zip(range(len(found), 0, -1), found, strict=True):
         try:
             return await connected(address, min(connect_seconds, max(0.0, ends - loop.time()) / left))
@@ -163,10 +164,10 @@ async def first_to_connect(found: Sequence[Address], connect_seconds: float, end
 
 
 async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
-    """Return the addresses of the broker's host. ``ask`` looks the host up, unless the host is an address itself.
+    """Return the addresses of the broker's host. ``ask`` runs the DNS lookup, unless the host is an IP address.
 
-    The event loop's own executor can't run the lookup: Python waits for its threads at the end of the program.
-    Raise BrokerUnreachable if nobody says what the name is, and BadEndpoint for a broker that must not be dialled.
+    The event loop's own executor can't run the lookup, because Python waits for its threads when the program ends.
+    Raise BrokerUnreachable if the name can't be resolved, and BadEndpoint for a broker that can't be verified.
     """
     check_endpoint(endpoint)
     find = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
@@ -177,15 +178,15 @@ async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
             found = await ask(find)
         except (OSError, ValueError) as error:
             is_silent = isinstance(error, TimeoutError)
-            why = "no name server answers" if is_silent else getattr(error, "strerror", "no host name")
-            raise BrokerUnreachable(endpoint.url, f"the host's name can't be resolved: {why}") from None
+            why = "no name server answers" if is_silent else getattr(error, "strerror", "not a host name")
+            raise BrokerUnreachable(endpoint.url, f"the host name can't be resolved: {why}") from None
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
 async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: float) -> BrokerWebSocket:
-    """Return an open WebSocket over a connected socket; TLS and the upgrade take ``seconds`` at most.
+    """Open a WebSocket over a connected socket; the timeout for TLS and the upgrade is ``seconds``.
 
-    The socket belongs to the WebSocket from then on. The caller passes errors to
+    The WebSocket takes ownership of the socket. The caller must pass errors to
     :func:`~dbg_dial.connect_errors.explain`.
     """
     websocket: BrokerWebSocket | None = None
@@ -196,7 +197,7 @@ async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: 
             websocket.compare()
             await websocket.present(reach.token)
     except BaseException:
-        # The socket is closed later: a transport that uses it by now has to close it first.
+        # The socket is closed later, because a transport that already uses it must close it first.
         asyncio.get_running_loop().call_soon(sock.close)
         if websocket is not None:
             websocket.abort()
@@ -205,12 +206,12 @@ async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: 
 
 
 async def ask_here(find: Callable[[], AddressInfos]) -> AddressInfos:
-    """Look a host up in this thread, for a program that does nothing else meanwhile."""
+    """Run the DNS lookup in this thread, for a program that does nothing else at that time."""
     return find()
 
 
 async def is_served(endpoint: Endpoint, seconds: float) -> bool:
-    """Return whether a broker with this endpoint's certificate listens at its address, which is told within seconds."""
+    """Return True if a broker with this endpoint's certificate listens at its address; the timeout is ``seconds``."""
     ends = asyncio.get_running_loop().time() + seconds
     websocket = BrokerWebSocket(endpoint, "/")
     try:
@@ -225,9 +226,9 @@ async def is_served(endpoint: Endpoint, seconds: float) -> bool:
 
 
 def _silent() -> logging.Logger:
-    """Return a logger that writes nothing and takes no lock.
+    """Return a logger that writes nothing and acquires no lock.
 
-    A stopped thread of a rank's program may hold a lock of :mod:`logging`. The link's thread must not wait for it.
+    A stopped thread of a rank's program may hold a lock of :mod:`logging`. The thread of the link must not wait for it.
     """
     logger = logging.Logger("dbg_dial.websockets")
     logger.disabled = True

@@ -1,7 +1,7 @@
-"""The broker's address, the token that it checks, the fingerprints by which it is known, and the files that tell them.
+"""Addresses, fingerprints and tokens of brokers, and the format of the files that contain them.
 
-Pure: files and variables are handed in, so that agent, terminal and broker read them by the same rules. No error,
-repr or str made here holds a token.
+Pure: callers pass the text of files and variables, so that agent, terminal and broker parse them by the same rules. No
+error, repr or str from this module contains a token.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.limits import MAX_BROKERS
 
 DEFAULT_PORT = 6900
-"""Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
+"""One above port 6899 of ``pudb.remote``, so that both are easy to remember."""
 
 MIN_TOKEN = 16
 MAX_TOKEN = 512
-"""Characters of a token: a shorter one can be guessed, a longer text is a wrong file."""
+"""Minimum and maximum length of a token: a shorter token can be guessed, a longer text is the wrong file."""
 
 TokenRole = Literal["rank", "driver", "watcher"]
 TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
@@ -38,15 +38,15 @@ _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
 
 RENDEZVOUS_FILE = "broker.json"
-"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
+"""File in a home with the address and fingerprint of its broker, and the token of ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A broker's address, and by what its certificate is known.
+    """Address of a broker, and the data that verifies its certificate.
 
-    The certificate has ``fingerprint``, None if it is not given. ``ca`` is the PEM text of the authorities of which one
-    has signed it, for the host; None if that doesn't matter.
+    ``fingerprint`` is the fingerprint of the certificate, None if it is not given. ``ca`` is the PEM text of
+    authorities; one of them must have signed the certificate for the host. It is None if no authority is required.
     """
 
     host: str
@@ -56,7 +56,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Return the address as a URL without path or fingerprint, e.g. ``wss://[::1]:6900``."""
+        """Address as a URL without path or fingerprint, such as ``wss://[::1]:6900``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"wss://{host}:{self.port}"
 
@@ -65,9 +65,9 @@ class Endpoint:
 
 
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
-    """Read ``host``, ``host:port`` or ``wss://host:port``, each with ``#sha256:…`` or without.
+    """Parse ``host``, ``host:port`` or ``wss://host:port``, each with or without ``#sha256:…``.
 
-    ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes nothing of the text: a user
+    ``source`` is the origin of the text, for errors. Raise BadEndpoint, which never quotes the text, because the user
     may have put a token into it.
     """
 
@@ -81,13 +81,13 @@ def parse_endpoint(text: str, *, source: str) -> Endpoint:
     if scheme != "wss":
         raise bad("is not a wss:// address")
     if "@" in rest:
-        raise bad("contains user info, which an address has no room for", "put the token into DBG_TOKEN_FILE")
+        raise bad("contains user info, which is not allowed in an address", "put the token into DBG_TOKEN_FILE")
     address, hash_sign, pin = rest.partition("#")
     if "?" in address:
-        raise bad("contains a query, which an address has no room for", "put the token into DBG_TOKEN_FILE")
+        raise bad("contains a query, which is not allowed in an address", "put the token into DBG_TOKEN_FILE")
     authority, _, path = address.partition("/")
     if path:
-        raise bad("contains a path, which an address has no room for")
+        raise bad("contains a path, which is not allowed in an address")
     fingerprint = canonical_pin(pin) if hash_sign else None
     if hash_sign and fingerprint is None:
         raise bad("has a fingerprint that is not sha256: and 64 hexadecimal digits")
@@ -115,7 +115,7 @@ def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str
 
 
 def canonical_six(text: str) -> str | None:
-    """Return an IPv6 address in its one form, None for a text that is none."""
+    """Return an IPv6 address in canonical form, or None if the text is not an IPv6 address."""
     try:
         return str(ipaddress.IPv6Address(text)) if _SIX.fullmatch(text) else None
     except ValueError:
@@ -126,7 +126,7 @@ def _name(text: str) -> str | None:
     if not _NAME.fullmatch(text):
         return None
     if re.fullmatch(r"[0-9.]+", text):
-        # A bare number is an old form of an address: `6900` is 0.0.26.244. The user has forgotten the host.
+        # A bare number is an old form of an IPv4 address: `6900` is 0.0.26.244. The user has forgotten the host.
         try:
             return str(ipaddress.IPv4Address(text))
         except ValueError:
@@ -135,14 +135,14 @@ def _name(text: str) -> str | None:
 
 
 def canonical_pin(text: str) -> str | None:
-    """Return a fingerprint in its one form, None for a text that is none."""
+    """Return a fingerprint in canonical form, or None if the text is not a fingerprint."""
     found = _PIN.fullmatch(text)
     return f"sha256:{found[1].replace(':', '').lower()}" if found else None
 
 
 def fingerprint_of(der: bytes) -> str:
-    """Return the fingerprint of a certificate in DER form, as :func:`canonical_pin` does."""
-    import hashlib  # loads OpenSSL, which most programs that read an address don't need
+    """Return the fingerprint of a DER certificate, in the form of :func:`canonical_pin`."""
+    import hashlib  # loads OpenSSL, which most programs that parse an address don't need
 
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
@@ -155,27 +155,26 @@ def same_fingerprint(a: str, b: str) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text may be a token."""
+    """Return True if a text has the form of a token."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def parse_token(text: str, *, source: str) -> str:
-    """Return the token without the line end that an editor adds. Raise BadSecretFile, which never quotes the text."""
+    """Return the token without the newline that an editor adds. Raise BadSecretFile, which never quotes the text."""
     token = text.rstrip("\r\n")
     if not _TOKEN.fullmatch(token):
         raise BadSecretFile(
-            f"{printable(source)} does not hold a token ({MIN_TOKEN} to {MAX_TOKEN} visible ASCII characters)",
-            "put there the one line that `dbg-broker token` prints on the broker's host",
+            f"{printable(source)} does not contain a token ({MIN_TOKEN} to {MAX_TOKEN} visible ASCII characters)",
+            "use the line that `dbg-broker token` prints on the broker's host",
         )
     return token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from.
+    """Connection parameters of the broker; ``sources`` are the origins of address, fingerprint and token.
 
-    ``others`` are brokers that know the same ranks and take the same token, in the order in which they are dialled
-    after this one.
+    ``others`` are brokers that know the same ranks and accept the same token. They are tried after this one, in order.
     """
 
     endpoint: Endpoint
@@ -184,24 +183,24 @@ class Reach:
     others: tuple[Endpoint, ...] = ()
 
     def routes(self, last: str = "") -> list[Reach]:
-        """Return how to reach each broker, in order; the one at the URL ``last`` comes last."""
+        """Return the parameters of each broker, in order; the broker at the URL ``last`` is moved to the end."""
         in_order = sorted((self.endpoint, *self.others), key=lambda one: one.url == last)
         return [replace(self, endpoint=one, others=()) for one in in_order]
 
 
 def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Reach:
-    """Return the reach with all brokers that are known, ``learned`` ones too, in the order in which a peer dials them.
+    """Merge all known brokers, including ``learned`` ones, in the order in which the peer ``name`` tries them.
 
-    An address that the user has named comes first, and with ``keeps_first`` that of ``broker.json`` does. The order of
-    the others, or of all, is that of the peer's name.
+    An address that the user has named stays first; with ``keeps_first`` also an address from ``broker.json``. The name
+    determines the order of the other brokers, so that peers are distributed evenly.
     """
     known = {one.url: one for one in (*learned, *reach.others)}
     known[reach.endpoint.url] = reach.endpoint
     if len(known) == 1:
         return reach
     keeps_first = keeps_first or reach.sources.get("address") != RENDEZVOUS_FILE
-    # Rendezvous hashing (highest random weight): names spread evenly over the endpoints, and the names of an endpoint
-    # that is gone spread evenly over the others.
+    # Rendezvous hashing (highest random weight): names are distributed evenly over the endpoints, and the names of an
+    # endpoint that is gone are distributed evenly over the others.
     first, *others = sorted(
         known.values(),
         key=lambda one: (keeps_first and one.url == reach.endpoint.url, weight_of(one.url, name)),
@@ -211,16 +210,16 @@ def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first:
 
 
 def weight_of(url: str, name: str) -> bytes:
-    """Return the random weight of a broker for a name, which is the same in all processes."""
+    """Return the pseudorandom weight of a broker for a name; it is the same in all processes."""
     import hashlib  # as above
 
     return hashlib.blake2b(f"{name} {url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def wrong_host_reason(endpoint: Endpoint, rendezvous_host: str, own_host: str) -> str | None:
-    """Return why an address from broker.json can't work: it is the loopback of another host. None if it may work.
+    """Return an error text if an address from broker.json is the loopback of another host, else None.
 
-    The check is not for an address that the user typed: an ssh tunnel may end on this loopback.
+    Do not check an address that the user typed: an ssh tunnel may end at this loopback.
     """
     if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
         return None
@@ -231,25 +230,25 @@ def wrong_host_reason(endpoint: Endpoint, rendezvous_host: str, own_host: str) -
 
 
 def is_loopback(endpoint: Endpoint) -> bool:
-    """Tell whether an address leads each host to itself."""
+    """Return True if every host reaches itself at this address."""
     address = ip_of(endpoint.host)
     if address is None:
         name = endpoint.host.lower().rstrip(".")
         return name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain"
-    # A connection to 0.0.0.0 or :: reaches the own loopback.
+    # A connection to 0.0.0.0 or :: goes to the local host's loopback.
     return address.is_loopback or address.is_unspecified
 
 
 def is_loopback_host(host: str) -> bool:
-    """Tell whether a host is ``localhost`` by its name, or an address of the loopback."""
+    """Return True if a host is ``localhost`` or a loopback address."""
     address = ip_of(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the IP address that a host is, with or without brackets and zone; None for a name.
+    """Parse a host as an IP address, with or without brackets and zone; return None for a name.
 
-    An IPv4 peer, which an IPv6 socket shows in a form of its own, has its IPv4 address.
+    An IPv4-mapped IPv6 address, which an IPv6 socket shows for an IPv4 peer, becomes an IPv4 address.
     """
     try:
         address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
@@ -259,7 +258,7 @@ def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _same_host(a: str, b: str) -> bool:
-    """Compare two host names; one may have a domain and the other not."""
+    """Compare two host names; one of them may include a domain."""
     a, b = a.lower().rstrip("."), b.lower().rstrip(".")
     return a == b or a == b.partition(".")[0] or b == a.partition(".")[0]
 
@@ -267,15 +266,15 @@ def _same_host(a: str, b: str) -> bool:
 # -------------------------------------------------------------------------------------------- the files of a home
 
 RENDEZVOUS_SCHEMA = 1
-"""Version of ``broker.json``; grows when an older reader would misread a newer file."""
+"""Version of ``broker.json``; it increases if an older reader would misread a newer file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
+    """Contents of ``broker.json``. A copy for another user may have no tokens.
 
-    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
-    it shows. ``brokers`` are others that know the same ranks.
+    ``driver_tokens`` are the tokens in ``driver.json``, which no rank opens. ``fingerprint`` is the fingerprint of the
+    broker's certificate. ``brokers`` are other brokers that know the same ranks.
     """
 
     url: str
@@ -287,19 +286,19 @@ class Rendezvous:
     brokers: tuple[Endpoint, ...] = ()
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
-        """Return the token of a role and where it is; None without one."""
+        """Return the token of a role and the file that contains it, or None."""
         if role in self.driver_tokens:
             return self.driver_tokens[role], "driver.json"
         return (self.tokens[role], "broker.json") if role in self.tokens else None
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the address with its pin. Raise BadEndpoint if ``url`` can't be read."""
+        """Address with its pin. Raise BadEndpoint if ``url`` is invalid."""
         return replace(parse_endpoint(self.url, source="broker.json"), fingerprint=self.fingerprint)
 
 
 class _Document(msgspec.Struct, kw_only=True):
-    """What both files hold; unknown fields are ignored."""
+    """Common fields of both files; unknown fields are ignored."""
 
     schema: int
     tokens: dict[str, Any] = {}
@@ -322,10 +321,10 @@ _D = TypeVar("_D", bound=_Document)
 
 
 def parse_rendezvous(text: str, path: str) -> Rendezvous:
-    """Read ``broker.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    """Parse ``broker.json``, ignoring unknown fields. Raise BadSecretFile, which names ``path`` and never a token."""
     found = _read_document(_Home, text, path)
     if not found.host.isprintable():
-        raise _bad_rendezvous(path, "names no host")
+        raise _bad_rendezvous(path, "does not name a host")
     try:
         own = known_endpoint(found.url, found.fingerprint)
         others = [known_endpoint(one.url, one.fingerprint) for one in found.brokers]
@@ -342,20 +341,20 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
-    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    """Parse ``driver.json``, ignoring unknown fields. Raise BadSecretFile, which names ``path`` and never a token."""
     return _tokens_in(_read_document(_Document, text, path), path)
 
 
 def known_endpoint(url: str, fingerprint: str) -> Endpoint:
-    """Return the endpoint of a broker by its address and fingerprint. Raise BadEndpoint if it can't be one."""
+    """Build the endpoint of a broker from its address and fingerprint. Raise BadEndpoint if they are invalid."""
     endpoint, pin = parse_endpoint(url, source="its url"), canonical_pin(fingerprint)
     if pin is None:
-        raise BadEndpoint(f"{endpoint.url} does not come with its fingerprint", "start that broker again")
+        raise BadEndpoint(f"{endpoint.url} has no valid fingerprint", "start that broker again")
     return replace(endpoint, fingerprint=pin)
 
 
 def known_endpoints(brokers: Iterable[tuple[str, str]]) -> tuple[Endpoint, ...]:
-    """Return the endpoints of brokers that a broker names by address and fingerprint, without those that are none."""
+    """Build the endpoints of brokers from addresses and fingerprints; invalid ones are skipped."""
     found = []
     for url, fingerprint in brokers:
         with suppress(BadEndpoint):
@@ -369,7 +368,7 @@ def _read_document(kind: type[_D], text: str, path: str) -> _D:
         if schema == RENDEZVOUS_SCHEMA:
             return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        # msgspec names fields and no values.
+        # msgspec's error names fields but no values, so it contains no token.
         raise _bad_rendezvous(path, f"can't be read: {printable(str(error))}") from None
     raise BadSecretFile(
         f"{printable(path)} has schema {schema}, and this release reads schema {RENDEZVOUS_SCHEMA}",
@@ -381,16 +380,16 @@ def _tokens_in(document: _Document, path: str) -> dict[TokenRole, str]:
     known = {role: document.tokens[role] for role in TOKEN_ROLES if role in document.tokens}
     for role, token in known.items():
         if not (isinstance(token, str) and is_token(token)):
-            raise _bad_rendezvous(path, f"has a {role} token that can't be one")
+            raise _bad_rendezvous(path, f"has an invalid {role} token")
     return known
 
 
 def _bad_rendezvous(path: str, why: str) -> BadSecretFile:
-    return BadSecretFile(f"{printable(path)} {why}", "remove it and start `dbg-broker serve` again, which rewrites it")
+    return BadSecretFile(f"{printable(path)} {why}", "remove it and restart `dbg-broker serve`, which rewrites it")
 
 
 def format_rendezvous(rendezvous: Rendezvous) -> str:
-    """Return the text of ``broker.json``, from which :func:`parse_rendezvous` makes an equal Rendezvous."""
+    """Format ``broker.json``; :func:`parse_rendezvous` returns an equal Rendezvous for it."""
     document: dict[str, Any] = {
         "schema": RENDEZVOUS_SCHEMA,
         "url": rendezvous.url,
@@ -405,7 +404,7 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
 
 
 def format_driver_tokens(tokens: Mapping[TokenRole, str]) -> str:
-    """Return the text of ``driver.json``, from which :func:`parse_driver_tokens` reads the same tokens."""
+    """Format ``driver.json``; :func:`parse_driver_tokens` returns the same tokens for it."""
     return json.dumps({"schema": RENDEZVOUS_SCHEMA, "tokens": _in_order(tokens)}, separators=(",", ":"))
 
 

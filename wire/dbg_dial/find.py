@@ -1,7 +1,7 @@
-"""Find the broker: read ``broker.json`` and token files, each only if no other user can have touched it.
+"""Broker discovery: reads ``broker.json`` and token files, but only files that no other user can have touched.
 
-Every rank loads this module, so it imports nothing heavy. Each call reads up to three files anew, and blocks while
-their file systems do.
+Every rank loads this module, so it imports nothing heavy. Each call reads up to three files again, and blocks as long
+as their file systems do.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
 
 DRIVER_FILE = "driver.json"
-"""Where that broker writes the tokens of terminals. No rank opens the file: a rank runs code that nobody has read, such
-as that of a checkpoint, and must not be able to drive other jobs."""
+"""File in the home with the tokens of terminals. No rank opens it: a rank runs code that nobody has reviewed, such as
+code in a checkpoint, and must not be able to control other jobs."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
+"""Maximum number of bytes read from a token file or broker.json. Both are below 2 KiB; a longer file is a mistake."""
 
 MAX_CA_BYTES = 1024 * 1024
-"""Bytes read of a file of authorities: four times those that a distribution trusts."""
+"""Maximum number of bytes read from a file of authorities: four times the size of a distribution's file."""
 
 Opening = Callable[[str], object]
-"""A call with the path of each file or directory before it is touched: its file system may not answer."""
+"""Callback that gets the path of each file or directory before it is accessed, because its file system may hang."""
 
 
 def _nothing(path: str) -> None:
@@ -53,27 +53,27 @@ def _nothing(path: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeker:
-    """What differs between the roles that look for a broker."""
+    """Settings of broker discovery that differ between the roles."""
 
     role: TokenRole
-    """Whose token is wanted."""
+    """Role of the token."""
     argument_name: str
-    """The command line's option or the call's argument that names the broker, as errors show it."""
+    """Option or argument that names the broker, for error messages."""
     opening: Opening = _nothing
-    """Gets each path before it is touched."""
+    """Callback with each path before it is accessed."""
 
 
 def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
-    """Return how to reach the broker now: by ``argument``, variables, or broker.json in ``home`` or the usual one.
+    """Find the broker by ``argument``, variables, or broker.json in ``home`` or the default home.
 
-    Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
+    Raise NoBroker, BadInput for a mistake in the user's settings, or WrongHost if broker.json names the loopback of
     another host.
     """
     is_rank = seeker.role == "rank"
     if argument is not None or environ.get(BROKER):
         rendezvous = None
         if is_rank:
-            # A job script that names broker and token needs no home: one that hangs or is missing does no harm.
+            # A job script that names broker and token needs no home, so a home that hangs or is missing does no harm.
             with suppress(BadInput):
                 return resolve(seeker, argument, environ, None)
             with suppress(BadInput):
@@ -83,15 +83,15 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
         return resolve(seeker, argument, environ, rendezvous)
     rendezvous = _read_rendezvous(seeker, environ, home)
     if rendezvous is None or not is_rank:
-        # `serve` refuses such a home; one would only be told that no broker is known. A rank dials a broker that it
-        # finds, whoever may look into its home.
+        # `serve` rejects an open home, so without this check the error would only be that no broker is known. A rank
+        # connects to the broker that it finds, even if its home is open to other users.
         folder = home_directory(environ) if home is None else home
         with suppress(OSError):
             check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
     if rendezvous is None:
         raise NoBroker
     reach = resolve(seeker, None, environ, rendezvous)
-    # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
+    # A loopback address that a user typed may be the end of a tunnel; a broker writes only its own address.
     reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
     if reason is not None:
         raise WrongHost(reason)
@@ -99,10 +99,10 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
 
 
 def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
-    """Decide which broker to dial with which pin and token: argument, then DBG_* variable, then broker.json.
+    """Select the broker's address, pin and token: from the argument, else a DBG_* variable, else broker.json.
 
-    Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the broker can't be told
-    from an impostor, by a fingerprint or an authority.
+    Raise NoBroker if no broker is known, and BadInput if no token is known. Raise BadEndpoint if there is neither a
+    fingerprint nor an authority to verify the broker.
     """
     if argument is not None:
         endpoint = parse_endpoint(argument, source=seeker.argument_name)
@@ -117,7 +117,7 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
         endpoint = replace(endpoint, ca=_ca(seeker, environ[CA]))
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
     token, token_from = _token(seeker, environ, rendezvous)
-    # Other brokers of the home's site take this peer only if the broker that is dialled is one of that site.
+    # The other brokers of the home's site accept this peer only if the selected broker belongs to the same site.
     site = () if rendezvous is None or not rendezvous.brokers else (rendezvous.endpoint, *rendezvous.brokers)
     others = tuple(one for one in site if one.url != endpoint.url)
     return Reach(
@@ -131,14 +131,14 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
 def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None) -> tuple[Endpoint, str]:
     if endpoint.fingerprint is not None:
         return endpoint, address_from
-    # With an authority a broker elsewhere is known without a pin, and the home's may be another broker's.
+    # With an authority no pin is needed, and the pin in the home may belong to another broker.
     is_homes = rendezvous is not None and (endpoint.ca is None or rendezvous.url == endpoint.url)
     if rendezvous is not None and is_homes:
         return replace(endpoint, fingerprint=rendezvous.fingerprint), RENDEZVOUS_FILE
     if endpoint.ca is not None:
         return endpoint, f"none: {CA} is set"
     raise BadEndpoint(
-        f"{address_from} says {endpoint.url} without a fingerprint, and a token is sent only to a pinned broker",
+        f"{address_from} names {endpoint.url} without a fingerprint, so the broker can't be verified",
         "add #sha256:… as `dbg-broker serve` prints it, or set DBG_CA",
     )
 
@@ -148,14 +148,14 @@ def _ca(seeker: Seeker, path: str) -> str:
     seeker.opening(path)
     text = _file_text(path, named, read_authorities, _TO_CA)
     if "-----BEGIN CERTIFICATE-----" not in text:
-        raise BadSecretFile(f"{named} holds no certificate", _TO_CA)
+        raise BadSecretFile(f"{named} contains no certificate", _TO_CA)
     return text
 
 
 def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
     role = seeker.role
     if path := environ.get(TOKEN_FILE):
-        # A text that may be a token in place of its file's path is not shown.
+        # The text is not shown if it may be a token, set by mistake instead of its file's path.
         is_path = len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/"))
         named = f"{TOKEN_FILE} {printable(path) if is_path else '…'}"
         seeker.opening(path)
@@ -196,14 +196,14 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
     seeker.opening(path)
     text = read_if_there(path)
-    # A copy of the home for ranks alone has no second file.
+    # A copy of the home that is for ranks only does not contain the second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 
 def read_if_there(path: str) -> str | None:
-    """Return what :func:`read_secret` does, None if there is no such file. Raise BadSecretFile if it can't be read.
+    """Read a secret file, or return None if it does not exist. Raise BadSecretFile if it can't be read.
 
-    A file that is not UTF-8 comes back as an empty text, which the parser refuses as a bad broker.json.
+    For a file that is not UTF-8 return "", which the parser rejects as an invalid broker.json.
     """
     try:
         return read_secret(path)
@@ -217,16 +217,16 @@ def read_if_there(path: str) -> str | None:
 
 
 def read_secret(path: str) -> str:
-    """Return the text of a token or rendezvous file that no other user could have read or made.
+    """Read a token or rendezvous file that no other user could have read or written.
 
-    Raise BadSecretFile if other users can touch the file, or if it is of another kind, and OSError or
+    Raise BadSecretFile if other users can access the file or it is not a regular file, and OSError or
     UnicodeDecodeError if it can't be read.
     """
     return _read(path, MAX_SECRET_BYTES)
 
 
 def read_authorities(path: str) -> str:
-    """Return the text of a file of authorities, which others may read, but only this user or root can have written.
+    """Read a file of authorities. Others may read it, but only this user or root can have written it.
 
     Raise BadSecretFile, or OSError or UnicodeDecodeError if it can't be read.
     """
@@ -241,20 +241,20 @@ def _read(path: str, most: int, *, others_may_read: bool = False) -> str:
 
 
 def open_at_once(path: str) -> BinaryIO:
-    """Return a file opened for reading, without waiting for the other end of a pipe. Raise OSError."""
+    """Open a file for reading, without waiting for the other end of a pipe. Raise OSError."""
     return open(path, "rb", opener=_open_without_waiting)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Without these flags open() waits until a process writes to a named pipe, and a terminal can become the controlling
-    # terminal of this session.
+    # Without these flags open() blocks until a process writes to a named pipe, and a terminal can become the
+    # controlling terminal of this session.
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool = False) -> int:
-    """Return the ``st_mode`` of an open file that only ``own_uid`` or root can have written, and read.
+    """Check that only ``own_uid`` or root can have read and written an open file, and return its ``st_mode``.
 
-    The check uses the descriptor, so that nobody can swap the file between check and read. Raise BadSecretFile.
+    The check uses the descriptor, so that the file can't be replaced between check and read. Raise BadSecretFile.
     """
     found = os.fstat(file.fileno())
     check_private(found.st_mode & ~0o044 if others_may_read else found.st_mode, found.st_uid, own_uid, path)

@@ -1,6 +1,6 @@
-"""The ranks of a broker at one look, for the completion of a shell and to find out whether a broker answers.
+"""A fast list of a broker's ranks, for shell completion and to check if a broker answers.
 
-Messages are plain JSON here: the classes of messages take longer to load than who presses Tab waits.
+Messages are plain JSON here, because loading the message classes takes too long for a user who presses Tab.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dbg_wire.errors import PeerError
 
 
 async def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
-    """Return the ranks as the broker lists them, unchecked; ``name`` says to it who looks.
+    """Return the broker's list of ranks, not validated. ``name`` is the client's name in the greeting.
 
-    Looking up the host blocks for as long as the name server does. Raise DbgError.
+    The DNS lookup of the host blocks this thread. Raise DbgError.
     """
     websocket = await dial_broker(reach, "/client", ask_here, seconds, connect_seconds=connect_seconds)
     try:
@@ -38,7 +38,7 @@ async def _listed(websocket: BrokerWebSocket, name: str) -> list[dict[str, Any]]
     while True:
         said = json.loads(await websocket.recv())
         if said.get("type") == "refusal":
-            raise PeerError("a refusal")
+            raise PeerError("the broker sent a refusal")
         if said.get("type") == "snapshot":
             ranks += said["ranks"]
             if said["last"]:

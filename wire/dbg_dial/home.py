@@ -1,8 +1,8 @@
-"""The user's home and whether other users can touch it, the variables that more than one role knows, and the kernel.
+"""The user's home directory and its protection, environment variables of several roles, and the kernel's identity.
 
-Variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
-``dbg_agent.autostart`` and ``dbg_agent.launch`` run in every interpreter of a job: to start fast they don't import this
-module, and define the names of their variables again.
+Callers pass variables and ``stat`` results as arguments, so that agent, terminal and broker use the same rules.
+``dbg_agent.autostart`` and ``dbg_agent.launch`` run in every interpreter of a job. To start fast they don't import this
+module; they define the names of their variables again.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ from collections.abc import Collection, Mapping
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 BROKER = "DBG_BROKER"
-"""The broker's address, with its fingerprint after ``#``."""
+"""Address of the broker, with its fingerprint after ``#``."""
 
 CA = "DBG_CA"
-"""A PEM file of the authorities of which one must have signed the broker's certificate."""
+"""PEM file of authorities. One of them must have signed the broker's certificate."""
 
 HOME = "DBG_HOME"
-"""The directory of broker.json, tokens and certificate."""
+"""Directory of broker.json, tokens and certificate."""
 
 SOLE_USER = "DBG_SOLE_USER"
-"""1: no other user is on this host, as in a container; see ``dbg_broker.home.private_files``."""
+"""1: there are no other users on this host, as in a container; see ``dbg_broker.home.private_files``."""
 
 TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
 TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
-"""The token itself, and the file that holds it. The file wins if both are set."""
+"""The token itself, and the file that contains it. The file takes precedence if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Makes ranks of the programs that a job starts; its value is the process that started the job, or a rank's claim."""
+"""Turns the programs of a job into ranks; its value is the process that started the job, or a rank's claim."""
 
 JOB = "DBG_JOB"
-"""The job's name."""
+"""Name of the job."""
 
 STOP_AT = "DBG_STOP_AT"
 STOP_IN = "DBG_STOP_IN"
-"""The stops of a job, one on each line."""
+"""Stops of a job, one per line."""
 
 RANKS = "DBG_RANKS"
-"""The ranks that stop; the others are held."""
+"""Ranks that stop; the others are held."""
 
 ENGINE = "DBG_ENGINE"
-"""The debugger that opens if neither the terminal nor the stop names one."""
+"""Debugger that opens if neither the terminal nor the stop names one."""
 
 POST_MORTEM = "DBG_POST_MORTEM"
 """Keeps a rank with an uncaught exception stopped, for post-mortem debugging."""
 
 COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
-"""Seconds that a collective may take."""
+"""Timeout of collectives, in seconds."""
 
 EXEC = "DBG_EXEC"
-"""0: nobody runs a command beside this rank."""
+"""0: commands next to this rank are not allowed."""
 
 ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 
 
 def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
-    """Refuse a file of secrets that other users could have read or made, by its ``st_mode`` and ``st_uid``.
+    """Reject a secret file that other users could have read or written, by its ``st_mode`` and ``st_uid``.
 
-    A file of ours must be closed to group and world. A file of root (a mounted secret) may be readable for others, but
-    not writable. A file of any other user is refused. A pipe, socket or character device passes if it is ours or
-    root's. Raise BadSecretFile with what to type.
+    A file of this user must not be accessible to group and others. A file of root (a mounted secret) may be readable
+    for others, but not writable. A file of any other user is rejected. A pipe, socket or character device is accepted
+    if it belongs to this user or root. Raise BadSecretFile with the command that fixes it.
     """
     shown, typed = printable(path), printable(shlex.quote(path))
     if stat.S_ISDIR(mode):
@@ -73,15 +73,15 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
         return
-    # A user that can write the file can name another broker there, and so drive a rank: worse than reading it.
+    # A user that can write the file can put another broker into it and so control a rank: worse than reading it.
     if uid == own_uid and mode & 0o066:
         raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
     if mode & 0o022:
-        raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"`chmod go-w {typed}`")
+        raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"type `chmod go-w {typed}`")
 
 
 def check_closed(mode: int, path: str) -> None:
-    """Refuse a home that other users can look into, by its ``st_mode``. Raise BadSecretFile."""
+    """Reject a home directory that other users can access, by its ``st_mode``. Raise BadSecretFile."""
     if mode & 0o077:
         raise BadSecretFile(
             f"the directory {printable(path)} is open to others (mode {mode & 0o777:03o})",
@@ -90,49 +90,50 @@ def check_closed(mode: int, path: str) -> None:
 
 
 def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> None:
-    """Refuse a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
+    """Reject a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
 
-    The directory must belong to one of ``trusted`` (us and root). Other users may write in it only if it is sticky, as
-    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory.
+    The directory must belong to one of ``trusted`` (this user and root). Other users may write to it only if it is
+    sticky, as sshd requires for the directories above its keys. Raise BadSecretFile with the directory's path.
     """
     shown = printable(path)
     if uid not in trusted:
-        what = f"the home lies below {shown}, which belongs to user {uid}, who is neither you nor root"
+        what = f"the home is below {shown}, which belongs to user {uid}, who is neither you nor root"
         raise BadSecretFile(what, ANOTHER_HOME)
     if mode & 0o022 and not mode & stat.S_ISVTX:
         raise BadSecretFile(
-            f"the home lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
+            f"the home is below {shown}, where others can replace it (mode {mode & 0o777:03o})",
             f"{ANOTHER_HOME}, or type `chmod go-w {printable(shlex.quote(path))}`",
         )
 
 
 def is_closed(mode: int) -> bool:
-    """Tell whether only a directory's owner can reach the files below it, so that their own modes don't matter."""
+    """Return True if only a directory's owner can access the files below it, so their own modes don't matter."""
     return not mode & 0o011
 
 
 def home_directory(environ: Mapping[str, str]) -> str:
-    """Return where broker.json, tokens and certificate are: $DBG_HOME, else under $XDG_STATE_HOME or ~/.local/state.
+    """Return the directory of broker.json, tokens and certificate.
 
-    Raise BadInput if DBG_HOME is relative, or if nothing names a home.
+    It is $DBG_HOME, otherwise a directory under $XDG_STATE_HOME or ~/.local/state. Raise BadInput if DBG_HOME is
+    relative, or if no variable names a home.
     """
     own = environ.get(HOME, "")
     if own:
         if not posixpath.isabs(own):
-            raise BadInput(f"DBG_HOME {printable(own)!r} is a relative path", "set it to an absolute one")
+            raise BadInput(f"DBG_HOME {printable(own)!r} is a relative path", "set it to an absolute path")
         return own
     state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     if posixpath.isabs(state):
         return posixpath.join(state, "dbg-broker")
     if posixpath.isabs(user):
         return posixpath.join(user, ".local", "state", "dbg-broker")
-    raise BadInput("no home directory is known, as HOME is not set", ANOTHER_HOME)
+    raise BadInput("HOME is not set, so the home directory is unknown", ANOTHER_HOME)
 
 
 def kernel_name(proc: str = "/proc") -> str | None:
-    """Return a name for this boot and process-id namespace, or None if that can't be read.
+    """Return an identifier of this boot and process-id namespace, or None if it can't be read.
 
-    A process id from another process is valid here only if both processes have the same kernel name.
+    A process id from another process is valid here only if both processes have the same identifier.
     """
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - no pathlib in a rank

@@ -1,4 +1,4 @@
-"""Connections as all roles use them: small frames go out at once, a silent peer is asked, and waits have deadlines."""
+"""TCP connections of all roles: no delay of small frames, keepalives for silent peers, and waits with timeouts."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from dbg_wire.limits import (
 T = TypeVar("T")
 
 Address = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""A family, and an address of it as :func:`socket.getaddrinfo` gives them."""
+"""Address family and address, as returned by :func:`socket.getaddrinfo`."""
 
 TCP_RTO_MAX_MS = 44
-"""The option's number on Linux, which Python doesn't name yet."""
+"""Number of the socket option on Linux; Python has no constant for it yet."""
 
 _LAST_ACK = struct.Struct("56xI")
-"""Where Linux puts ``tcpi_last_ack_recv`` in ``struct tcp_info``, in milliseconds."""
+"""Position of ``tcpi_last_ack_recv`` in Linux's ``struct tcp_info``, in milliseconds."""
 
 SHUTDOWN = 1001
-"""The code with which a broker closes connections when it ends."""
+"""Close code of a broker that shuts down."""
 
 
 async def within(seconds: float | None, waited_for: Awaitable[T]) -> T:
-    """Return what ``waited_for`` returns; without ``seconds`` there is no deadline.
+    """Await ``waited_for`` and return its result, with a timeout unless ``seconds`` is None.
 
-    Raises TimeoutError after ``seconds``; ``waited_for`` has been cancelled by then. Before Python 3.12
-    ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then a cancelled task goes on
-    for ever.
+    After ``seconds``, cancel ``waited_for`` and raise TimeoutError. This replaces ``asyncio.wait_for``: before Python
+    3.12 it loses a cancellation that arrives together with the result, and then a cancelled task runs forever.
     """
     async with asyncio.timeout(seconds):
         return await waited_for
 
 
 class OwnSocket(socket.socket):
-    """A socket that reads, writes and closes only its own file.
+    """Socket that never reads, writes or closes another file with the same descriptor.
 
-    Programs that become daemons close all descriptors, those of a rank's agent too, and then open files of their own
-    under the same numbers. Each use raises OSError (EBADF) then, and closing leaves the number to the program.
+    A program that becomes a daemon closes all descriptors, including those of a rank's agent, and then opens its own
+    files with the same numbers. In this case each use raises OSError (EBADF), and closing does not close the program's
+    file.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments of :class:`socket.socket`."""
+        """Accept the arguments of :class:`socket.socket`."""
         super().__init__(*args, **options)
         self._file = _file_of(self.fileno())
 
     def is_open(self) -> bool:
-        """Tell whether the descriptor still is this socket."""
+        """Return True if the descriptor is still this socket."""
         try:
             return _file_of(self.fileno()) == self._file
         except OSError:
@@ -84,7 +84,7 @@ class OwnSocket(socket.socket):
         return super().sendmsg(buffers, *options)
 
     def close(self) -> None:
-        """Close the descriptor if it still is this socket."""
+        """Close the descriptor if it is still this socket."""
         if self.fileno() >= 0 and not self.is_open():
             self.detach()
         super().close()
@@ -100,17 +100,17 @@ def _file_of(descriptor: int) -> tuple[int, int]:
 
 
 async def connected(address: Address, seconds: float | None = None) -> OwnSocket:
-    """Return a connected socket, whose kernel asks a silent peer as :func:`ask_peer` says.
+    """Connect to an address and return the socket, with the keepalives of :func:`ask_peer`.
 
-    Raise OSError, and TimeoutError after ``seconds``. A cancellation closes the socket, whenever it comes.
+    Raise OSError, or TimeoutError after ``seconds``. A cancellation at any time closes the socket.
     """
     family, name = address
-    # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is named.
+    # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is given explicitly.
     sock = OwnSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
         ask_peer(sock)
-        # The zone of a link-local address (behind "%") is also in the tuple as a number.
+        # The zone of a link-local address (after "%") is also in the tuple, as a number.
         name = (str(name[0]).partition("%")[0], *name[1:])
         await within(seconds, asyncio.get_running_loop().sock_connect(sock, name))
     except BaseException:
@@ -120,8 +120,8 @@ async def connected(address: Address, seconds: float | None = None) -> OwnSocket
 
 
 def ask_peer(sock: socket.socket) -> None:
-    """Have the kernel ask a silent peer's kernel after KEEPALIVE_SECONDS whether it is there."""
-    # A host that vanished says nothing: without these options its connection stays for ever.
+    """Enable keepalives: the kernel probes the kernel of a silent peer after KEEPALIVE_SECONDS."""
+    # A host that vanished sends nothing: without these options its connection would stay open forever.
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
@@ -132,15 +132,15 @@ def ask_peer(sock: socket.socket) -> None:
             sock.setsockopt(level, option, value)
     with suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # With the option above, the kernel's usual number of attempts is over within seconds. TCP_USER_TIMEOUT bounds
+        # With the option above, the kernel's default number of attempts takes only seconds. TCP_USER_TIMEOUT limits
         # the time instead of the number.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 
 def seconds_since_ack_of(sock: socket.socket) -> float:
-    """Return the seconds since the peer's kernel last acknowledged anything; 0 if unknown.
+    """Return the seconds since the peer's kernel last acknowledged data; 0 if unknown.
 
-    The kernel of a suspended process still acknowledges and answers keepalives; a host that vanished doesn't.
+    The kernel of a suspended process still acknowledges data and keepalives; a host that vanished doesn't.
     """
     try:
         info: bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK.size)

@@ -1,6 +1,6 @@
-"""What agent, broker and client say to each other: messages, states, bounds. No I/O.
+"""The protocol between agent, broker and client: messages, states, bounds. No I/O.
 
-Here: names and numbers by which two peers decide whether they can talk.
+This module has the version numbers that decide if two peers are compatible.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ except ImportError:
     _version = "0.1.dev0"
 
 RELEASE: str = _version
-"""The distribution's version, made of the tag or commit that it was built from."""
+"""Version of the distribution, from the tag or commit that it was built from."""
 
 PROTOCOL_MAJOR = 1
-"""Peers with different majors refuse each other; the refusal names both."""
+"""Peers with different major versions reject each other; the error names both."""
 
 PROTOCOL_MINOR = 0
-"""Grows when a message or field is added; an older minor of the same major keeps working."""
+"""Increases when a message or field is added; peers with an older minor of the same major keep working."""
 
 
 def subprotocol() -> str:
-    """Return the WebSocket subprotocol that stands for the protocol's major, e.g. ``dbg.v1``."""
+    """Return the WebSocket subprotocol for the protocol's major version, such as ``dbg.v1``."""
     return f"dbg.v{PROTOCOL_MAJOR}"

@@ -1,8 +1,8 @@
-"""How bytes become messages and back: text frames are JSON control messages, binary frames carry terminal bytes.
+"""Encoding and decoding of frames: text frames are JSON control messages, binary frames carry terminal bytes.
 
-Decoding is strict: unknown types and bad values are refused by name, unknown fields are ignored so that a newer
-minor may add some. The ``decode`` functions raise nothing but :class:`PeerError` and :class:`UnknownType`, for any
-input.
+Decoding is strict: an unknown type or an invalid value is an error that names it. Unknown fields are ignored, so that
+a newer minor version can add fields. For any input the ``decode`` functions raise only :class:`PeerError` or
+:class:`UnknownType`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INPUT_KIND = 2
 
 
 class UnknownType(PeerError):
-    """A message of a type that this release doesn't know; a newer minor may send it, so the connection can go on."""
+    """Raised for a message type that this release doesn't know. A newer minor may send it, so the connection stays."""
 
 
 _BY_NAME: Mapping[str, type[Message]] = {name_of(message): message for message in MESSAGES}
@@ -39,18 +39,18 @@ _BY_NAME: Mapping[str, type[Message]] = {name_of(message): message for message i
 
 
 def encode(message: Message) -> str:
-    """Return the text frame for a message."""
+    """Encode a message as a text frame."""
     return encode_record(message)
 
 
 def decode(text: str | bytes, sender: Sender) -> Message:
-    """Return the message in a text frame that ``sender`` sent.
+    """Decode a text frame that ``sender`` sent.
 
-    Raise UnknownType for a type this release doesn't know, and PeerError for anything else that is wrong: not JSON,
-    too long, a missing field, a value of another type or out of bounds, a message that the sender may not send.
+    Raise UnknownType for a type that this release doesn't know, and PeerError for any other error: not JSON, too long,
+    a missing field, a value of another type or out of bounds, or a message that the sender may not send.
     """
     if len(text) > limits.MAX_CONTROL_BYTES:
-        raise PeerError(f"a control message of {len(text)} bytes, above {limits.MAX_CONTROL_BYTES}")
+        raise PeerError(f"a control message of {len(text)} bytes, more than {limits.MAX_CONTROL_BYTES}")
     try:
         return typing.cast(Message, _decoder(sender).decode(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -64,7 +64,7 @@ def _decoder(sender: Sender) -> msgspec.json.Decoder[typing.Any]:
 
 
 def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
-    """Return what says why a text frame is refused."""
+    """Return the error that explains why a text frame is invalid."""
     document = document_of(text)
     if document is None:
         return PeerError("a text frame that is not JSON")
@@ -87,7 +87,7 @@ _INPUT = struct.Struct(">BIIIQ")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Terminal bytes of a session, from agent to client; ``offset`` counts from the session's start."""
+    """Terminal output of a session, from agent to client; ``offset`` counts from the start of the session."""
 
     session: int
     offset: int
@@ -98,7 +98,7 @@ class Output:
 class Input:
     """Keys for a session, from client to agent, tagged so that no key is applied twice or to another stop.
 
-    ``offset`` counts this generation's bytes.
+    ``offset`` counts the bytes of this generation.
     """
 
     session: int
@@ -109,14 +109,14 @@ class Input:
 
 
 def encode_data(frame: Output | Input) -> bytes:
-    """Return the binary frame for terminal bytes."""
+    """Encode terminal bytes as a binary frame."""
     if isinstance(frame, Output):
         return _OUTPUT.pack(_OUTPUT_KIND, frame.session, frame.offset) + frame.data
     return _INPUT.pack(_INPUT_KIND, frame.session, frame.stop, frame.generation, frame.offset) + frame.data
 
 
 def join_outputs(first: bytes, following: bytes) -> bytes | None:
-    """Return two binary frames of output as one; None if they don't follow each other, or are too long for one."""
+    """Join two consecutive frames of output, or return None if they are not consecutive or too long for one frame."""
     if len(first) + len(following) - 2 * _OUTPUT.size > limits.MAX_DATA_BYTES:
         return None
     if min(len(first), len(following)) < _OUTPUT.size:
@@ -128,12 +128,12 @@ def join_outputs(first: bytes, following: bytes) -> bytes | None:
 
 
 def decode_data(frame: bytes, sender: Sender) -> Output | Input:
-    """Return the terminal bytes in a binary frame; raise PeerError if the sender may not send this frame."""
+    """Decode a binary frame. Raise PeerError if the sender may not send this frame."""
     kind, header = (_OUTPUT_KIND, _OUTPUT) if sender is Sender.AGENT else (_INPUT_KIND, _INPUT)
     if len(frame) < header.size or frame[0] != kind:
-        raise PeerError(f"a binary frame that no {sender.value} sends")
+        raise PeerError(f"a binary frame that is not sent by {sender.value}s")
     if len(frame) - header.size > limits.MAX_DATA_BYTES:
-        raise PeerError(f"a binary frame of {len(frame)} bytes, above {limits.MAX_DATA_BYTES}")
+        raise PeerError(f"a binary frame of {len(frame)} bytes, more than {limits.MAX_DATA_BYTES}")
     data = bytes(frame[header.size :])
     if sender is Sender.AGENT:
         _, session, offset = header.unpack_from(frame)
@@ -143,7 +143,7 @@ def decode_data(frame: bytes, sender: Sender) -> Output | Input:
 
 
 class SessionLog:
-    """The last MAX_LOG bytes of a line debugger's output, by their offsets in it. Not safe for several threads."""
+    """Log of the last MAX_LOG bytes of a line debugger's output, addressed by offset. Not thread-safe."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -151,30 +151,30 @@ class SessionLog:
 
     @property
     def start(self) -> int:
-        """Return the offset of the first byte that is kept."""
+        """Offset of the first byte in the log."""
         return self.end - len(self._kept)
 
     def append(self, data: bytes) -> None:
-        """Add bytes at the end, and drop the oldest."""
+        """Append bytes, and drop the oldest if the log is full."""
         self._kept += data
         self.end += len(data)
         del self._kept[: max(0, len(self._kept) - limits.MAX_LOG)]
 
     def since(self, offset: int) -> tuple[int, bytes]:
-        """Return the offset at which the bytes kept from ``offset`` on begin, and these bytes."""
+        """Return the log from ``offset`` on: the actual start offset and the bytes."""
         begin = min(max(offset, self.start), self.end)
         return begin, bytes(self._kept[begin - self.start :])
 
 
 MAX_LINE = 400
-"""Characters of one message; a registration, which has the most fields, needs 300."""
+"""Maximum number of characters of one logged message; a registration has the most fields and needs 300."""
 
 MAX_SHOWN = 80
-"""Characters of one text that is shown."""
+"""Maximum number of characters of one text in a logged message."""
 
 
 class LogForm:
-    """A message that becomes a line only if a log writes it, as making the line costs time."""
+    """Lazy log line of a message: it is only formatted if the log writes it, because formatting takes time."""
 
     __slots__ = ("_message",)
 
@@ -186,12 +186,12 @@ class LogForm:
 
 
 def log_form(message: Message) -> str:
-    """Return a message as a line of a log, with control characters escaped."""
+    """Format a message as a log line, with control characters escaped."""
     return printable(f"{name_of(type(message))} {_fields(message)}".rstrip(), MAX_LINE)
 
 
 def _fields(record: Record) -> str:
-    """Return the fields that differ from their defaults."""
+    """Format the fields that differ from their defaults."""
     kind = type(record)
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
     default_of = dict(zip(reversed(names), reversed(defaults), strict=False))

@@ -1,36 +1,36 @@
-"""What can go wrong, in one tree; every leaf says it to the user in one sentence.
+"""The tree of errors. Each error explains itself to the user in one sentence.
 
 ::
 
     DbgError                     exit status 1
-    ├── BadInput                 2   what the user typed or set
-    │   ├── BadTarget                a target or rank set that can't be read
-    │   ├── BadEndpoint              a broker address that can't be read
-    │   ├── NeedsExtra               something for which a package of an extra is missing
+    ├── BadInput                 2   invalid input or setting of the user
+    │   ├── BadTarget                invalid target or rank set
+    │   ├── BadEndpoint              invalid broker address
+    │   ├── NeedsExtra               a package of an extra is not installed
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
     │   └── NeedsAnswer              a question without a terminal, and no -y
     ├── AmbiguousTarget          2   a target that fits ranks of several live jobs
-    ├── NoSuchRank               3   a target that fits nothing
-    ├── NoBroker                 4   nothing names a broker
-    ├── SilentFile               4   the file server of a file that is needed doesn't answer
+    ├── NoSuchRank               3   a target that fits no rank
+    ├── NoBroker                 4   neither argument nor variable nor file names a broker
+    ├── SilentFile               4   the file system of a required file doesn't respond
     ├── WrongHost                4   the address is the loopback of another host
-    ├── BrokerError              1   about whoever is at a broker's address
-    │   ├── BrokerUnreachable    4   nobody answers there
-    │   │   └── HungUp               a peer that has hung up before a word
-    │   └── Refused              5   the peer answers, but refuses us or is not the expected broker
+    ├── BrokerError              1   about the peer at a broker's address
+    │   ├── BrokerUnreachable    4   no peer answers there
+    │   │   └── HungUp               the peer closed the connection before it sent anything
+    │   └── Refused              5   the peer answers, but rejects us or is not the expected broker
     │       ├── NotABroker
     │       ├── WrongToken
     │       ├── WrongCertificate
     │       │   └── UntrustedCertificate
     │       └── WrongVersion
-    ├── ReasonedError            1   one reason says all
-    │   ├── CantPrint                stdout takes no more
-    │   └── PeerError                the peer broke the protocol: the peer's fault
-    └── IllegalMove              1   our own table of states has no such move: our fault
+    ├── ReasonedError            1   the message is one reason
+    │   ├── CantPrint                stdout can't be written
+    │   └── PeerError                the peer violated the protocol: the peer's fault
+    └── IllegalMove              1   our own state table has no such transition: our fault
 
-Exceptions hold parts and compose their sentence in ``__str__``, most from one with the parts in braces, so that code
-matches on attributes and people read a sentence. Text from the network goes through :func:`printable` before it becomes
-part of a sentence.
+Exceptions have attributes for code and a sentence for people. ``__str__`` composes the sentence, usually from a
+template with the attributes in braces. Text from the network goes through :func:`printable` before it becomes part of a
+sentence.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 MAX_QUOTED = 200
-"""Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
+"""Maximum number of characters of foreign text that an error quotes; more would scroll the sentence itself away."""
 
 MAX_OFFERED = 8
-"""Candidates that an ambiguous target's error names; more are counted."""
+"""Maximum number of candidates in the error about an ambiguous target; for the others only their number is shown."""
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
-    """Return foreign text so that it can't act on a terminal: at most ``limit`` characters, and ``…`` if it was cut.
+    """Make foreign text safe for a terminal: at most ``limit`` characters, with ``…`` at the end if it is truncated.
 
-    Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
-    is visible and has no effect.
+    Control and other unprintable characters, including newlines, are escaped as in Python, so a hostile rank name is
+    visible and has no effect.
     """
     if len(text) <= limit and text.isprintable():
         return text
@@ -59,64 +59,64 @@ def printable(text: str, limit: int = MAX_QUOTED) -> str:
     length = sum(map(len, shown))
     if length <= limit:
         return "".join(shown)
-    # An escape is shown whole or not at all.
+    # An escape sequence is never truncated.
     while length > limit:
         length -= len(shown.pop())
     return "".join(shown) + "…"
 
 
 def first_of(names: Sequence[str], most: int = MAX_OFFERED) -> str:
-    """Return the first of some names, and how many more there are."""
+    """Format the first names and the number of further names."""
     more = len(names) - most
     return ", ".join(map(printable, names[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def error_line(error: BaseException) -> str:
-    """Return an error of another's code as part of a sentence: its type and, if it has one, its text."""
+    """Format an error of foreign code as part of a sentence: its type and, if it is not empty, its text."""
     try:
         text = printable(str(error))
     except Exception:
-        text = "its text can't be had"
+        text = "its text is unavailable"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 HOME_IS_SERVED = 10
-"""Exit status of `dbg-broker serve` where another broker serves the home."""
+"""Exit status of `dbg-broker serve` if another broker serves the home."""
 
 
 class Remedy(NamedTuple):
-    """A verb of ``dbg-attach`` that helps, its ranks and its options; ``attach`` is that of a bare target."""
+    """Command of ``dbg-attach`` that helps: its verb, ranks and options. The verb of a bare target is ``attach``."""
 
     verb: str
     ranks: str = ""
     options: tuple[str, ...] = ()
 
     def typed(self) -> str:
-        """Return the command for a shell, between backquotes."""
+        """Return the command for a shell, in backquotes."""
         verb = () if self.verb == "attach" else (self.verb,)
         ranks = (printable(shlex.quote(self.ranks)),) if self.ranks else ()
         return f"`{' '.join(('dbg-attach', *verb, *ranks, *self.options))}`"
 
 
 class DbgError(Exception):
-    """The base of all errors of this project."""
+    """Base of all errors of this project."""
 
     exit_status = 1
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
-        """Return the sentence; ``word`` says each remedy as the users of one interface know it."""
+        """Return the sentence; ``word`` formats each remedy for the users of one interface."""
         return str(self)
 
 
 class RemediedError(DbgError):
-    """An error that names remedies; a subclass has its sentence in :meth:`worded`."""
+    """Base of errors that name remedies; a subclass composes its sentence in :meth:`worded`."""
 
     def __str__(self) -> str:
         return self.worded(Remedy.typed)
 
 
 class ReasonedError(DbgError):
-    """An error of which one text says all; ``sentence`` has it in braces."""
+    """Base of errors with one reason; ``sentence`` is the template with ``{reason}``."""
 
     sentence: ClassVar[str]
 
@@ -129,7 +129,7 @@ class ReasonedError(DbgError):
 
 
 class BrokerError(DbgError):
-    """An error about the broker, or whoever answers, at ``url``, and why; ``sentence`` has both in braces."""
+    """Base of errors about the peer at ``url``, with a reason; ``sentence`` is the template with both in braces."""
 
     sentence: ClassVar[str]
 
@@ -143,7 +143,7 @@ class BrokerError(DbgError):
 
 
 class BadInput(DbgError):
-    """An input or a setting of the user that can't be used: ``what`` with its value, then ``remedy``."""
+    """Raised for invalid input or an invalid setting: ``what`` is wrong, with its value, and the ``remedy``."""
 
     exit_status = 2
 
@@ -157,7 +157,7 @@ class BadInput(DbgError):
 
 
 class NeedsExtra(BadInput):
-    """Something needs a package that comes with an extra of ours, and is not installed."""
+    """Raised if a feature needs a package from one of our extras, and the package is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
@@ -166,11 +166,11 @@ class NeedsExtra(BadInput):
 
 
 class BadTarget(BadInput):
-    """A target or rank set that can't be read."""
+    """Raised for an invalid target or rank set."""
 
 
 class AmbiguousTarget(DbgError):
-    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each."""
+    """Raised if a target fits several live ranks; each of ``candidates`` is a target that fits only one rank."""
 
     exit_status = 2
 
@@ -184,27 +184,28 @@ class AmbiguousTarget(DbgError):
 
 
 class BadEndpoint(BadInput):
-    """A broker's address that can't be read, or must not be dialled."""
+    """Raised for a broker's address that is invalid or must not be dialled."""
 
 
 class BadSecretFile(BadInput):
-    """A token or rendezvous file that is missing, unreadable, or open to other users."""
+    """Raised if a token or rendezvous file is missing, unreadable, or open to other users."""
 
 
 class NeedsAnswer(BadInput):
-    """A question that can't be put, since there is no terminal and ``-y`` was not given."""
+    """Raised if the user can't be asked, because there is no terminal, and ``-y`` was not given."""
 
 
 class CantPrint(ReasonedError):
-    """A result that could not be written to stdout, and why."""
+    """Raised if a result can't be written to stdout."""
 
     sentence = "the answer can't be written to stdout ({reason}); redirect stdout to another file"
 
 
 class NoSuchRank(RemediedError):
-    """A target that no rank fits, and the ranks that there are.
+    """Raised if no rank fits a target.
 
-    ``known`` ranks are there and ``exited`` ones are remembered; ``past`` names one of a job that has ended.
+    ``known`` is the number of ranks that have not exited, ``exited`` the number of listed ranks that have. ``past``
+    names an exited rank of an ended job that would fit.
     """
 
     exit_status = 3
@@ -217,20 +218,21 @@ class NoSuchRank(RemediedError):
         self.exited = exited
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
+        """Return the sentence, with the command that lists the ranks."""
         if self.past is not None:
             past = printable(self.past)
-            return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
+            return f"no rank of a live job fits '{printable(self.target)}'; use {past} for the rank that has exited"
         if self.known:
             there = f"{self.known} others are listed by {word(Remedy('list'))}"
         elif self.exited:
-            there = f"all {self.exited} have exited, and are listed by {word(Remedy('list', options=('--all',)))}"
+            there = f"all {self.exited} have exited and are listed by {word(Remedy('list', options=('--all',)))}"
         else:
             there = "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"
 
 
 class NoBroker(DbgError):
-    """The lack of a broker: neither argument nor variable nor file names one."""
+    """Raised if neither an argument nor a variable nor a file names a broker."""
 
     exit_status = 4
 
@@ -239,26 +241,26 @@ class NoBroker(DbgError):
 
 
 class BrokerUnreachable(BrokerError):
-    """A broker that does not answer at its address, and why."""
+    """Raised if no broker answers at the address."""
 
     exit_status = 4
     sentence = "no broker answers at {url} ({reason}); is `dbg-broker serve` running?"
 
 
 class HungUp(BrokerUnreachable):
-    """A peer that has taken a connection and hung up, as a broker does to which too many come at once."""
+    """Raised if the peer accepts a connection and closes it at once, as an overloaded broker does."""
 
     sentence = (
-        "no broker answers at {url} ({reason}): none runs behind that address, or too many peers come to it at once; "
-        "is `dbg-broker serve` running?"
+        "no broker answers at {url} ({reason}); "
+        "it is overloaded, or `dbg-broker serve` is not running behind this address"
     )
 
     def __init__(self, url: str) -> None:
-        super().__init__(url, "it hung up")
+        super().__init__(url, "the connection was closed")
 
 
 class SilentFile(DbgError):
-    """A file or directory that can't be opened since its file system does not answer."""
+    """Raised if a file or directory can't be opened because its file system does not respond."""
 
     exit_status = 4
 
@@ -267,11 +269,11 @@ class SilentFile(DbgError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{printable(self.path)} does not let itself be opened; is its file system there?"
+        return f"{printable(self.path)} could not be opened in time; check that its file system is available"
 
 
 class WrongHost(DbgError):
-    """A broker on another host's loopback, which can never be reached from here."""
+    """Raised for a broker on another host's loopback; it can't be reached from this host."""
 
     exit_status = 4
 
@@ -284,59 +286,57 @@ class WrongHost(DbgError):
 
 
 class Refused(BrokerError):
-    """A peer at ``url`` that refused, or is not the expected broker."""
+    """Raised if the peer at ``url`` rejects this peer, or is not the expected broker."""
 
     exit_status = 5
     sentence = "the broker at {url} refused: {reason}"
 
 
 class NotABroker(Refused):
-    """The refusal of a peer at ``url`` that is not a broker."""
+    """Raised if the peer at ``url`` is not a broker."""
 
     sentence = (
-        "whoever listens at {url} is no dbg-broker ({reason}); "
+        "the program at {url} is not a dbg-broker ({reason}); "
         "compare the address with the one that `dbg-broker serve` printed"
     )
 
 
 class WrongToken(Refused):
-    """A token that is not this broker's, or not for this role."""
+    """Raised if a token does not belong to this broker, or is for another role."""
 
     sentence = (
-        "the broker at {url} does not take this token ({reason}); "
-        "give the one that `dbg-broker token` prints on its host"
+        "the broker at {url} rejects this token ({reason}); use the token that `dbg-broker token` prints on its host"
     )
 
 
 class WrongCertificate(Refused):
-    """A peer at ``url`` that does not show the pinned certificate; nothing was sent to it."""
+    """Raised if the peer at ``url`` does not present the pinned certificate; no token was sent to it."""
 
-    sentence = "whoever answers at {url} is not the broker that was pinned ({reason}); nothing was sent to it"
+    sentence = "the certificate at {url} is not the pinned certificate ({reason}); no token was sent"
 
 
 class UntrustedCertificate(WrongCertificate):
-    """A peer at ``url`` whose certificate no authority of DBG_CA vouches for, or not for this host, or not now."""
+    """Raised if no authority of DBG_CA signed the certificate at ``url``, or it is not valid for this host or now."""
 
-    sentence = "DBG_CA does not vouch for the certificate at {url} ({reason}); nothing was sent to it"
+    sentence = "the certificate at {url} can't be verified with DBG_CA ({reason}); no token was sent"
 
 
 class WrongVersion(Refused):
-    """Different protocol majors at the two ends."""
+    """Raised if the peers have different major versions of the protocol."""
 
     sentence = (
-        "the broker at {url} speaks another protocol version ({reason}); "
-        "install the same dbg-broker release on both ends"
+        "the broker at {url} uses another protocol version ({reason}); install the same dbg-broker release on both ends"
     )
 
 
 class PeerError(ReasonedError):
-    """A breach of the protocol by the peer; ``reason`` names the rule."""
+    """Raised if the peer violates the protocol; ``reason`` names the violation."""
 
     sentence = "the peer broke the protocol: {reason}"
 
 
 class IllegalMove(DbgError):
-    """A state and an event that have no row in a transition table."""
+    """Raised if a transition table has no row for a state and an event."""
 
     def __init__(self, table: str, state: str, event: str) -> None:
         super().__init__(table, state, event)
@@ -345,4 +345,4 @@ class IllegalMove(DbgError):
         self.event = event
 
     def __str__(self) -> str:
-        return f"{self.table} can't go on from {self.state!r} by {self.event!r}"
+        return f"{self.table} has no transition from state {self.state!r} by event {self.event!r}"

@@ -1,4 +1,4 @@
-"""What tells launchers and ranks of a job apart, by command line and variables. Pure."""
+"""Rules that distinguish launchers from ranks, by command line and environment variables. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LAUNCHER_COMMANDS = frozenset(
         *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun"),
     }
 )
-"""Commands that start ranks. Some are no Python programs, but are often replaced by a wrapper in Python."""
+"""Commands that start ranks. Some are not Python programs, but often a Python wrapper replaces them."""
 
 _LAUNCHER_MODULES = (
     "torch.distributed.run",
@@ -25,7 +25,7 @@ _LAUNCHER_MODULES = (
     "colossalai.cli",
     "horovod.runner.launch",
     "mindspore.parallel.cluster",
-    # Not all of Ray's modules: a rank of Ray Train runs inside ray._private.workers.default_worker.
+    # Not all modules of Ray: a rank of Ray Train runs inside ray._private.workers.default_worker.
     "ray.scripts",
     "ray.dashboard",
     "ray.autoscaler",
@@ -50,17 +50,17 @@ RANK_VARIABLES = {
     "JOB_COMPLETION_INDEX": "KUBERNETES_SERVICE_HOST",
     "DBG_RANK": "",
 }
-"""The variables in which launchers tell a process its rank, the innermost launcher's first.
+"""Variables in which launchers pass the rank number to a process. Innermost launchers come first.
 
-The value is the variable without which the number means nothing, empty where there is none.
+The value is another variable that must also be set for the number to be valid, or empty.
 """
 
 
 def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, str] | None = None) -> bool:
-    """Say whether a process of this command line only starts or serves ranks, and so must never register.
+    """Return True if a process with this command line only starts or serves ranks, so it must never register.
 
-    ``module`` is what ``python -m`` runs. MindSpore's scheduler runs the same command as its ranks and is recognised
-    only with ``environ``.
+    ``module`` is the module that ``python -m`` runs. MindSpore's scheduler has the same command line as its ranks, so
+    it is recognised only with ``environ``.
     """
     if environ is not None and environ.get("MS_ROLE") == "MS_SCHED":
         return True

@@ -1,7 +1,7 @@
-"""Facts about programs that are not ours: which of their functions are collectives, and numbers of system calls. Pure.
+"""Facts about libraries and the kernel: the names of collective functions, and system call numbers. Pure.
 
-A library that has no Python function for an operation, as mpi4py for most, does not show it on a stack. The numbers of
-system calls are those of the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+An operation without a Python function does not appear on a stack, such as most operations of mpi4py. The system call
+numbers come from the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MODULES = (
     "/horovod/torch/functions.py",
     "/mpi4py/util/pkl5.py",
 )
-"""Ends of the paths of modules whose functions below are collectives."""
+"""Path suffixes of the modules that define the collective functions below."""
 
 _TORCH = frozenset(
     {
@@ -33,7 +33,7 @@ _TORCH = frozenset(
         *("recv", "send", "recv_object_list", "send_object_list", "batch_isend_irecv"),
     }
 )
-"""Functions of torch, most of which DeepSpeed has under the same names."""
+"""Functions of torch. DeepSpeed has most of them under the same names."""
 
 _HOROVOD = frozenset(
     {
@@ -54,19 +54,19 @@ SYNCHRONOUS = frozenset(
         *("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "allgather_into_tensor_coalesced"),
     }
 )
-"""Recorded collectives that nobody leaves before all have come; of the others a few ranks wait alone."""
+"""Recorded collectives that return only when all ranks have called them; in the others only some ranks wait."""
 
 _RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
-"""Ends of the paths of modules whose function ``report`` waits for all workers."""
+"""Path suffixes of the modules with a function ``report`` that waits for all workers."""
 
 
 def collective_of(frames: Sequence[Place]) -> str:
-    """Return the name of the outermost collective function on a stack, outermost frame first; empty without one."""
+    """Return the name of the outermost collective function on a stack, or "". The outermost frame comes first."""
     return next(filter(None, map(_collective, frames)), "")
 
 
 def _collective(place: Place) -> str:
-    # An installed package may lie in any folder, but its modules keep their names in it.
+    # A package may be installed in any folder, but the paths below the package's folder stay the same.
     if place.function in _NAMES and place.file.endswith(_MODULES):
         return place.function
     return "train.report" if place.function == "report" and place.file.endswith(_RAY_TRAIN) else ""
@@ -87,13 +87,13 @@ epoll_pwait 281 22|fallocate 285 47|accept4 288 242|preadv 295 69|pwritev 296 70
 copy_file_range 326 285|statx 332 291|io_uring_enter 426 426|openat2 437 437|faccessat2 439 439|epoll_pwait2 441 441
 futex_waitv 449 449|futex_wait 455 455
 """
-"""Names with their numbers on x86_64 and on aarch64; a dash where a machine has no such call."""
+"""System call names with their numbers on x86_64 and aarch64; a dash means that the machine does not have the call."""
 
 _COLUMNS = {"x86_64": 1, "aarch64": 2}
 
 
 def call_names(machine: str) -> dict[int, str]:
-    """Return the names of calls by their numbers on a kind of machine; nothing for a kind that is not known."""
+    """Map system call numbers to names for a machine type; empty for an unknown type."""
     column = _COLUMNS.get(machine)
     rows = (row.split() for row in _TABLE.strip().replace("\n", "|").split("|"))
     return {int(row[column]): row[0] for row in rows if row[column] != "-"} if column is not None else {}

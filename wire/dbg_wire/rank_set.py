@@ -1,7 +1,7 @@
-"""Sets of rank numbers as people type them and as we print them: one parser, one printer.
+"""Parser and printer of sets of rank numbers.
 
-The parser reads ``5``, ``0-3,5`` and ``0-1023/8`` (every eighth, both ends included). The printer writes one form only,
-``a-b[/step],…``, so that equal sets look equal.
+The parser reads ``5``, ``0-3,5`` and ``0-1023/8`` (every eighth number, both ends included). The printer writes the
+canonical form ``a-b[/step],…``, so that equal sets look equal.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dbg_wire.errors import BadTarget, printable
 
 MAX_RANK = 10_000_000
-"""Largest rank number that is read; ten times the processes of the largest machines."""
+"""Largest valid rank number: ten times the number of processes on the largest machines."""
 
 MAX_MEMBERS = 1_000_000
-"""Ranks in one set, overlaps counted: a typing mistake then costs some 100 MB for a moment, and not all memory."""
+"""Maximum number of ranks in one set, including overlaps: a typing mistake briefly costs 100 MB and not all memory."""
 
 MIN_STEP_MEMBERS = 3
-"""Fewest members that are printed with a step: ``0,8`` is clearer than ``0-8/8``."""
+"""Minimum number of members that are printed with a step: ``0,8`` is clearer than ``0-8/8``."""
 
 RANK_PIECE = r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?)?"
-"""Regular expression of the text between two commas."""
+"""Regular expression for the text between two commas."""
 
 _PIECE = re.compile(RANK_PIECE)
 
 
 def parse_ranks(text: str) -> frozenset[int]:
-    """Read a set of rank numbers.
+    """Parse a set of rank numbers.
 
-    The set has at least one member. Sizes are checked before anything is expanded, so no text costs more than
-    ``MAX_MEMBERS`` numbers. Raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read.
+    The set has at least one member. Sizes are checked before ranges are expanded, so no text costs more than
+    ``MAX_MEMBERS`` numbers. Raise :class:`~dbg_wire.errors.BadTarget` with the invalid piece.
     """
     numbers: set[int] = set()
     counted = 0
@@ -46,10 +46,10 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def format_ranks(numbers: Iterable[int]) -> str:
-    """Print rank numbers, sorted and without duplicates, as ``a-b[/step],…``; an empty set is an empty string.
+    """Format rank numbers, sorted and without duplicates, as ``a-b[/step],…``; an empty set is an empty string.
 
-    Two or more neighbours join into ``a-b`` first. Then, from the left, three or more single numbers at equal
-    distances, with no ``a-b`` between them, join into ``a-b/step``.
+    First, two or more neighbours are joined to ``a-b``. Then, from the left, three or more single numbers at equal
+    distances with no ``a-b`` between them are joined to ``a-b/step``.
     """
     pieces: list[str] = []
     alone: list[int] = []
@@ -67,9 +67,7 @@ def format_ranks(numbers: Iterable[int]) -> str:
 def _parse_piece(piece: str, text: str) -> range:
     match = _PIECE.fullmatch(piece)
     if match is None:
-        what = (
-            f"'{printable(piece)}' is no rank or range of ranks" if piece else f"'{printable(text)}' has an empty piece"
-        )
+        what = f"'{printable(piece)}' is not a rank or a range" if piece else f"'{printable(text)}' has an empty piece"
         raise BadTarget(what, "write ranks as 5, 0-3,5 or 0-1023/8")
     first, step = _parse_number(match["first"]), _parse_number(match["step"] or "1")
     if step == 0:

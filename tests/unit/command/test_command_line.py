@@ -24,7 +24,7 @@ def test_a_span_is_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "most", "says"),
-    [("999999999h", 864000.0, "give 10d at most"), ("2m", 119.5, "give 119.5s at most"), ("1e9", 1e6, "60s, 5m or 1h")],
+    [("999999999h", 864000.0, "use 10d at most"), ("2m", 119.5, "use 119.5s at most"), ("1e9", 1e6, "60s, 5m or 1h")],
 )
 def test_what_is_too_long_is_told_the_most(text: str, most: float, says: str) -> None:
     with pytest.raises(BadInput, match=f"--for '{text}' .*; .*{says}"):

@@ -67,13 +67,13 @@ def test_a_directory_above_that_only_we_and_root_can_change_passes(mode: int, ui
     [
         (0o755, SOMEBODY, "belongs to user 1001"),
         (0o1777, SOMEBODY, "belongs to user 1001"),
-        (0o777, ROOT, r"others can put another in its place \(mode 777\); set DBG_HOME .* `chmod go-w '/srv/a b'`"),
+        (0o777, ROOT, r"others can replace it \(mode 777\); set DBG_HOME .* `chmod go-w '/srv/a b'`"),
         (0o775, ME, r"\(mode 775\)"),
         (0o2775, ROOT, r"\(mode 775\)"),
     ],
 )
 def test_a_directory_above_that_others_can_change_is_named(mode: int, uid: int, reason: str) -> None:
-    with pytest.raises(BadSecretFile, match=f"lies below /srv/a b, .*{reason}"):
+    with pytest.raises(BadSecretFile, match=f"is below /srv/a b, .*{reason}"):
         check_above(stat.S_IFDIR | mode, uid, {ROOT, ME}, "/srv/a b")
 
 

@@ -29,7 +29,7 @@ def test_printable_leaves_readable_text_alone_and_marks_a_cut() -> None:
 
 
 SAMPLES: list[DbgError] = [
-    errors.BadTarget(f"target '{printable(HOSTILE)}' names no rank", "write host:rank"),
+    errors.BadTarget(f"target '{printable(HOSTILE)}' is not a target", "write host:rank"),
     AmbiguousTarget(HOSTILE, [f"job{i}/{HOSTILE}" for i in range(20)]),
     NoSuchRank(HOSTILE, 3),
     NoSuchRank(HOSTILE, 0),

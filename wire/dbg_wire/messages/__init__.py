@@ -1,7 +1,7 @@
-"""All control messages, and which role may send each.
+"""All control messages, each with the roles that may send it.
 
-Messages are frozen. A report holds the whole state of a rank, not a change: a peer that missed any number of reports is
-up to date after the next one. ``PROTOCOL.md``, beside this package, is normative.
+Messages are frozen. A report contains the complete state of a rank, not a change, so a peer that missed reports is up
+to date after the next one. ``PROTOCOL.md``, next to this package, is normative.
 """
 
 from dbg_wire.messages.declared import (
@@ -78,7 +78,7 @@ from dbg_wire.messages.from_clients import (
     Withdraw,
 )
 
-# Where imports are lazy, the use of one class of a module imports it, and so declares all of its messages.
+# With lazy imports, using one class of a module imports the module and so declares all of its messages.
 _ONE_OF_EACH_MODULE = (Register, Welcome, Greet)
 
 MESSAGES: tuple[type[Message], ...] = tuple(entered)

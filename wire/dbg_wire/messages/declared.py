@@ -1,4 +1,4 @@
-"""What messages are made of: the words that they choose from, the rows of an answer, and the base of every message."""
+"""Parts of messages: enumerations, the rows of an answer, and the base class of all messages."""
 
 import enum
 import typing
@@ -31,7 +31,7 @@ from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, Sa
 
 
 class Sender(str, enum.Enum):
-    """The three roles."""
+    """Role of a peer."""
 
     AGENT = "agent"
     BROKER = "broker"
@@ -39,7 +39,7 @@ class Sender(str, enum.Enum):
 
 
 class Mode(str, enum.Enum):
-    """How a terminal attaches: type, look only, or take the keyboard from the current driver."""
+    """How a terminal attaches: as driver, as watcher, or as driver in place of the current one."""
 
     DRIVE = "drive"
     WATCH = "watch"
@@ -47,55 +47,55 @@ class Mode(str, enum.Enum):
 
 
 class Action(str, enum.Enum):
-    """The action that a question asks of each rank."""
+    """Action that a question requests from each rank."""
 
     CONTINUE = "continue"
     KILL = "kill"
     SCREEN = "screen"
     EVAL = "eval"
-    """The value of an expression in the stopped thread; with ``live`` also in a running rank, broken into for it."""
+    """Evaluate an expression in the stopped thread; with ``live`` also in a running rank, which is interrupted."""
     COMMAND = "command"
-    """A debugger's command; the answer is its output, or the place where the rank then stops."""
+    """Run a debugger command; the answer is its output, or the place where the rank stops next."""
     WHERE = "where"
-    """The stack of the stop's thread, or of the main thread, of running ranks too."""
+    """Return the stack of the stopped thread, or of the main thread of a running rank."""
     INTERRUPT = "interrupt"
     """Break into a running rank."""
     RELEASE = "release"
-    """Let a held rank go on."""
+    """Resume a held rank."""
     EXEC = "exec"
-    """Run a command next to the rank. The guard does this and ``native``, also while the rank hangs."""
+    """Run a command next to the rank. The guard runs this and ``native``, so they also work while the rank hangs."""
     NATIVE = "native"
-    """The stack with its native frames, by a profiler that reads the memory of the rank."""
+    """Return the stack with its native frames, from a profiler that reads the memory of the rank."""
     INSPECT = "inspect"
-    """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
+    """Inspect values of the stopped thread: an :class:`~dbg_wire.records.inspection.Inspection`."""
     BREAKPOINTS = "breakpoints"
-    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.inspection`."""
+    """Set and clear breakpoints, also in running ranks: a :class:`~dbg_wire.records.inspection.BreakpointsWish`."""
     SAMPLE = "sample"
-    """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
+    """Sample the rank for some seconds: a :class:`~dbg_wire.records.samples.SampleQuestion`."""
 
 
 GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE})
-"""The actions that a rank's guard carries out."""
+"""Actions that a rank's guard performs."""
 
 
 class Look(str, enum.Enum):
-    """How much a ``where`` asks for; each adds to the one before."""
+    """Detail level of a ``where``; each level includes the previous one."""
 
     STACK = "stack"
-    """Where the rank is."""
+    """The stack of the rank."""
     COLLECTIVES = "collectives"
-    """The groups that the rank is in, and the collectives that it has not finished."""
+    """The rank's groups and its unfinished collectives."""
     EVIDENCE = "evidence"
-    """What each of its threads waits for, and its process."""
+    """The waits of each of its threads, and its process."""
 
 
 class PromptState(str, enum.Enum):
-    """What a line debugger waits for; the terminal edits and completes the line accordingly."""
+    """Input that a line debugger waits for; the terminal edits and completes the line accordingly."""
 
     COMMAND = "command"
     """A command or a statement, at the debugger's own prompt."""
     MORE = "more"
-    """The rest of a statement that is not complete yet."""
+    """The rest of an incomplete statement."""
     COMMANDS = "commands"
     """Commands for a breakpoint, until ``end``."""
     INTERACT = "interact"
@@ -107,7 +107,7 @@ class PromptState(str, enum.Enum):
 
 
 class Kind(str, enum.Enum):
-    """The kind of one rank's answer: ``lost`` is the broker's, and ``silent`` that of the terminal that asked."""
+    """Kind of one rank's answer. ``lost`` comes from the broker and ``silent`` from the terminal that asked."""
 
     VALUE = "value"
     ERROR = "error"
@@ -117,22 +117,22 @@ class Kind(str, enum.Enum):
 
 
 class Finding(str, enum.Enum):
-    """What a rank's guard has found."""
+    """State of a rank that its guard reports."""
 
     STUCK = "stuck"
-    """The interpreter has not run for a while: C code holds it and lets no thread run."""
+    """The interpreter has not run for some time: C code holds the GIL."""
     SUSPENDED = "suspended"
-    """The process has not run for a while, since a signal or a tracer stopped it."""
+    """The process has not run for some time because a signal or a tracer stopped it."""
     FATAL = "fatal"
-    """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
+    """The process received a fatal signal. The signal ends the process unless the program handles it."""
     ENDED = "ended"
     """The process has ended, by a signal or without a goodbye."""
     CALLED = "called"
-    """The rank has called its guard, which is asked for something; the rank itself runs."""
+    """The rank is running and has asked its guard to connect, because a question is for the guard."""
 
 
 class RefusalCode:
-    """The codes of Refusal."""
+    """Codes of a Refusal."""
 
     UNKNOWN_TYPE = "unknown-type"
     BAD_MESSAGE = "bad-message"
@@ -162,7 +162,7 @@ AnyRow = (
     | GroupArrivals
     | SampledPlace
 )
-"""A line of a screen, a piece of a command's output, or a record of what a rank tells."""
+"""A line of a screen, a piece of a command's output, or a record from a rank."""
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
@@ -170,14 +170,13 @@ AnyInquiry = Inspection | BreakpointsWish | CommandLine | ScreenSize | SampleQue
 
 
 class AnswerBody(Record):
-    """The content of a rank's answer.
+    """Body of a rank's answer.
 
-    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
-    first. ``digest`` is that of a value's whole content without memory addresses, empty if the whole content was not
-    read. With ``at_least`` the rank has been at the place of ``frames`` for longer
-    than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
-    command was run; None if it was not run. ``found`` says why a guard answers in the rank's place: it is stuck or
-    suspended.
+    ``rows`` are the lines of a screen, or records. ``frames`` is a stack, outermost first. ``digest`` is a digest of
+    a value's whole content without memory addresses; it is empty if the content was not read completely. With
+    ``at_least`` the rank has been at the place of ``frames`` at least for the answer's age. ``threads`` are all
+    threads, if requested. ``frame`` is the place where an expression or command was run, or None if it was not run.
+    ``found`` says why a guard answers in place of the rank: the rank is stuck or suspended.
     """
 
     text: FreeText
@@ -191,16 +190,16 @@ class AnswerBody(Record):
 
 
 def body_of(body: AnswerBody) -> msgspec.Raw:
-    """Return a body as it is in a message."""
+    """Encode a body for a message."""
     return msgspec.Raw(encode_record(body).encode())
 
 
 entered: list[type["Message"]] = []
-"""Every class of message, in the order of their declaration."""
+"""All message classes, in the order of declaration."""
 
 
 class MessageType(RecordType):
-    """The class of message classes: it enters each in the list of all; its name is the message's type on the wire."""
+    """Metaclass of messages. It adds each class to the list of all; the class name is the message type on the wire."""
 
     def __new__(
         mcs,
@@ -211,7 +210,7 @@ class MessageType(RecordType):
         sender: Sender | tuple[Sender, ...] = (),
         **options: Any,
     ) -> "MessageType":
-        """Make one class."""
+        """Create one message class."""
         made: Any = super().__new__(mcs, name, bases, namespace, tag_field="type", tag=name.lower(), **options)
         if sender:
             made.sender = frozenset(sender if isinstance(sender, tuple) else (sender,))
@@ -220,7 +219,7 @@ class MessageType(RecordType):
 
 
 class Message(Record, metaclass=MessageType):
-    """A control message; ``sender`` holds the roles that may send it, which the class statement names."""
+    """Control message; ``sender`` contains the roles that may send it, given in the class statement."""
 
     sender: ClassVar[frozenset[Sender]]
 
@@ -230,17 +229,17 @@ class Message(Record, metaclass=MessageType):
 
 
 class Asked(Message, sender=()):
-    """What a question asks of each rank, on its way to the broker and to the rank.
+    """Base of a question to ranks, from the terminal to the broker and from the broker to each rank.
 
-    ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
-    breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
-    ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
-    expression is evaluated then. With ``live`` running ranks are asked, too. With ``withdrawn`` an earlier
-    ``interrupt`` is given up. With ``threads`` the answer to
-    ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run
-    in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
-    first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
-    ranks have the same question and can answer it, over all its pages; 0 is unknown. A rank gives up after ``seconds``.
+    ``text`` is the expression or command. ``inquiry`` has the parameters of the action: values for ``inspect``, the
+    size of a ``screen``, breakpoints to set and clear, the command of an ``exec``, the child process of a ``native``,
+    or the duration of a ``sample``. In an ``eval`` it requests parts of the value of the last answer, without
+    evaluating an expression. With ``live`` running ranks answer as well. ``withdrawn`` cancels an earlier
+    ``interrupt``. With ``threads`` the answer to ``where`` has the stacks of all Python threads. ``frame`` is the frame
+    to evaluate or run in, or to open the debugger at: the name of a function, or an index into the frames, outermost
+    first, as in Python; it is empty for the default frame. ``look`` is the detail level of a ``where``. ``asked`` is
+    the number of ranks that get the same question and can answer it, over all its pages, or 0 if unknown. A rank
+    cancels the work after ``seconds``.
     """
 
     request: Integer

@@ -1,6 +1,6 @@
-"""The state of a rank, and the messages of agents, some of which the broker passes on to terminals.
+"""State of a rank, and the messages that agents send. The broker forwards some of them to terminals.
 
-A guard sends as the agent of its rank. A rank sends its state as a whole after every change.
+A guard sends as the agent of its rank. A rank sends its complete state after every change.
 """
 
 from typing import Annotated, Any
@@ -35,19 +35,19 @@ from dbg_wire.records.record import (
 )
 
 REPORTED_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD})
-"""The states that a rank reports itself; the broker infers the others from a rank's silence."""
+"""States that a rank reports itself; the broker infers the other states when a rank is silent."""
 
 Size = Annotated[int, integers(0, MAX_RANK)]
 
 
 class StopInfo(Record):
-    """The current stop: its number in this process, why, where, and for how many seconds already.
+    """The current stop: its number in this process, reason, place, and age in seconds.
 
-    The number is 0 if the stops can't be told from one another, and the place is empty if it is unknown.
+    The number is 0 if the stops can't be distinguished. The place is empty if it is unknown.
 
-    ``error`` is the exception of a crash, ``limit`` the time limit that ends first. ``lease`` is after how many seconds
-    without a driver, or without a key of one, the stop ends by itself, and ``lease_seconds`` how many of them are left;
-    None if the stop lasts until it is let go.
+    ``error`` is the exception of a crash and ``limit`` the earliest time limit. The stop ends by itself after ``lease``
+    seconds without a driver, or without a key from the driver; ``lease_seconds`` is the time left. Both are None if the
+    stop has no lease.
     """
 
     number: Serial
@@ -62,12 +62,12 @@ class StopInfo(Record):
 
     @property
     def text(self) -> str:
-        """Return the exception and the time limit, as far as there are any."""
+        """The exception and the time limit, if any."""
         return "; ".join(filter(None, (self.error, self.limit.text if self.limit is not None else "")))
 
 
 class Arrival(Record):
-    """How often this rank, chosen to stop at a site, has arrived there and has completed its stop there."""
+    """How often a rank that was chosen to stop at a site has arrived there, and how often it completed its stop."""
 
     site: Sentence
     arrived: Integer
@@ -75,7 +75,7 @@ class Arrival(Record):
 
 
 class Waiting(Record):
-    """What a rank is held for: the completion of the ``count``-th stop at a site by each of ``ranks``."""
+    """Condition that ends a hold: each of ``ranks`` has completed its ``count``-th stop at a site."""
 
     site: Sentence
     count: Integer
@@ -83,7 +83,7 @@ class Waiting(Record):
 
 
 class SessionInfo(Record):
-    """The debugger open on the stop; ``rows`` and ``columns`` are its screen's."""
+    """The debugger that is open at the stop; ``rows`` and ``columns`` are the size of its screen."""
 
     number: Serial
     engine: Word
@@ -92,9 +92,9 @@ class SessionInfo(Record):
 
 
 class PromptInfo(Record):
-    """The line that a debugger waits for; ``offset`` is the length of the session's log before the prompt.
+    """Prompt of a line debugger that waits for input; ``offset`` is the length of the session's log before the prompt.
 
-    ``number`` counts the prompts of the process: a reply to any prompt but the current one comes too late.
+    ``number`` counts the prompts of the process. A reply to any other prompt than the current one is too late.
     """
 
     number: Count
@@ -104,13 +104,13 @@ class PromptInfo(Record):
 
 
 class RankReport(Record):
-    """The whole state of a rank now.
+    """Complete current state of a rank.
 
-    ``generation`` is the last driver's number that the rank knows; ``applied`` counts the bytes of that driver's
-    input that the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
-    a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts the breakpoints that may stop
-    the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the line that a line debugger
-    waits for, if any. ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
+    ``generation`` is the last driver's number that the rank knows. ``applied`` counts the bytes of that driver's
+    input that the debugger accepted or the rank discarded. ``stepping`` means that the stopped thread is executing a
+    step; the state is ``running``, but the stop has not ended. ``breakpoints`` counts the breakpoints that may stop
+    the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the prompt of a line debugger, if
+    any. ``arrivals`` are the sites where this rank was chosen to stop. ``waits`` is the condition that ends its hold.
     ``passed`` is the last stop that the program passed while there was no broker, and why: the end of a sentence.
     """
 
@@ -128,13 +128,13 @@ class RankReport(Record):
     passed: FreeText = ""
 
     def __post_init__(self) -> None:
-        """Refuse a state that only the broker infers."""
+        """Reject a state that only the broker infers."""
         if self.state not in REPORTED_STATES:
-            raise InvalidMessage("rankreport", f".state: {self.state.value} is none that a rank reports")
+            raise InvalidMessage("rankreport", f".state: {self.state.value} is not a state that a rank reports")
 
 
 MAX_ANCESTORS = 64
-"""Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
+"""Maximum number of ancestor processes of a rank: launchers nest a dozen deep; a longer list is a mistake."""
 
 ChildNumber = Annotated[int, integers(1, 10**6)]
 
@@ -145,19 +145,19 @@ ProcessSecret = Annotated[str, characters(64)]
 Ancestors = Annotated[tuple[Pid, ...], elements(MAX_ANCESTORS)]
 
 KINDS_OF_AGENTS = frozenset({Kind.VALUE, Kind.ERROR, Kind.RUNNING})
-"""The kinds of answers that an agent may give."""
+"""Kinds of answers that an agent may send."""
 
 
 class Register(Message, sender=Sender.AGENT):
-    """Say which rank this is, and its state; the first message of every connection of an agent.
+    """Register a rank with its identity and state; the first message of every connection of an agent.
 
-    ``child`` is the number that the broker gave this process among those of its rank, if it gave one. ``ancestors``
-    are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
-    names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
-    ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
-    it. ``placement`` is None for a session that is no rank of a job. ``epoch`` counts the connections on which this
-    process has registered, this one included: of two brokers that list this rank, the one with the larger number has
-    it. It is 0 if a guard speaks for the rank.
+    ``child`` is the number that the broker assigned to this process among the processes of its rank, if any.
+    ``ancestors`` are process ids, parent first; the broker uses them to find the rank of a child process. ``kernel``
+    identifies the kernel boot and process-id namespace; a broker with the same value can check if the process is
+    alive. Only this process, its guard and the broker know ``secret``, so no other process can replace the rank.
+    ``placement`` is None for a session that is not a rank of a job. ``epoch`` counts the registrations of this process,
+    including this one. If two brokers list the rank, it is connected to the broker with the higher epoch. It is 0 if a
+    guard registers the rank.
     """
 
     minor: RankNumber
@@ -173,10 +173,10 @@ class Register(Message, sender=Sender.AGENT):
 
 
 class Goodbye(Message, sender=Sender.AGENT):
-    """Say that this process ends, with its exit status if it is known (negative for a signal).
+    """Announce the end of this process, with its exit status if known (negative for a signal).
 
     ``error`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first. With
-    ``finalizes`` the process goes on into MPI_Finalize.
+    ``finalizes`` the process then enters MPI_Finalize.
     """
 
     exit: Integer | None
@@ -186,10 +186,10 @@ class Goodbye(Message, sender=Sender.AGENT):
 
 
 class Answer(Message, sender=Sender.AGENT):
-    """Answer a broker's Ask; ``body`` is an AnswerBody.
+    """Answer an Ask of the broker; ``body`` is an AnswerBody.
 
-    ``age`` is for how many seconds the rank has been where the body's ``frames`` say; None if that is unknown. It is
-    not in the body, since the bodies of many ranks are equal but for it.
+    ``age`` is the time in seconds that the rank has spent at the body's ``frames``, or None if it is unknown. It is
+    not part of the body, because then the bodies of many ranks are equal.
     """
 
     request: Integer
@@ -198,32 +198,31 @@ class Answer(Message, sender=Sender.AGENT):
     age: Age | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a kind that the broker alone gives, and a body that no terminal takes."""
+        """Reject a kind that agents do not send, and a body that is too long for terminals."""
         if self.kind not in KINDS_OF_AGENTS:
-            raise InvalidMessage("answer", f".kind: {self.kind.value} is no agent's")
+            raise InvalidMessage("answer", f".kind: {self.kind.value} is not sent by agents")
         if len(self.body) > MAX_ANSWER_BYTES:
             raise InvalidMessage("answer", f".body has {len(self.body)} bytes, above {MAX_ANSWER_BYTES}")
 
 
 def answer_to(request: int, kind: Kind, text: str, *, age: float | None = None, **more: Any) -> Answer:
-    """Return an answer with these fields of its body, or an error in place of a body that is too long."""
+    """Build an answer with these fields in its body, or an error if the body is too long."""
     body = body_of(fitted(AnswerBody, text=text, **more))
     if len(body) > MAX_ANSWER_BYTES:
-        text = f"its answer has {len(body):,} bytes, and {MAX_ANSWER_BYTES:,} are the most; ask for less"
+        text = f"its answer has {len(body):,} bytes, more than {MAX_ANSWER_BYTES:,}; request less"
         kind, body = Kind.ERROR, body_of(fitted(AnswerBody, text=text))
     return fitted(Answer, request=request, kind=kind, body=body, age=age)
 
 
 class Testimony(Message, sender=Sender.AGENT):
-    """Say what the guard of the rank ``key`` has found; the first message of every connection of a guard.
+    """Report the finding of the guard of the rank ``key``; the first message of every connection of a guard.
 
-    A guard is a process beside a rank that reports when the rank can't; it is no rank itself. ``signal`` is the number
-    of the signal that ends or ended the process, if any; ``exit`` is the status of one that has ended by itself without
-    a goodbye, if the kernel tells. ``age`` is the seconds since the rank was last known to run.
-    ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
-    it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
-    has found that out: ``from the kernel's out-of-memory killer``; ``note`` says more. ``secret`` is that of the
-    rank's process.
+    A guard is a process next to a rank. It reports when the rank can't, and is not a rank itself. ``signal`` is the
+    number of the signal that ends or ended the process, if any. ``exit`` is the status of a process that ended by
+    itself without a goodbye, if the kernel reports it. ``age`` is the time in seconds since the rank was last known to
+    run. ``frames`` is the last known stack, outermost first. ``registration`` is the Register of the rank; it lets the
+    broker list a rank that fell silent before it registered. ``cause`` names what ended the process, if known: ``from
+    the kernel's out-of-memory killer``; ``note`` has more details. ``secret`` is the secret of the rank's process.
     """
 
     minor: RankNumber
@@ -239,26 +238,26 @@ class Testimony(Message, sender=Sender.AGENT):
     exit: Integer | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a registration of another rank."""
+        """Reject a registration of another rank."""
         if self.registration is not None and self.registration.identity.key != self.key:
-            raise InvalidMessage("testimony", ".registration is that of another rank")
+            raise InvalidMessage("testimony", ".registration belongs to another rank")
 
 
 class Report(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Tell a change of a rank; the broker passes it to the terminals on that rank."""
+    """Report the state of a rank after a change; the broker forwards it to the terminals at that rank."""
 
     report: RankReport
 
 
 class Applied(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Acknowledge input: all bytes of this generation below ``offset`` were taken by the debugger or discarded."""
+    """Acknowledge input: all bytes of this generation below ``offset`` were accepted by the debugger or discarded."""
 
     generation: Integer
     offset: Integer
 
 
 class Discarded(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Say that ``count`` bytes of input, ending below ``offset``, will never reach the debugger, and why."""
+    """Report that the ``count`` bytes of input before ``offset`` will never reach the debugger, and why."""
 
     generation: Integer
     offset: Integer
@@ -269,8 +268,9 @@ class Discarded(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Answer a Probe: the interpreter runs.
 
-    ``where`` is the place of the stop's thread, or else of the main thread; None while it is halted.
-    ``frames`` is that thread's stack, outermost first: the last known stack if the rank falls silent later.
+    ``where`` is the place of the stopped thread, or otherwise of the main thread; it is None while the thread is
+    halted. ``frames`` is the stack of that thread, outermost first. It is the last known stack if the rank falls silent
+    later.
     """
 
     where: Place | None
@@ -278,7 +278,7 @@ class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Settle a Reply: the debugger took it, or did not, with the reason."""
+    """Acknowledge a Reply: the debugger accepted it, or rejected it for a reason."""
 
     prompt: Integer
     taken: bool
@@ -286,18 +286,18 @@ class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Answer a Complete with the texts that may replace ``line[begin:end]``; empty if nothing was found."""
+    """Answer a Complete with texts that may replace ``line[begin:end]``; may be empty."""
 
     request: Integer
     matches: Texts
 
 
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Tell the terminals on the rank a sentence that has no place on its screen or in its log.
+    """Show a sentence at the terminals of a rank, outside of its screen and its log.
 
-    The broker sends one when somebody else acts at the rank by a question; ``ends_stop`` tells that the stop ends by
-    that. With ``is_log`` it is the text of a log point, which the
-    rank also sends while no terminal is there: clients that ask for it get it as :class:`Logged`.
+    The broker sends a notice when another user acts on the rank by a question; ``ends_stop`` means that this ends the
+    stop. With ``is_log`` the text comes from a log point. A rank sends it even without a terminal: clients that
+    subscribe to log texts receive it as :class:`Logged`.
     """
 
     text: FreeText

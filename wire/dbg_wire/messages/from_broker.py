@@ -1,4 +1,4 @@
-"""The broker's own messages; a message that the broker passes on is in the module of its first sender."""
+"""Messages that the broker sends itself. A forwarded message is in the module of its original sender."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -29,21 +29,21 @@ from dbg_wire.records.record import (
 
 
 class BrokerAddress(Record):
-    """The address of a broker, and the fingerprint of its certificate."""
+    """Address of a broker, and the fingerprint of its certificate."""
 
     url: Sentence
     fingerprint: Sentence
 
 
 class Welcome(Message, sender=Sender.BROKER):
-    """Accept a Register or a Greet.
+    """Accept a Register or a Greet. The broker sends it again when ``brokers`` or the rank's address change.
 
-    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
-    token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
-    type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all of its site, this
-    one first: each lists its own ranks, and any of them takes the peer when this one is gone. A broker that is alone
-    names none. It says welcome again when they change. ``nats_silent`` is for how many seconds NATS has not answered,
-    which joins them; None while it answers, or without it.
+    ``address`` and ``child`` are set for an agent; ``uptime`` is in seconds. ``role`` is the role of a terminal's
+    token, ``driver`` or ``watcher``; it is None for an agent. ``max_lease`` is the maximum time in seconds that a stop
+    lasts without any input, or None for no limit. ``brokers`` are all brokers of the site, this one first. Each lists
+    its own ranks, and any of them accepts the peer when this one is gone; a single broker sends an empty list.
+    ``nats_silent`` is the time in seconds for which NATS, which connects the brokers, has not answered; None while it
+    answers, or without NATS.
     """
 
     minor: Integer
@@ -60,9 +60,9 @@ class Welcome(Message, sender=Sender.BROKER):
 
 
 class Refusal(Message, sender=Sender.BROKER):
-    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs.
+    """Reject a request; ``text`` gives the reason in a sentence for people, and ``code`` is for programs.
 
-    ``request`` is the number of the Question that is refused; None for another request.
+    ``request`` is the number of the rejected Question; None for another message.
     """
 
     code: Sentence
@@ -71,13 +71,13 @@ class Refusal(Message, sender=Sender.BROKER):
 
 
 class Audience(Message, sender=Sender.BROKER):
-    """State which terminals look at the rank now.
+    """Report to a rank which terminals are attached to it.
 
-    With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
-    the debugger open and sends nothing. ``driven`` tells whether one of the terminals has the keyboard; input counts
-    only if it carries this ``generation``. ``engine`` is the debugger that a terminal asked for, ``fallback_engine``
-    the debugger to open if neither the stop nor the rank names one. ``frame`` is the frame that the driver wants to see
-    first; it counts once for each ``generation``.
+    If ``viewers`` is above zero, a stopped rank opens its debugger at this size and sends its output. Without viewers
+    it keeps the debugger open and sends nothing. ``driven`` means that one of the terminals has the keyboard. Only
+    input with this ``generation`` is accepted. ``engine`` is the debugger that a terminal requested;
+    ``fallback_engine`` is the debugger to open if the stop and the rank name none. ``frame`` is the frame that the
+    driver wants to see first; it applies once for each ``generation``.
     """
 
     viewers: Integer
@@ -92,7 +92,7 @@ class Audience(Message, sender=Sender.BROKER):
 
 
 class ChosenRank(Record):
-    """The progress of a rank that a held rank waits for; ``state`` is None for a rank that never registered."""
+    """Progress of a rank that a held rank waits for; ``state`` is None for a rank that never registered."""
 
     rank: Integer
     arrived: Integer
@@ -101,43 +101,44 @@ class ChosenRank(Record):
 
 
 class Chosen(Message, sender=Sender.BROKER):
-    """Tell a held rank the progress of the ranks it waits for: of all after its report, then of each that changed."""
+    """Report to a held rank the progress of the ranks it waits for: first of all ranks, then of each that changed."""
 
     site: Sentence
     ranks: Annotated[tuple[ChosenRank, ...], Items]
 
 
 class Kept(Message, sender=Sender.BROKER):
-    """Tell a rank which other ranks of its job are kept after a crash; the rank delays its exit while there are any."""
+    """Report to a rank which other ranks of its job are kept after a crash. It delays its exit while there are any."""
 
     ranks: Integers
 
 
 class Probe(Message, sender=Sender.BROKER):
-    """Ask for a Pulse."""
+    """Request a Pulse."""
 
 
 class Ask(Asked, sender=Sender.BROKER):
-    """Pass a question on to one rank; the rank gives up after ``seconds``."""
+    """Forward a question to one rank; the rank cancels the work after ``seconds``."""
 
 
 class Snapshot(Message, sender=Sender.BROKER):
-    """List ranks, a page at a time; Changes follow after the page with ``last``."""
+    """List ranks, one page per message; Changes follow after the page with ``last``."""
 
     ranks: Annotated[tuple[RankInfo, ...], Items]
     last: bool
 
 
 class Change(Message, sender=Sender.BROKER):
-    """Tell subscribers, and all terminals on that rank, the new state of one rank."""
+    """Send the new state of one rank to subscribers and to all terminals at that rank."""
 
     rank: RankInfo
 
 
 class Logged(Message, sender=Sender.BROKER):
-    """Carry the text of a rank's log point to a client that has asked for such texts.
+    """Send the text of a rank's log point to a client that has subscribed to such texts.
 
-    Of a flood a part comes: ``left_out`` is how many texts, of any rank, the client was not sent since the one before.
+    The broker drops texts during a flood: ``left_out`` is the number of texts, of any rank, that it has dropped since
+    the previous message.
     """
 
     key: Sentence
@@ -146,18 +147,18 @@ class Logged(Message, sender=Sender.BROKER):
 
 
 class Gone(Message, sender=Sender.BROKER):
-    """Tell that an ended rank is no longer listed."""
+    """Report that an ended rank is no longer listed."""
 
     key: Sentence
 
 
 class Seat(Message, sender=Sender.BROKER):
-    """State a terminal's role at a rank.
+    """Send a terminal its role at a rank.
 
-    The broker sends it after Attach, Take, a handed-over keyboard, a rank that came back, or a log with a gap.
-    ``generation`` is the number to tag input with, None for a watcher. ``driver`` names the user that types, None if
-    there is none. A client that holds unacknowledged input sends it again if stop and generation are the same as
-    before; otherwise the client tells its user that the input was discarded.
+    The broker sends it after Attach or Take, when the keyboard changes hands, when a rank has reconnected, and when a
+    part of a log was dropped. ``generation`` is the number to tag input with; it is None for a watcher. ``driver`` is
+    the user of the driver's terminal, None if there is none. If stop and generation have not changed, the client
+    resends its unacknowledged input; otherwise it tells the user that the input was discarded.
     """
 
     rank: RankInfo
@@ -168,9 +169,9 @@ class Seat(Message, sender=Sender.BROKER):
 
 
 class RankAnswer(AnswerBody):
-    """The answer of one rank, as programs use it: no message has it."""
+    """Answer of one rank, for use in programs; it is not part of a message."""
 
-    # mypy does not see that the fields of the base class are given by name, too.
+    # mypy does not see that the fields of the base class are keyword-only, too.
     key: Sentence  # type: ignore[misc]
     kind: Kind  # type: ignore[misc]
     age: Age | None = None
@@ -180,9 +181,10 @@ _BODY = AnswerBody.__struct_fields__
 
 
 class SameAnswer(Record):
-    """An answer, and the ranks of a question that have given it.
+    """An answer, and all ranks that gave the same one.
 
-    ``ages`` are those of the ranks, in the order of ``keys``, if any of them has one. ``body`` is an AnswerBody.
+    ``ages`` are the ages of the ranks' answers in the order of ``keys``; it is empty if none has an age. ``body`` is an
+    AnswerBody.
     """
 
     keys: Texts
@@ -191,23 +193,23 @@ class SameAnswer(Record):
     ages: Annotated[tuple[Age | None, ...], Items] = ()
 
     def each(self) -> Iterator[RankAnswer]:
-        """Yield the answer of each rank; it is an error if the body can't be read."""
+        """Yield the answer of each rank. If the body can't be decoded, the answer is an error."""
         kind, body = self.kind, self.body
         try:
             read: AnswerBody = decode_record(AnswerBody, bytes(body))
         except InvalidMessage as error:
             kind, read = Kind.ERROR, fitted(AnswerBody, text=f"its answer can't be read: {error}")
         fields = {name: getattr(read, name) for name in _BODY}
-        # Ages that are not those of these ranks say nothing.
+        # A list of another length can't be assigned to these ranks.
         ages = self.ages if len(self.ages) == len(self.keys) else (None,) * len(self.keys)
         for key, age in zip(self.keys, ages, strict=True):
             yield RankAnswer(key=key, kind=kind, age=age, **fields)
 
 
 class Answers(Message, sender=Sender.BROKER):
-    """Carry answers of ranks to the terminal that asked, as they come; the one with ``last`` ends the question.
+    """Send answers of ranks to the terminal that asked, as they arrive; the message with ``last`` ends the question.
 
-    A rank that is not named by then has not answered: the terminal has withdrawn the question.
+    A rank without an answer at the end did not answer before the terminal withdrew the question.
     """
 
     request: Integer

@@ -1,4 +1,4 @@
-"""The messages of terminals, some of which the broker passes on to the rank."""
+"""Messages of terminals. The broker forwards some of them to the rank."""
 
 from typing import Annotated
 
@@ -24,22 +24,25 @@ RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True)]
 
 
 class Greet(Message, sender=Sender.CLIENT):
-    """Name this terminal (``user@host``, shown to other users); the first message of every connection of a client."""
+    """Send the name of this terminal, ``user@host``; the first message of every connection of a client.
+
+    Other users see this name.
+    """
 
     minor: Integer
     release: Sentence
     name: PersonName
 
     def __post_init__(self) -> None:
-        """Refuse a name that could act on the terminals that show it."""
+        """Reject a name that could act on the terminals that show it."""
         if not self.name.isprintable():
-            raise InvalidMessage("greet", ".name has characters that are not printable")
+            raise InvalidMessage("greet", ".name contains characters that are not printable")
 
 
 class Subscribe(Message, sender=Sender.CLIENT):
-    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
+    """Request a snapshot of all ranks and, unless ``once``, every later change; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too.
+    With ``logs`` the broker also sends the texts of log points of all ranks.
     """
 
     once: bool = False
@@ -47,11 +50,11 @@ class Subscribe(Message, sender=Sender.CLIENT):
 
 
 class Attach(Message, sender=Sender.CLIENT):
-    """Attach to a rank, and detach from the rank before; answered by Seat or Refusal.
+    """Attach to a rank, and detach from the previous rank; answered by Seat or Refusal.
 
-    If another terminal has the keyboard, ``drive`` makes this one a watcher. ``resume`` is the generation that this
-    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine``,
-    ``fallback_engine`` and ``frame`` are for the rank's Audience.
+    If another terminal has the keyboard, ``drive`` makes this terminal a watcher. ``resume`` is the generation that
+    this terminal had before its connection broke; it keeps the keyboard if no other terminal has taken it. ``engine``,
+    ``fallback_engine`` and ``frame`` go into the rank's Audience.
     """
 
     key: Sentence
@@ -66,7 +69,7 @@ class Attach(Message, sender=Sender.CLIENT):
 
 
 class Detach(Message, sender=Sender.CLIENT):
-    """Leave the rank; the rank stays as it is."""
+    """Detach from the rank; the state of the rank does not change."""
 
 
 class Take(Message, sender=Sender.CLIENT):
@@ -74,35 +77,35 @@ class Take(Message, sender=Sender.CLIENT):
 
 
 class Resize(Message, sender=Sender.CLIENT):
-    """Tell the size that this terminal offers; only the driver's counts."""
+    """Report the size of this terminal; only the driver's size is used."""
 
     rows: Integer
     columns: Integer
 
 
 class Question(Asked, sender=Sender.CLIENT):
-    """Ask every named rank for one action; answered by Answers until all ranks have answered, or Withdraw."""
+    """Request one action from every named rank; answered by Answers until all ranks have answered, or Withdraw."""
 
-    keys: Texts  # type: ignore[misc] # fields are given by name
+    keys: Texts  # type: ignore[misc] # fields are keyword-only
 
     def __post_init__(self) -> None:
-        """Refuse an inquiry whose texts are longer together than the text of a question may be."""
+        """Reject an inquiry with a total text length above the limit for a question's text."""
         length = length_of(self.inquiry)
         if length > MAX_TEXT:
-            raise InvalidMessage("question", f".inquiry has {length} characters, above {MAX_TEXT}")
+            raise InvalidMessage("question", f".inquiry has {length} characters, more than {MAX_TEXT}")
 
 
 class Withdraw(Message, sender=Sender.CLIENT):
-    """Give up a question: the ranks that have not answered are not waited for, and their guards end what they do."""
+    """Cancel a question: the broker stops waiting for more answers, and the ranks' guards end their commands."""
 
     request: Integer
 
 
 class Hang(Message, sender=Sender.CLIENT):
-    """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
+    """Report a verdict of ``why`` to the broker, which sends it to its event hook; there is no answer.
 
-    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. It
-    holds no command, since somebody who is told of the hang might type it.
+    ``job`` is the job's name, ``kind`` the kind of the verdict, and ``ranks`` a rank set, empty if the verdict names no
+    rank. The message contains no command, because a person who reads it might type that command.
     """
 
     job: Name
@@ -112,9 +115,9 @@ class Hang(Message, sender=Sender.CLIENT):
 
 
 class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Answer a prompt with one line or block, as the driver of this ``generation``; settled by Replied.
+    """Answer a prompt with one line or block, as the driver of this ``generation``; acknowledged by Replied.
 
-    A client may send it again after any number of reconnects: a prompt takes one reply.
+    A client may send it again after each reconnect: a prompt accepts only one reply.
     """
 
     prompt: Integer
@@ -123,7 +126,7 @@ class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
 
 
 class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Ask for texts that may replace ``line[begin:end]`` at this prompt; answered by Completions unless too late."""
+    """Request texts that may replace ``line[begin:end]`` at this prompt; answered by Completions unless too late."""
 
     request: Integer
     prompt: Integer
@@ -133,22 +136,22 @@ class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     end: Integer
 
     def __post_init__(self) -> None:
-        """Refuse a part that is not within the line."""
+        """Reject a range that is not within the line."""
         if not 0 <= self.begin <= self.end <= len(self.line):
-            suffix = f" is about {self.begin} to {self.end} of {len(self.line)} characters"
+            suffix = f" has the range {self.begin} to {self.end} in a line of {len(self.line)} characters"
             raise InvalidMessage("complete", suffix)
 
 
 class Interrupt(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Interrupt the command that this ``generation``'s driver has started, or break into the traced program."""
+    """Interrupt the command that the driver of this ``generation`` started, or break into the traced program."""
 
     generation: Integer
 
 
 class Replay(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Ask for the log of a session from ``offset`` on; bytes that the log no longer holds are left out.
+    """Request the log of a session from ``offset`` on; bytes that the log no longer contains are skipped.
 
-    A rank sends a part of a long log, and the rest after further requests.
+    A rank sends only the first part of a long log, and the rest after further requests.
     """
 
     session: Serial
@@ -156,4 +159,4 @@ class Replay(Message, sender=(Sender.CLIENT, Sender.BROKER)):
 
 
 class Repaint(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Ask for the whole screen to be drawn again; a client to the broker, the broker to the rank."""
+    """Request a redraw of the whole screen; sent by a client to the broker, and by the broker to the rank."""

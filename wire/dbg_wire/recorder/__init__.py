@@ -1,1 +1,1 @@
-"""What torch's flight recorder tells of collectives, in a process or in a file: read without running it, as records."""
+"""Reader of torch's flight recorder, in a process or in a file. It turns entries into records and runs no code."""

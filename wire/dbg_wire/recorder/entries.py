@@ -1,6 +1,6 @@
-"""The entries of a flight recorder's dump, JSON or pickle: of this process, or a file that anybody may have written.
+"""Entries of a flight recorder's dump, JSON or pickle, from this process or from an untrusted file.
 
-Pure. What has another form than torch writes raises one of :data:`WRONG_FORM`.
+Pure. A dump in a format that torch does not write raises one of :data:`WRONG_FORM`.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import msgspec
 from dbg_wire.recorder.plain_pickle import load_plain
 
 MAX_ENTRIES = 100_000
-"""Entries of a dump that are looked at, the newest ones: a recorder mostly keeps 2000."""
+"""Maximum number of entries of a dump that are read; the newest are kept. A recorder usually keeps 2000."""
 
 MAX_TOLD = 128
-"""Entries of a file that are kept, the oldest of those that count; the newest one of each group is kept as well."""
+"""Maximum number of relevant entries of a file; the oldest are kept, plus the newest entry of each group."""
 
 MAX_NAME = 500
-"""Characters of a name in a dump: torch's have some ten, and a name of a group that a program gives may be longer."""
+"""Maximum number of characters of a name: torch's names have about ten, and a program's group names may be longer."""
 
 MAX_INPUTS, MAX_DIMENSIONS = 10_000, 64
-"""Tensors of one call that count, and dimensions of one, of which torch allows as many."""
+"""Maximum number of tensors of one call, and of dimensions of one tensor; torch has the same limit of dimensions."""
 
 MAX_DIGITS = 20
-"""Digits of a number that is told as a text: torch's numbers have 64 bits."""
+"""Maximum number of digits of a number that is stored as text: torch's numbers have 64 bits."""
 
 WRONG_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.DecodeError)
-"""What is raised for a dump of another form than torch writes; a NotPlain says more than the others."""
+"""Exceptions for a dump in a format that torch does not write. NotPlain has the most specific message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One recorded collective, or a send or receive; ``created`` is in nanoseconds since 1970, 0 if unknown.
+    """One recorded collective, or a send or receive; ``created`` is a Unix time in nanoseconds, 0 if unknown.
 
-    ``stack`` is what torch has recorded of the call's stack, if it was told to.
+    ``stack`` is the recorded stack of the call; it is empty if torch does not record stacks.
     """
 
     group: str
@@ -55,18 +55,18 @@ class Entry:
 
     @property
     def is_unfinished(self) -> bool:
-        """Tell whether the collective has not ended: gloo's entries stay `scheduled`, and are retired at their end."""
+        """Whether the collective has not ended. Entries of gloo stay `scheduled` and are retired at their end."""
         return not self.is_retired and self.state != "completed"
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the inputs; of a full recorder hardly any are asked for."""
+        """Shapes of the inputs. They are parsed on access, because few entries of a full recorder need them."""
         return tuple(tuple(map(_number, shape[:MAX_DIMENSIONS])) for shape in self.inputs[:MAX_INPUTS])
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedGroup:
-    """A process group as a recorder keeps it; ``members`` are the global ranks in the order of the group."""
+    """A process group in a recorder; ``members`` are its global ranks, in the order of the group."""
 
     title: str
     members: tuple[int, ...]
@@ -74,17 +74,17 @@ class RecordedGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """What a file of a recorder tells: ``groups`` by their names, as far as the recorder knows them."""
+    """Contents of a recorder's file; ``groups`` maps names to the groups that the recorder knows."""
 
     entries: tuple[Entry, ...]
     groups: Mapping[str, RecordedGroup]
 
 
 def read_dump(data: bytes) -> Dump:
-    """Return what a whole dump tells: unfinished entries, the last completed one of each group, and the groups."""
+    """Read a whole dump: its unfinished entries, the last completed entry of each group, and the groups."""
     document = _document(data)
     if type(document) is not dict or type(document.get("entries")) is not list:
-        raise ValueError("holds no entries of a flight recorder")
+        raise ValueError("contains no entries of a flight recorder")
     config = document.get("pg_config")
     groups = {}
     for name, one in list(config.items())[:MAX_ENTRIES] if type(config) is dict else ():
@@ -101,7 +101,7 @@ def _bounded(entries: list[Entry]) -> tuple[Entry, ...]:
 
 
 def _members(ranks: object) -> tuple[int, ...]:
-    """Return the ranks of a text such as ``[0, 1]``."""
+    """Parse a text such as ``[0, 1]``; return () if it is invalid."""
     if type(ranks) is not str or len(ranks) > 20 * MAX_ENTRIES:
         return ()
     words = ranks.strip("[] ").split(",")
@@ -110,12 +110,12 @@ def _members(ranks: object) -> tuple[int, ...]:
 
 
 def entries_of(dump: bytes) -> list[Entry]:
-    """Return the unfinished entries and the last completed one of each group, in the order of recording."""
+    """Return the unfinished entries and the last completed entry of each group, in the order of recording."""
     return _entries(_document(dump).get("entries", []))
 
 
 def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
-    """Return the last ``most`` collectives of each group and library as torch has them, the oldest first."""
+    """Return the last ``most`` collectives of each group and library in torch's format, oldest first."""
     found: list[dict[str, Any]] = []
     counts: dict[tuple[str, str], int] = {}
     for raw in reversed(_document(dump).get("entries", [])):
@@ -157,17 +157,17 @@ def _entry(raw: dict[str, Any]) -> Entry:
 
 
 def _text(value: object) -> str:
-    """Return a text of a dump. What is none is not made one: the text of a list of lists may have no end."""
+    """Return a text of a dump, or "" for another type. It is not converted: ``str`` of nested lists may be endless."""
     return value[:MAX_NAME] if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:
-    """Return a number of a dump; some of JSON's are texts."""
+    """Return a number of a dump. JSON dumps contain some numbers as texts."""
     if type(value) is int:
         return value
     if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) <= MAX_DIGITS:
         return int(value)
-    raise TypeError("no number")
+    raise TypeError("not a number")
 
 
 def _items(value: object) -> Sequence[Any]:
@@ -175,7 +175,7 @@ def _items(value: object) -> Sequence[Any]:
 
 
 def _chosen(entries: list[Entry]) -> list[Entry]:
-    """Return the unfinished entries, and the last completed one of each group."""
+    """Return the unfinished entries, and the last completed entry of each group."""
     kept: list[Entry] = []
     completed: set[tuple[str, str]] = set()
     batch_has_ended: dict[tuple[str, str], bool] = {}
@@ -183,7 +183,7 @@ def _chosen(entries: list[Entry]) -> list[Entry]:
         group = entry.group, entry.library
         if entry.name.endswith("coalesced"):
             batch_has_ended[group] = not entry.is_unfinished
-        # The members of a batch stay `scheduled` in the recorder; only the entry of the batch, behind them, goes on.
+        # The members of a batch stay `scheduled` in the recorder. Only the entry of the batch, after them, is updated.
         elif entry.is_unfinished and entry.state == "scheduled" and entry.library == "nccl":
             if batch_has_ended.get(group):
                 continue

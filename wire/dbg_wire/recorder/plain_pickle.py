@@ -1,7 +1,7 @@
-"""A reader of pickles that can't run anything: it knows the operations that make plain values, and no others. Pure.
+"""Reader of pickles that can't run code: it supports only the operations that create plain values. Pure.
 
-A pickle is a program, and the interpreter of the standard library in C can be asked for gigabytes by a few bytes. The
-one in Python keeps its memo in a dict, and its table of operations says what it can do.
+A pickle is a program. The C unpickler of the standard library can be made to allocate gigabytes by a few bytes. The
+Python unpickler keeps its memo in a dict, and a table defines its operations.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import struct
 from typing import Any
 
 _PLAIN = b"\x80\x95.N\x88\x89KMJG\x8aX\x8c\x8d]}()ate\x85\x86\x87hjqr\x94"
-"""Operations that make or keep texts, numbers, lists and tuples; those that fill dicts follow below."""
+"""Operations that create or store texts, numbers, lists and tuples. The operations that fill dicts are added below."""
 
 
 class NotPlain(ValueError):
-    """Say what a text of bytes is that is no pickle of plain values; the message is the end of a sentence."""
+    """Raised for data that is not a pickle of plain values; the message is the end of a sentence about the data."""
 
 
 def load_plain(data: bytes) -> Any:
-    """Return the value of a pickle of plain values. A value may be part of several others, as in any pickle.
+    """Load a pickle of plain values. A value may be referenced several times, as in any pickle.
 
-    The caller bounds the size of ``data``: a byte may become a list, which takes 56. Raise NotPlain.
+    The caller must limit the size of ``data``: one byte can become a list of 56 bytes. Raise NotPlain.
     """
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()
     except KeyError:
-        raise NotPlain("would run code, which no flight recorder writes, or is no pickle; none of it was run") from None
+        raise NotPlain("is not a flight recorder's pickle: it is damaged or contains code; no code was run") from None
     except (EOFError, IndexError, struct.error):
         raise NotPlain("ends in the middle of a pickle") from None
     except (AttributeError, TypeError, ValueError, pickle.UnpicklingError) as error:
         raise NotPlain(str(error) if isinstance(error, NotPlain) else "is a damaged pickle") from None
 
 
-_Unpickler: Any = getattr(pickle, "_Unpickler")  # noqa: B009 - the types know the one in C alone
+_Unpickler: Any = getattr(pickle, "_Unpickler")  # noqa: B009 - typeshed only has the C unpickler
 
 
 class _PlainUnpickler(_Unpickler):  # type: ignore[misc] # as above
@@ -51,7 +51,7 @@ class _PlainUnpickler(_Unpickler):  # type: ignore[misc] # as above
 
 
 def _set(target: Any, key: Any, value: Any) -> None:
-    # The hash of a tuple of tuples may take for ever.
+    # Hashing a tuple of tuples may take forever.
     if type(key) not in (str, int) or type(target) is not dict:
-        raise NotPlain("is a pickle with keys that no flight recorder writes")
+        raise NotPlain("is a pickle with dict keys that a flight recorder does not write")
     target[key] = value

@@ -1,4 +1,4 @@
-"""Recorded collectives and groups as rows of an answer, in the words of those who call them. Pure."""
+"""Conversion of recorded collectives and groups into rows of an answer, with torch's public function names. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbg_wire.records.record import fitted
 LIBRARY = "torch"
 
 NO_DESCRIPTION = frozenset({"", "undefined", "default_pg"})
-"""Descriptions that say nothing: those of groups that the program has not described."""
+"""Default descriptions of groups, which the program has not set."""
 
 _NAMES = {
     "_all_gather_base": "all_gather_into_tensor",
@@ -32,7 +32,7 @@ _NAMES = {
     "alltoall_base": "all_to_all_single",
     "alltoall_v": "all_to_all_single",
 }
-"""Names in recorders that are not those of the functions that people call."""
+"""Names in recorders that differ from the public functions, with the names of these functions."""
 
 _REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
 
@@ -42,7 +42,7 @@ _RECORDED_AS = {
     "all_to_all_single": ("all_to_all",),
     **dict.fromkeys(_REDUCE_SCATTERS, ("all_reduce", *_REDUCE_SCATTERS)),
 }
-"""Functions, and the names under which some recorders have them, besides their own."""
+"""Functions, with the other names that some recorders use for them."""
 
 _TYPES = {
     "float": ("float32", 4),
@@ -58,50 +58,50 @@ _TYPES = {
     "complexfloat": ("complex64", 8),
     "complexdouble": ("complex128", 16),
 }
-"""torch's scalar types in C++, as Python calls them, with the bytes of an element."""
+"""C++ names of torch's scalar types, with the Python name and the size of an element in bytes."""
 
 _SIZES = dict(_TYPES.values())
 
 MAX_FRAMES = 200
-"""Frames of a call that are told, the innermost ones."""
+"""Maximum number of frames of a call; the innermost frames are kept."""
 
 MAX_SHAPES = 8
-"""Shapes that are written out: a call for a list of a hundred tensors is told by its first ones."""
+"""Maximum number of shapes that are written out: for a list of a hundred tensors the first shapes are enough."""
 
 _PEER = re.compile(r"(send|recv) [0-9]+(?:->|<-)([0-9]{1,9})", re.ASCII)
 
 
 def name_of(recorded: str) -> tuple[str, bool]:
-    """Return the name of a recorded collective, without partner, and whether it receives."""
+    """Return the public name of a recorded call, without its peer, and whether it is a receive."""
     name = recorded.partition(" ")[0]
     return _NAMES.get(name, name), name == "recv"
 
 
 def may_be(function: str, recorded: str, library: str) -> bool:
-    """Return whether a call of a function may be what a backend has recorded under this name, as people call it."""
+    """Return True if a backend may record a call of ``function`` under the public name ``recorded``."""
     is_other = recorded in _RECORDED_AS.get(function, ()) and (recorded != "all_reduce" or library == "gloo")
     return function == recorded or is_other
 
 
 def peer_of(recorded: str) -> int | None:
-    """Return the partner in a name such as ``send 0->1``, as a rank of the group; None without one."""
+    """Return the peer in a name such as ``send 0->1``, as a rank of the group, or None."""
     found = _PEER.fullmatch(recorded)
     return int(found[2]) if found is not None else None
 
 
 def shapes_text(shapes: Sequence[Sequence[int]]) -> str:
-    """Return shapes as ``[2, 3], [4]``."""
+    """Format shapes as ``[2, 3], [4]``."""
     told = ", ".join(str(list(shape)) for shape in shapes[:MAX_SHAPES])
     return told if len(shapes) <= MAX_SHAPES else f"{told}, and {len(shapes) - MAX_SHAPES} more"
 
 
 def types_text(types: Sequence[str]) -> str:
-    """Return the different types, in the order of their first use, as Python calls them."""
+    """Format the different types with their Python names, in the order of first use."""
     return ", ".join(dict.fromkeys(_python_type(name) for name in types[:1000]))
 
 
 def bytes_of(shapes: Sequence[Sequence[int]], types: Sequence[str]) -> int | None:
-    """Return the bytes of all inputs; None without inputs, or if the size of a type is not known."""
+    """Return the total size of all inputs in bytes, or None if there are none or the size of a type is unknown."""
     if not shapes or len(shapes) != len(types):
         return None
     sizes = [_SIZES.get(_python_type(name)) or _small(name) for name in types]
@@ -120,7 +120,7 @@ def _small(name: str) -> int | None:
 
 
 def key_of(name: str, library: str) -> str:
-    """Name a group for matching: each backend of a group counts its collectives apart."""
+    """Return the key of a group for matching. Each backend of a group counts its collectives separately."""
     return f"{name}:{library}"
 
 
@@ -133,9 +133,9 @@ def group_seen(
     ranks: Sequence[int],
     counted: int | None = None,
 ) -> GroupSeen:
-    """Return a group of one backend; ``counted`` are the collectives that it has called, where no entry tells.
+    """Build the record of a group of one backend. ``ranks`` are its global ranks, empty if unknown.
 
-    ``ranks`` are the global ones, empty if they are unknown.
+    ``counted`` is the number of the last enqueued collective if no entry of the group has one.
     """
     own = [e for e in entries if e.group == name and e.library == library and not e.is_p2p]
     unfinished = [entry for entry in own if entry.is_unfinished]
@@ -162,7 +162,7 @@ def group_seen(
 
 
 def places_in(entry: Entry) -> tuple[Place, ...]:
-    """Return the stack of a call, outermost first, as far as torch has recorded it."""
+    """Return the recorded stack of a call, outermost first."""
     found = []
     for raw in entry.stack[:MAX_FRAMES]:
         if isinstance(raw, dict) and isinstance(raw.get("filename"), str) and isinstance(raw.get("name"), str):
@@ -182,9 +182,10 @@ def entry_seen(
     place: Place | None = None,
     function: str = "",
 ) -> CollectiveSeen:
-    """Return one collective of a group with these global ranks; ``now`` is in nanoseconds, None where it is unknown.
+    """Build the record of one collective of a group with these global ranks.
 
-    ``function`` is the one that a thread is in, which may be recorded under another name.
+    ``now`` is in nanoseconds, or None if it is unknown. ``function`` is the function that a thread is in; the recorder
+    may use another name.
     """
     name, is_receive = name_of(entry.name)
     state = CollectiveState.ENQUEUED
@@ -205,12 +206,12 @@ def entry_seen(
         shapes=shapes_text(entry.shapes),
         types=types_text(entry.types),
         size=bytes_of(entry.shapes, entry.types),
-        # The recorder has the time of day alone; a clock that was set back makes no negative age.
+        # The recorder only has the time of day. If the clock was set back, the age must not be negative.
         age=max(0.0, (now - entry.created) / 1e9) if entry.created and now is not None else None,
         timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
     )
 
 
 def global_rank(ranks: Sequence[int], local: int | None) -> int | None:
-    """Return the global rank of a rank of a group; None if it is not known."""
+    """Return the global rank of a group's local rank, or None if it is unknown."""
     return ranks[local] if local is not None and 0 <= local < len(ranks) else None

@@ -1,1 +1,1 @@
-"""What is true of a rank, its stop and its values, as records that messages carry."""
+"""Records in messages: ranks, their stops, values, evidence and samples."""

@@ -1,6 +1,6 @@
-"""What a rank tells of why it does not go on: collectives, waiting threads, its process, and its code.
+"""Rows of an answer that explain why a rank makes no progress: its collectives, waiting threads and process.
 
-They are rows of an answer. A rank's process group has the same ``name`` in all its members.
+A process group has the same ``name`` in all its member ranks.
 """
 
 import enum
@@ -28,38 +28,38 @@ from dbg_wire.records.record import (
 )
 
 MAX_WAIT_FRAMES = 40
-"""Frames of a waiting thread, the innermost ones."""
+"""Maximum number of frames of a waiting thread; the innermost frames are kept."""
 
 MAX_AWAITED = 64
-"""Threads and tasks that one wait is for: a group of tasks may be larger, and its first ones tell why."""
+"""Maximum number of threads and tasks that one wait names. A group of tasks may be larger; its first tasks show why."""
 
 MAX_NAMES = 32
-"""Names, and processes, that one wait tells of."""
+"""Maximum number of names, and of processes, in one wait."""
 
 MAX_COLLECTIVES = 64
-"""Unfinished collectives that one rank tells of: more in one group only repeat the first."""
+"""Maximum number of unfinished collectives that one rank reports: more in one group only repeat the first."""
 
 MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
-"""Bytes of the records of one answer; the other half is for the stacks that it may have beside them."""
+"""Maximum size of the records of one answer, in bytes. The other half is for the stacks in the same answer."""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
-"""A number of seconds or bytes that only grows."""
+"""Number of seconds or bytes that only grows."""
 
 InnermostFrames = Annotated[tuple[Place, ...], elements(MAX_WAIT_FRAMES)]
 
 
 class CollectiveState(str, enum.Enum):
-    """How far a collective is in one rank."""
+    """Progress of a collective in one rank."""
 
     ENQUEUED = "enqueued"
-    """The program has called it; whether it has begun is not known."""
+    """The program has called it; it may or may not have started."""
     STARTED = "started"
-    """It exchanges data, or waits for the others."""
+    """It exchanges data or waits for the other ranks."""
     COMPLETED = "completed"
 
 
 class WaitKind(str, enum.Enum):
-    """What a thread is in."""
+    """Kind of activity or wait of a thread."""
 
     COLLECTIVE = "collective"
     LOCK = "lock"
@@ -76,48 +76,48 @@ class WaitKind(str, enum.Enum):
     PYTHON = "python"
     """Python code: the thread works."""
     LOOP = "loop"
-    """The event loop of asyncio, which waits for its tasks."""
+    """The event loop of asyncio waits for its tasks."""
     DEBUGGER = "debugger"
-    """A stop of ours."""
+    """A stop of this debugger."""
     ENDED = "ended"
     """An exception has ended the thread."""
     HANDLED = "handled"
-    """The thread handles an exception, whatever it is in besides."""
+    """The thread handles an exception. This takes precedence over what else it does."""
     UNKNOWN = "unknown"
 
 
 class What(str, enum.Enum):
-    """What a thread, a task of asyncio or a process is in; the fields of a :class:`Doing` say more.
+    """Activity or wait of a thread, an asyncio task or a process. A :class:`Doing` adds the details in its fields.
 
     The word before the dot is the :class:`WaitKind`.
     """
 
     LOCK = "lock.lock"
-    """``thread`` holds the lock ``name``, empty if that isn't known."""
+    """``thread`` holds the lock ``name``; each is empty if it is unknown."""
     OWN_LOCK = "lock.own-lock"
-    """A lock that the thread holds already."""
+    """A lock that the thread already holds."""
     PROCESS_LOCK = "lock.process-lock"
-    """A lock of multiprocessing, which another process may hold."""
+    """A lock of multiprocessing; another process may hold it."""
     TASK_LOCK = "lock.task-lock"
     """A lock of asyncio."""
     CONDITION = "lock.condition"
     EVENT = "lock.event"
     SEMAPHORE = "lock.semaphore"
     BARRIER = "lock.barrier"
-    """``count`` of ``total`` threads are there."""
+    """``count`` of ``total`` threads have reached the barrier."""
     THREADING = "lock.threading"
     """The method ``function`` of an object of threading or asyncio that can't be read."""
     JOIN = "lock.join"
     """The end of ``thread``."""
     SHUTDOWN = "lock.shutdown"
-    """The program has ended, but for the threads ``names``."""
+    """The program has ended, except for the threads ``names``."""
     FUTURE = "lock.future"
-    """The result of the future ``name``, whose state is ``state``, from ``thread`` or one of ``processes``."""
+    """The result of the future ``name`` in the state ``state``, from ``thread`` or one of ``processes``."""
     TASK_FUTURE = "lock.task-future"
     """A future of asyncio, in ``function``."""
     FUTURES = "lock.futures"
     TASKS = "lock.tasks"
-    """``count`` tasks of asyncio, the first of which are ``names``."""
+    """``count`` asyncio tasks; ``names`` are the first of them."""
     OTHER_TASKS = "lock.other-tasks"
     THREAD_CALL = "lock.thread-call"
     """A function that asyncio runs in a thread."""
@@ -129,11 +129,11 @@ class What(str, enum.Enum):
     POOL_WORK = "data.pool-work"
     """A thread of a pool waits for work."""
     STORE_KEY = "data.store-key"
-    """The key ``name`` of torch's store ``owner``, which is of the class ``module``."""
+    """The key ``name`` of torch's store ``owner`` of the class ``module``."""
     LOADER = "data.loader"
-    """The worker number ``count`` of torch's DataLoader, which is the process of ``processes``."""
+    """Worker number ``count`` of torch's DataLoader; its process is in ``processes``."""
     BATCH = "data.batch"
-    """A batch that any worker of a DataLoader may bring."""
+    """A batch from any worker of a DataLoader."""
     RAY_IDLE = "data.ray-idle"
     """A worker of Ray waits for a call."""
     MESSAGE = "child.message"
@@ -142,19 +142,19 @@ class What(str, enum.Enum):
     POOL_RESULT = "child.pool-result"
     """A result of a pool; ``processes`` are its workers that have ended."""
     CHILD_END = "child.child-end"
-    """The end of one of ``processes``, that of any child if it is empty."""
+    """The end of one of ``processes``, or of any child if ``processes`` is empty."""
     CHILD_OUTPUT = "child.child-output"
     RAY_GET = "child.ray-get"
-    """Results of the actors ``names`` of Ray, which are ``processes`` as far as they run on this host."""
+    """Results of the Ray actors ``names``; ``processes`` are those of them that run on this host."""
     FILE_LOCK = "file.file-lock"
-    """The lock of the file ``name``, which ``processes`` hold."""
+    """The lock of the file ``name``; ``processes`` hold it."""
     LOCK_FILE = "file.lock-file"
-    """The file ``name`` is a lock as long as it exists, for ``seconds`` by now, and ``processes`` have it open."""
+    """The end of the lock file ``name``, which has existed for ``seconds``; ``processes`` have it open."""
     POLLED_FILE = "file.polled-file"
-    """A file, ``name`` if it is known, that a loop looks for, with ``seconds`` of sleep between."""
+    """A file that a loop polls, sleeping for ``seconds`` in between; ``name`` is empty if it is unknown."""
     OPEN = "file.open"
     LOOK_AT = "file.look-at"
-    """A path that a system call is given."""
+    """A path that is an argument of a system call."""
     READ = "file.read"
     WRITE = "file.write"
     POLL = "file.poll"
@@ -162,7 +162,7 @@ class What(str, enum.Enum):
     ON_DESCRIPTOR = "file.on-descriptor"
     """The system call ``function`` on a descriptor."""
     DESCRIPTOR_LOCK = "file.descriptor-lock"
-    """The lock of a file that is open, which ``processes`` hold."""
+    """The lock of an open file; ``processes`` hold it."""
     LISTEN = "socket.listen"
     CONNECT = "socket.connect"
     SELECT = "socket.select"
@@ -171,35 +171,35 @@ class What(str, enum.Enum):
     STREAM_WRITE = "socket.stream-write"
     SERVE = "socket.serve"
     SLEEP = "sleep.sleep"
-    """For ``seconds`` if they are known; ``function`` is a function of C that sleeps."""
+    """A sleep of ``seconds`` if known; ``function`` is the C function that sleeps."""
     SIGNAL = "unknown.signal"
     LOOPS = "sleep.loops"
-    """The function ``function`` calls ``names`` again and again, one of which sleeps, for ``seconds`` if known."""
+    """The function ``function`` calls ``names`` again and again; one of them sleeps, for ``seconds`` if known."""
     EVENT_LOOP = "loop.event-loop"
     COLLECTIVE = "collective.collective"
-    """``name``; ``address`` is that of the store at which torch's first group is made."""
+    """The collective ``name``; ``address`` is the store through which torch creates its first group."""
     MPI = "collective.mpi"
     MPI_REQUEST = "collective.mpi-request"
     JAX = "collective.jax"
     WORK = "collective.work"
-    """The call ``name`` of torch that has been begun before."""
+    """The earlier asynchronous call ``name`` of torch."""
     GROUP_CALL = "collective.group-call"
     """The method ``name`` of the process group ``owner``."""
     NATIVE = "native.native"
-    """C code, which is called ``function`` where that is known, in the system call ``state``."""
+    """C code: the function ``function`` if known, in the system call ``state``."""
     RUNS = "python.runs"
     """Python code."""
     READY = "python.ready"
-    """A task that nothing keeps."""
+    """A task that is ready to run."""
     NO_CODE = "unknown.no-code"
     UNREADABLE = "unknown.unreadable"
-    """``state`` is the error of a look at it."""
+    """``state`` is the error from reading it."""
     STOP = "debugger.stop"
-    """A stop of ours."""
+    """A stop of this debugger."""
     PDB = "file.pdb"
-    """Another debugger, which waits for a person to type."""
+    """Another debugger that waits for a person to type."""
     RAISED = "ended.raised"
-    """The error ``name`` has ended the thread ``seconds`` ago."""
+    """The error ``name`` ended the thread ``seconds`` ago."""
     HANDLES = "handled.handles"
     """The thread handles the error ``name``."""
     GONE = "unknown.gone"
@@ -215,20 +215,20 @@ class What(str, enum.Enum):
 
 
 class Target(str, enum.Enum):
-    """The kind of file that a descriptor stands for; what its name is stands in brackets."""
+    """Kind of file that a descriptor refers to. The text in brackets says what its ``name`` contains."""
 
     FILE = "file"
     """(its path)"""
     DEVICE = "device"
     """(its path)"""
     TERMINAL = "terminal"
-    """The terminal at the process's standard input (its path)."""
+    """The terminal that is the process's standard input (its path)."""
     INPUT = "input"
-    """A pipe that is the process's standard input and that no process here writes to."""
+    """A pipe that is the process's standard input; no process on this host writes to it."""
     SOCKET = "socket"
     """(its two addresses, or its number)"""
     PIPE = "pipe"
-    """``processes`` of a :class:`Doing` have its other end."""
+    """The ``processes`` of the :class:`Doing` have its other end."""
     FULL_PIPE = "full-pipe"
     OTHER = "other"
     """(as the kernel names it, or its number)"""
@@ -240,11 +240,11 @@ _KINDS_OF_TARGETS = {
     Target.OTHER: WaitKind.UNKNOWN,
     Target.PIPE: WaitKind.UNKNOWN,
 }
-"""The kind of a wait for a descriptor; that of the others is FILE."""
+"""Kind of a wait for a descriptor; for the other targets it is FILE."""
 
 
 class Relation(str, enum.Enum):
-    """How a process stands to the one that tells of it."""
+    """Relation of a process to the process that reports it."""
 
     OTHER = "other"
     CHILD = "child"
@@ -254,9 +254,9 @@ class Relation(str, enum.Enum):
 
 
 class NamedProcess(Record, omit_defaults=True):
-    """A process of the host: ``name`` is what multiprocessing calls it, ``command`` its command line.
+    """A process of the host, with its name in multiprocessing and its command line.
 
-    ``status`` is that with which it has ended, negative for a signal, if it is known.
+    ``status`` is the exit status if the process has ended and the status is known; it is negative for a signal.
     """
 
     pid: Count
@@ -268,11 +268,11 @@ class NamedProcess(Record, omit_defaults=True):
 
 
 class Doing(Record, omit_defaults=True):
-    """What a thread, a task or a process is in, or waits for; each :class:`What` says which fields it has.
+    """Activity or wait of a thread, a task or a process. The :class:`What` defines which fields are set.
 
-    ``name`` is how the program names it, with its ``owner`` or ``module``, or its path. ``place`` is where the thread
-    is in the user's code. ``more`` processes or names are left out. ``at_exit`` is the function of ``atexit`` that
-    calls it all, once the program has ended.
+    ``name`` is the awaited object's name in the program, with its ``owner`` or ``module``, or its path. ``place`` is
+    the position of the thread in the user's code. ``more`` is the number of omitted processes or names. After the
+    program has ended, ``at_exit`` is the ``atexit`` function that makes the call.
     """
 
     what: What
@@ -296,7 +296,7 @@ class Doing(Record, omit_defaults=True):
 
     @property
     def kind(self) -> WaitKind:
-        """Return the kind of the wait."""
+        """Kind of the wait."""
         is_of_others = any(one.relation is not Relation.ITSELF for one in self.processes)
         if is_of_others and (self.what is What.FUTURE or self.target is Target.PIPE):
             return WaitKind.CHILD
@@ -305,7 +305,7 @@ class Doing(Record, omit_defaults=True):
 
 
 class SourceSeen(Row, tag="library"):
-    """A library that may know of collectives; ``lack`` says what it can't tell, why, and what would change that."""
+    """A library that may know of collectives; ``lack`` says which facts are missing, why, and how to get them."""
 
     library: Word
     version: Sentence = ""
@@ -315,8 +315,9 @@ class SourceSeen(Row, tag="library"):
 class GroupSeen(Row, tag="group"):
     """A process group of the rank.
 
-    ``title`` is what people call it, ``members`` the global ranks in it as a rank set, empty if unknown. The numbers
-    are those of the last collective that the rank has enqueued, started and completed in it, None if unknown.
+    ``title`` is its name for people. ``members`` are its global ranks as a rank set, empty if unknown. ``enqueued``,
+    ``started`` and ``completed`` are the numbers of the last collective of the rank in each of these states, None if
+    unknown.
     """
 
     library: Word
@@ -331,13 +332,13 @@ class GroupSeen(Row, tag="group"):
 
 
 class CollectiveSeen(Row, tag="collective"):
-    """A collective, or a send or receive with ``peer``, that the rank has called: unfinished ones, and the last before.
+    """A collective that the rank has called, or a send or receive with ``peer``: unfinished ones, and the last before.
 
-    ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
-    ``shapes`` and ``types`` are the inputs', as text. ``size`` is in bytes, ``age`` in seconds since the call.
-    ``timeout`` is in seconds from the call. ``tag`` is that of a send or receive, below zero for any tag, None
-    where there are none or it is unknown. ``root`` is the global rank that a collective begins or ends at, if known,
-    and ``place`` where the user's code has called it.
+    ``sequence`` is the number of the collective in its group, counted separately for calls with a peer, or None if the
+    library does not count. ``shapes`` and ``types`` describe the inputs as text. ``size`` is in bytes. ``age`` and
+    ``timeout`` are in seconds from the call. ``tag`` is the tag of a send or receive, negative for any tag, or None if
+    there is no tag or it is unknown. ``root`` is the global rank that the collective starts or ends at, if known.
+    ``place`` is the call in the user's code.
     """
 
     group: Sentence
@@ -357,12 +358,12 @@ class CollectiveSeen(Row, tag="collective"):
 
 
 class ThreadWait(Row, tag="wait"):
-    """What one thread or asyncio task is in.
+    """Activity or wait of one thread or asyncio task.
 
-    ``awaits`` are the ``number`` of each thread and task of the rank without which the wait does not end. ``holder`` is
-    the process on the rank's host that alone has what it waits for, such as the lock of a file, None if that isn't
-    known. ``is_sure`` says that the kernel or the interpreter tells it, not the code alone. ``frames`` are the
-    innermost ones, outermost first.
+    ``awaits`` lists the ``number`` of each thread and task of the rank that blocks this one. ``holder`` is the only
+    process on the rank's host that has the awaited resource, such as the lock of a file, or None if it is unknown.
+    ``is_sure`` means that the kernel or the interpreter reports the wait; otherwise it is deduced from the code.
+    ``frames`` are the innermost frames, outermost first.
     """
 
     thread: Sentence
@@ -376,12 +377,12 @@ class ThreadWait(Row, tag="wait"):
 
     @property
     def kind(self) -> WaitKind:
-        """Return the kind of the wait."""
+        """Kind of the wait."""
         return self.does.kind
 
 
 class OtherProcess(Row, tag="other-process"):
-    """A process of the rank's host that is no thread of it and for which one waits, and what it does."""
+    """Another process on the rank's host that the rank waits for, directly or not. The fields are as in ThreadWait."""
 
     pid: Count
     does: Doing
@@ -389,11 +390,11 @@ class OtherProcess(Row, tag="other-process"):
 
 
 class ProcessSeen(Row, tag="process"):
-    """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
+    """The rank's process, as its kernel sees it. The amounts show whether it made progress between two snapshots.
 
-    ``state`` is the letter of /proc. ``main_cpu`` are seconds of the main thread, ``input`` and ``output`` bytes that
-    the program itself has read and written. ``tracer`` is the process that traces it. ``killed`` is how often the
-    kernel has ended a process of its control group for lack of memory.
+    ``state`` is the state letter in /proc. ``main_cpu`` is the processor time of the main thread in seconds. ``input``
+    and ``output`` are bytes that the program itself has read and written. ``tracer`` is the process that traces it.
+    ``killed`` counts the processes of its control group that the kernel killed because memory was short.
     """
 
     state: Sentence = ""
@@ -406,7 +407,7 @@ class ProcessSeen(Row, tag="process"):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All that one rank has told."""
+    """All evidence from one rank."""
 
     sources: tuple[SourceSeen, ...] = ()
     groups: tuple[GroupSeen, ...] = ()
@@ -420,7 +421,7 @@ EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | OtherPro
 
 
 def evidence_in(rows: Iterable[object]) -> Evidence | None:
-    """Return what the rows of an answer tell; None if none of them is evidence."""
+    """Return the evidence in the rows of an answer, or None if there is no evidence."""
     found = rows_by_kind(rows, EvidenceRecord)
     if not any(found.values()):
         return None
@@ -435,14 +436,14 @@ def evidence_in(rows: Iterable[object]) -> Evidence | None:
 
 
 def fitting(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
-    """Return the rows of an answer: those that fit into MAX_EVIDENCE_BYTES, and how many do not.
+    """Return the records that fit into MAX_EVIDENCE_BYTES, and a row with the number of omitted records, if any.
 
-    Of a thread with long paths the frames go first: what it waits for says more than where.
+    Frames with long paths are dropped first: what a thread waits for is more useful than where it waits.
     """
     listed = [one.replace(frames=()) if _has_long_frames(one) else one for one in records]
     kept, left_out = within_bytes(listed, MAX_EVIDENCE_BYTES)
     if left_out:
-        lack = f"{left_out} of its {len(listed)} records are left out, which are longer than an answer may be"
+        lack = f"{left_out} of its {len(listed)} records do not fit into an answer and are omitted"
         kept.append(SourceSeen(library="dbg-agent", lack=lack))
     return tuple(kept)
 

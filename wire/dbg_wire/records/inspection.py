@@ -1,8 +1,9 @@
-"""What questions ask of ranks beside a text, and the rows of the answers: values, source, breakpoints, commands.
+"""Parameters of questions and rows of their answers: values, source, breakpoints, commands.
 
-A stopped rank is asked what an IDE asks: values in levels, their parts, assignments, source text. The rows
-of an answer about breakpoints are those that the rank has by then, those set in PuDB and pdb included; a question
-without a wish only asks for these. A guard runs commands beside its rank, and tells their output and end.
+A stopped rank answers the requests of an IDE: values level by level, their parts, assignments, source text. An answer
+about breakpoints lists all breakpoints of the rank after the change, including those set in PuDB and pdb; a question
+that sets and clears none only requests the list. A guard runs commands next to its rank, and reports their output and
+exit status.
 """
 
 import enum
@@ -46,47 +47,47 @@ from dbg_wire.records.record import (
 )
 
 MAX_VARIABLES = 200
-"""Values of one answer: IDEs ask for a hundred at a time."""
+"""Maximum number of values in one answer: IDEs request a hundred at a time."""
 
 MAX_VARIABLE_TEXT = 2000
-"""Characters of one value in a list. What is longer is shown whole by :attr:`Sight.VALUE`."""
+"""Maximum number of characters of one value in a list. :attr:`Sight.VALUE` shows longer values in full."""
 
 MAX_ROWS_BYTES = MAX_ANSWER_BYTES - 16 * KIB
-"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these the
-text is cut, and if that is not enough the expression is left out."""
+"""Maximum size of an answer's rows in its message, in bytes, including escapes. A row that exceeds its share is
+truncated; if that is not enough, its expression is omitted."""
 
 MIN_CUT_TEXT = 100
-"""Characters that are always left of a text."""
+"""Minimum number of characters that remain of a truncated text."""
 
 ValueText = Annotated[str, characters(MAX_TEXT)]
 
 
 class Sight(str, enum.Enum):
-    """What a question asks for."""
+    """Subject of an inspection."""
 
     PARTS = "parts"
     """The variables of a scope of the frame, or the parts of the value with this ``handle``."""
     VALUE = "value"
-    """The value of the expression ``text`` at the frame, with a handle if it has parts. With ``runs`` a text that is no
-    expression is run as a statement. What is printed meanwhile stands before the value."""
+    """The value of the expression ``text`` at the frame, with a handle if it has parts. With ``runs`` a text that is
+    not an expression is run as a statement. The answer starts with the output printed during the evaluation."""
     ASSIGN = "assign"
-    """Assign the value of the expression ``text`` to ``name``, which a question for parts has listed in the same scope
-    or value; the answer is the variable as it is then."""
+    """Assign the value of the expression ``text`` to ``name``, a name that a question for parts has listed in the same
+    scope or value. The answer is the variable after the assignment."""
     SOURCE = "source"
-    """The text of the loaded source file ``text``, from its line ``begin`` on, counted from 0."""
+    """The text of the loaded source file ``text``, starting at its line ``begin``, counted from 0."""
     EXCEPTION = "exception"
-    """The exception for which the rank is kept, or that its thread handles just now; no record if there is none."""
+    """The exception for which the rank is kept, or that its thread is handling; no record if there is neither."""
 
 
 class Scope(str, enum.Enum):
-    """The variables of a frame that a question is about."""
+    """Scope of variables in a frame."""
 
     LOCALS = "locals"
     GLOBALS = "globals"
 
 
 class Parts(str, enum.Enum):
-    """Which parts of a value are asked for."""
+    """Requested parts of a value."""
 
     ALL = "all"
     NAMED = "named"
@@ -94,10 +95,10 @@ class Parts(str, enum.Enum):
 
 
 class Inspection(Inquiry, tag="inspection"):
-    """A question; the frame is that of the message, empty for the frame at which the rank is looked at.
+    """Question about values of a stopped rank. Its frame is the message's frame, empty for the currently shown frame.
 
-    ``handle`` is 0 where ``scope`` counts. ``begin`` and ``count`` choose among the parts in their order; a ``count``
-    of 0 is as many as one answer holds.
+    If ``handle`` is 0, ``scope`` applies. ``begin`` and ``count`` select a range of the parts; a ``count`` of 0
+    requests as many as one answer can hold.
     """
 
     sight: Sight
@@ -112,10 +113,11 @@ class Inspection(Inquiry, tag="inspection"):
 
 
 class Variable(Row, tag="variable"):
-    """One value. ``text`` is what ``dbg-attach eval`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
+    """One value. ``text`` is its text in ``dbg-attach eval``, truncated to MAX_VARIABLE_TEXT in a list.
 
-    ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
-    ``named`` and ``indexed`` count its parts. ``is_fixed`` tells that nothing can be assigned.
+    ``expression`` evaluates to the value at the frame; it is empty if there is no such expression. ``handle`` is 0 for
+    a value without parts; ``named`` and ``indexed`` are the numbers of its parts. ``is_fixed`` means that the value
+    can't be assigned.
     """
 
     name: FreeText
@@ -129,9 +131,10 @@ class Variable(Row, tag="variable"):
 
 
 class SourceText(Row, tag="source"):
-    """Lines of a source file as the rank has loaded it: ``begin`` is the first one's number, counted from 0.
+    """Lines of a source file as the rank has loaded it.
 
-    ``total`` is the number of lines of the file. ``lines`` are joined by line feeds.
+    ``begin`` is the number of the first line, counted from 0, and ``total`` the number of lines of the file. ``lines``
+    are joined by line feeds.
     """
 
     path: Path
@@ -141,9 +144,9 @@ class SourceText(Row, tag="source"):
 
 
 class ExceptionSeen(Row, tag="exception"):
-    """An exception: the full name of its class, its text, and its traceback as Python prints it, cut in the middle.
+    """An exception: the full name of its class, its text, and the traceback that Python prints, cut in the middle.
 
-    ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.
+    ``is_uncaught`` means that the rank is kept because of this exception; otherwise the program is handling it.
     """
 
     type: Sentence
@@ -157,7 +160,7 @@ InspectionRecord = Variable | SourceText | ExceptionSeen
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What an answer tells, in the order of its rows."""
+    """Contents of an answer to an inspection, in the order of its rows."""
 
     variables: tuple[Variable, ...] = ()
     sources: tuple[SourceText, ...] = ()
@@ -165,14 +168,14 @@ class Inspected:
 
 
 def cut_to_fit(records: Iterable[InspectionRecord]) -> tuple[InspectionRecord, ...]:
-    """Return the rows of an answer. Texts are cut if the rows would not fit into one message."""
+    """Return the rows of an answer. Texts are truncated if the rows would not fit into one message."""
     listed = tuple(records)
     share = MAX_ROWS_BYTES // max(1, len(listed))
     return tuple(_cut(one, share) for one in listed)
 
 
 def written_length(text: str) -> int:
-    """Return how many bytes a text takes in a message, its escapes included."""
+    """Return the size of a text in a message, in bytes, including escapes."""
     return len(json.encode(text))
 
 
@@ -182,7 +185,7 @@ def _cut(record: InspectionRecord, share: int) -> InspectionRecord:
             text = getattr(record, name)
             if len(text) <= least:
                 break
-            # A character has at most six bytes in a message.
+            # One character takes at most six bytes in a message.
             kept = max(least, min(len(text) - 1, len(text) - excess // 6))
             record = record.replace(**{name: f"{text[: kept - 1]}…" if least else ""})
     return record
@@ -193,11 +196,11 @@ _CUT: dict[type[Record], dict[str, int]] = {
     SourceText: {"lines": MIN_CUT_TEXT},
     ExceptionSeen: {"traceback": MIN_CUT_TEXT, "text": MIN_CUT_TEXT},
 }
-"""The fields that are cut in a row that is too long, with the characters that stay; with 0 all of the text goes."""
+"""Fields to truncate in a row that is too long, with the minimum number of characters to keep; 0 clears the text."""
 
 
 def inspected_in(rows: Iterable[object]) -> Inspected:
-    """Return what the rows of an answer tell."""
+    """Return the inspection result in the rows of an answer."""
     found = rows_by_kind(rows, InspectionRecord)
     return Inspected(
         variables=found[Variable],
@@ -207,7 +210,7 @@ def inspected_in(rows: Iterable[object]) -> Inspected:
 
 
 class ScreenSize(Inquiry, tag="size"):
-    """The size for which a debugger that nobody looks at draws what a ``screen`` asks for."""
+    """Screen size for the answer to a ``screen`` from a debugger without a terminal."""
 
     rows: Annotated[int, integers(MIN_ROWS, MAX_ROWS)] = 24
     columns: Annotated[int, integers(MIN_COLUMNS, MAX_COLUMNS)] = 80
@@ -225,10 +228,10 @@ Condition = Annotated[str, characters(MAX_CONDITION)]
 class BreakpointWish(Record):
     """A breakpoint to set: at a line of a file of the rank, or at the next line with code.
 
-    It stops where ``condition`` is true, empty for always. ``hits`` is a comparison with the number of times that the
-    program has come there with a true condition, such as ``== 3``, ``>= 10``, ``% 100 == 0`` or ``3``, which means
-    ``>= 3``; empty for every time. With ``log`` the rank does not stop and prints that text, in which ``{expression}``
-    stands for a value.
+    It stops only if ``condition`` is true or empty. ``hits`` is a condition on the number of times that the program
+    has reached the line with a true condition: ``== 3``, ``>= 10``, ``% 100 == 0``, or ``3``, which means ``>= 3``. If
+    ``hits`` is empty, the breakpoint stops every time. With ``log`` the rank does not stop; it prints that text, with
+    each ``{expression}`` replaced by its value.
     """
 
     file: AbsolutePath
@@ -239,17 +242,17 @@ class BreakpointWish(Record):
 
 
 class LineOfFile(Record):
-    """A line by which a breakpoint is known: the one that was asked for, or the one where it is."""
+    """Line that identifies a breakpoint: the requested line or its actual line."""
 
     file: AbsolutePath
     line: LineNumber
 
 
 class BreakpointsWish(Inquiry, tag="breakpoints"):
-    """Breakpoints to clear, and then those to set.
+    """Breakpoints to clear and then to set.
 
-    A wish for a line that was wished already changes that one. One that a debugger has set there stays beside it, with
-    its own condition, and is cleared only where nothing is wished.
+    A request for a line changes an earlier request for the same line. A breakpoint that a debugger has set at that line
+    stays as well, with its own condition; it is cleared only if no breakpoint was requested at that line.
     """
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
@@ -259,9 +262,10 @@ class BreakpointsWish(Inquiry, tag="breakpoints"):
 class BreakpointState(Row, tag="breakpoint"):
     """A breakpoint in one rank.
 
-    ``asked`` is the line that was asked for, ``line`` the one at which it stops. ``is_set`` tells whether the rank
-    stops there, or will once it loads the file; ``problem`` says why not, or what else a user should know, such as that
-    the function runs now and the breakpoint counts from its next call on. ``hits_so_far`` counts as ``hits`` does.
+    ``asked`` is the requested line and ``line`` the line where it stops. ``is_set`` means that the rank stops there, or
+    will stop there once it loads the file. ``problem`` says why not, or has another note for the user, such as that the
+    function is running and the breakpoint takes effect at its next call. ``hits_so_far`` is the number that ``hits``
+    refers to.
     """
 
     file: AbsolutePath
@@ -275,14 +279,14 @@ class BreakpointState(Row, tag="breakpoint"):
     hits_so_far: Count = 0
 
 
-# ------------------------------------------------------------------------------------------- commands beside a rank
+# ------------------------------------------------------------------------------------------ commands next to a rank
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
-"""Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an
-answer. What a listing begins with matters, and so does the error with which a command ends."""
+"""Sizes of the first and last part of a command's output that are kept, in bytes. Even with every byte escaped they fit
+into an answer. The start of a listing matters, and so does the error at the end of the output."""
 
 Argument = Annotated[bytes, Meta(max_length=MAX_TEXT)]
-"""An argument as the kernel takes it, which is not always a text; JSON has it in base64."""
+"""An argument of a command. The kernel accepts bytes that are not text, so JSON has it in base64."""
 
 
 class CommandLine(Inquiry, tag="command"):
@@ -291,23 +295,23 @@ class CommandLine(Inquiry, tag="command"):
     arguments: Annotated[tuple[Argument, ...], elements(MAX_ITEMS)]
 
     def __post_init__(self) -> None:
-        """Refuse what no kernel would start."""
+        """Reject a command that the kernel can't start."""
         if not self.arguments or not self.arguments[0]:
-            raise InvalidMessage("command", ".arguments name no program")
+            raise InvalidMessage("command", ".arguments do not name a program")
         if any(0 in one for one in self.arguments):
-            raise InvalidMessage("command", ".arguments have a zero byte")
+            raise InvalidMessage("command", ".arguments contain a zero byte")
 
     @property
     def words(self) -> list[str]:
-        """Return the program and its arguments as Python has them."""
+        """The program and its arguments as strings."""
         return [os.fsdecode(one) for one in self.arguments]
 
 
 class CommandEnd(Row, tag="end"):
-    """How a command has ended.
+    """End of a command.
 
-    ``status`` is its exit status, negative for a signal. ``left_out`` are the bytes of its output that are not told.
-    ``ended`` says why the guard has ended it, as in ``after 10 s``; empty if it has ended by itself.
+    ``status`` is its exit status, negative for a signal. ``left_out`` is the number of omitted bytes of its output.
+    ``ended`` says why the guard ended it, such as ``after 10 s``; it is empty if the command ended by itself.
     """
 
     status: Integer | None = None
@@ -316,17 +320,17 @@ class CommandEnd(Row, tag="end"):
 
 
 def command_line(words: Sequence[str]) -> CommandLine:
-    """Return the command of a program and its arguments."""
+    """Build the record for a program and its arguments."""
     return CommandLine(arguments=tuple(map(os.fsencode, words)))
 
 
 def output_rows(end: CommandEnd, text: str) -> tuple[CommandEnd | str, ...]:
-    """Return the rows of an answer."""
+    """Build the rows of an answer from a command's end and output."""
     return (end, *(text[at : at + MAX_TEXT] for at in range(0, len(text), MAX_TEXT)))
 
 
 def output_in(rows: Iterable[object]) -> tuple[str, CommandEnd] | None:
-    """Return what a command printed and how it ended, None for an answer without."""
+    """Return a command's output and end, or None if the answer has no command."""
     listed = tuple(rows)
     end = next((row for row in listed if isinstance(row, CommandEnd)), None)
     return None if end is None else ("".join(row for row in listed if isinstance(row, str)), end)

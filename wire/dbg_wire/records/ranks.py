@@ -1,4 +1,4 @@
-"""What is known about a rank, as the broker sends it and ``list`` prints it."""
+"""Records about a rank and its state, as the broker sends them and ``list`` prints them."""
 
 import enum
 import signal
@@ -35,28 +35,28 @@ PUDB = "pudb"
 PDB = "pdb"
 
 ENGINES = (PUDB, PDB)
-"""All of them, the default first."""
+"""All debuggers, the default first."""
 
 DEFAULT_ENGINE = PUDB
-"""The debugger that opens if neither terminal nor stop nor rank names one."""
+"""Debugger that opens if the terminal, the stop and the rank name none."""
 
 LINE_ENGINE = PDB
-"""The debugger that reads and prints lines; every other debugger draws a screen."""
+"""Debugger that reads and prints lines; every other debugger draws a screen."""
 
 CRASH = "crash"
-"""Reason of a stopped rank that is kept after an exception that nothing has caught."""
+"""Reason of a stopped rank that is kept after an uncaught exception."""
 
 DIED = "died"
-"""Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
+"""Reason of an exited rank with a process that ended without a goodbye: killed, crashed, or ended by os._exit."""
 
 WITHOUT_TRACEBACK = "without a traceback (as by os._exit)"
 
 SOON_SECONDS = 120.0
-"""Seconds before a time limit from which on the time left is given in seconds, not in minutes."""
+"""If less time is left, in seconds, it is shown in seconds instead of minutes."""
 
 
 class RankState(str, enum.Enum):
-    """The states of a rank; a table of the broker says which state may follow which."""
+    """State of a rank. A table in the broker defines the allowed transitions."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -67,11 +67,11 @@ class RankState(str, enum.Enum):
 
 
 LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, RankState.UNRESPONSIVE})
-"""States in which the rank's connection is up."""
+"""States of a connected rank."""
 
 
 class Place(Record):
-    """The place of a thread in the program."""
+    """Position of a thread in the program."""
 
     file: Path
     line: Line
@@ -83,7 +83,7 @@ Stack = Annotated[tuple[Place, ...], elements(limits.MAX_STACK_FRAMES)]
 
 
 class ThreadStack(Record):
-    """One Python thread of a rank, by its name; ``halted`` tells whether it is the thread that stands in a stop."""
+    """Stack of one Python thread of a rank; ``halted`` means that this thread is in a stop."""
 
     name: FreeText
     frames: Stack
@@ -91,21 +91,21 @@ class ThreadStack(Record):
 
 
 ThreadStacks = Annotated[tuple[ThreadStack, ...], elements(limits.MAX_THREADS)]
-"""The Python threads of a rank, without the debugger's own."""
+"""The Python threads of a rank, without the debugger's threads."""
 
 
 class Coordinate(Record):
-    """A rank's index on one axis of the job's mesh, such as ``tp`` 3."""
+    """Index of a rank on one axis of the job's mesh, such as ``tp`` 3."""
 
     axis: FreeText
     index: Integer
 
 
 class RankIdentity(Record):
-    """Which rank of which job this is.
+    """Identity of a rank and its job.
 
-    ``key`` is its identity for programs: the job and a slash first and the rest opaque, stable over reconnects and
-    brokers.
+    Programs identify the rank by its ``key``: the job, a slash, and an opaque rest. The key stays the same when the
+    rank reconnects, also to another broker.
     """
 
     key: Key
@@ -116,22 +116,22 @@ class RankIdentity(Record):
 
 
 SUBRUN = "--"
-"""Separates the run of ranks that a program has started from the program's own run, which is in front of it."""
+"""Separator in the run of ranks that a program has started: the program's own run comes before it."""
 
 
 class Numbering(str, enum.Enum):
-    """The source of a process's rank number."""
+    """Source of a process's rank number."""
 
     NONE = "none"
     """No source: a program of one process, a child of a rank, or a parent that waits for its ranks."""
     LAUNCHER = "launcher"
-    """The variables of a launcher, which children inherit."""
+    """The variables of a launcher; child processes inherit them."""
     LIBRARY = "library"
     """torch.distributed, MPI or another library that has connected this process."""
 
 
 class Placement(Record):
-    """The place of a rank in its job, as far as its launcher and its program tell it."""
+    """Position of a rank in its job, as far as its launcher and its program define it."""
 
     local_rank: RankNumber | None = None
     world_size: Annotated[int, integers(1, MAX_RANK)] | None = None
@@ -140,9 +140,9 @@ class Placement(Record):
 
 
 class RankProcess(Record, omit_defaults=True):
-    """The process of a rank; ``release`` and ``python`` are the versions of its agent and interpreter.
+    """Process of a rank; ``release`` and ``python`` are the versions of its agent and interpreter.
 
-    ``name`` is the process name of a child, such as ``VllmWorker-1``; empty if it has none.
+    ``name`` is the process name of a child, such as ``VllmWorker-1``, or empty.
     """
 
     pid: Pid
@@ -154,16 +154,16 @@ class RankProcess(Record, omit_defaults=True):
 
 
 class LimitKind(str, enum.Enum):
-    """The event that a time limit of a stop leads to."""
+    """Event at the end of a stop's time limit."""
 
     COLLECTIVES = "collectives"
-    """The collectives of other ranks that wait for this one time out; the limit has the name of their backend."""
+    """Collectives of other ranks that wait for this rank time out; the limit's name is their backend."""
     JOB = "job"
     """SLURM ends the job."""
     LEASE = "lease"
-    """The stop ends by the broker's longest lease, unless somebody types."""
+    """The stop ends because nobody has typed for the broker's longest lease."""
     LAUNCHER = "launcher"
-    """The launcher, which the limit names, has sent SIGTERM to a rank that is kept after a crash, and kills it."""
+    """The launcher, which the limit names, has sent SIGTERM to a rank kept after a crash and will kill it."""
 
 
 _LIMITS = {
@@ -172,14 +172,14 @@ _LIMITS = {
         "{} collectives that wait for it have timed out",
     ),
     LimitKind.JOB: ("SLURM ends the job in {1}", "the job's time is over"),
-    LimitKind.LEASE: ("unless somebody types, it goes on in {1}", "nobody has typed, so it goes on"),
-    LimitKind.LAUNCHER: ("got SIGTERM, {} ends it in {}", "got SIGTERM, {} ends it soon"),
+    LimitKind.LEASE: ("it resumes in {1} unless somebody types", "it resumes because nobody has typed"),
+    LimitKind.LAUNCHER: ("got SIGTERM, {} kills it in {}", "got SIGTERM, {} kills it soon"),
 }
-"""For each kind the text while time is left, and the text behind that."""
+"""For each kind the text while time is left, and the text after the limit."""
 
 
 class Limit(Record, omit_defaults=True):
-    """The time limit of a stop that ends first, and the seconds that were left of it when it was reported."""
+    """The earliest time limit of a stop; ``seconds`` is the time that was left when it was reported."""
 
     kind: LimitKind
     seconds: Age
@@ -187,21 +187,21 @@ class Limit(Record, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """Return what happens and when, as a sentence."""
+        """Sentence with the event at the end of the limit and the time left."""
         before, past = _LIMITS[self.kind]
         return (before if self.seconds else past).format(self.name, show_left(self.seconds))
 
 
 def show_left(seconds: float) -> str:
-    """Return the time left: in seconds close to the end, else in minutes."""
+    """Format the time left: in seconds close to the end, otherwise in minutes."""
     return f"{seconds / 60:.0f} min" if seconds >= SOON_SECONDS else f"{seconds:.0f} s"
 
 
 class ListedStop(Record, omit_defaults=True):
-    """The stop or hold of a rank; for a rank that has ended, its last one.
+    """Current stop or hold of a rank, or the last one if the rank has ended.
 
-    ``number`` counts the stops and holds of the process; None if they can't be told from one another. ``reason`` is
-    None for a hold. ``where`` is None too for a hold at the process's end. ``error`` is the exception of a crash.
+    ``number`` counts the stops and holds of the process; it is None if they can't be distinguished. ``reason`` is
+    None for a hold, and ``where`` as well for a hold at the process's end. ``error`` is the exception of a crash.
     """
 
     number: Serial | None = None
@@ -212,21 +212,21 @@ class ListedStop(Record, omit_defaults=True):
 
 
 class EndKind(str, enum.Enum):
-    """The way in which the broker has heard that a process ends."""
+    """How the broker knows that a process has ended."""
 
     GOODBYE = "goodbye"
-    """The process has said so."""
+    """The process sent a goodbye."""
     FINALIZES = "finalizes"
-    """The process has said so, and goes on into MPI_Finalize, which waits for all ranks, for as long as they take."""
+    """The process sent a goodbye and then enters MPI_Finalize, which waits for all ranks without a time limit."""
     DIED = "died"
-    """It was found gone without a goodbye: killed, crashed, or ended by os._exit."""
+    """The process ended without a goodbye: killed, crashed, or ended by os._exit."""
 
 
 class End(Record, omit_defaults=True):
-    """How a rank has ended.
+    """End of a rank.
 
     ``exit`` is the process's exit status, negative for a signal, or None if it is unknown. ``error`` is the exception
-    that ended it. ``cause`` says who sent the signal, as the end of a sentence; ``note`` says more of that.
+    that ended it. ``cause`` is the end of a sentence that names the sender of the signal; ``note`` has more details.
     """
 
     kind: EndKind = EndKind.GOODBYE
@@ -237,41 +237,41 @@ class End(Record, omit_defaults=True):
 
     @property
     def signal(self) -> int | None:
-        """Return the signal that has ended the process, if one has."""
+        """Signal that ended the process, or None."""
         return -self.exit if self.exit is not None and self.exit < 0 else None
 
     @property
     def is_unexplained(self) -> bool:
-        """Tell whether nothing is known but that the process is gone."""
+        """Whether the process is gone and nothing else is known."""
         return self.kind is EndKind.DIED and self.exit is None
 
     @property
     def is_silent(self) -> bool:
-        """Tell whether the process ended by itself without a goodbye, and its guard knows the status."""
+        """Whether the process ended by itself without a goodbye, and its guard knows the status."""
         return self.kind is EndKind.DIED and self.exit is not None and self.exit >= 0
 
     @property
     def state(self) -> str:
-        """Return how the process ended in a few words, e.g. ``killed by SIGKILL``."""
+        """The end in a few words, such as ``killed by SIGKILL``."""
         if self.exit is None:
             return DIED if self.kind is EndKind.DIED else "exited"
         return f"killed by {signal_name(self.signal)}" if self.signal else f"exited with status {self.exit}"
 
     @property
     def text(self) -> str:
-        """Return how the process ended, and who ended it: ``killed by SIGTERM from `timeout 60```."""
+        """The end and its cause, such as ``killed by SIGTERM from `timeout 60```."""
         return f"{self.state} {WITHOUT_TRACEBACK if self.is_silent else printable(self.cause)}".rstrip()
 
     @property
     def sentence(self) -> str:
-        """Return :attr:`text` with its verb, without the subject."""
+        """:attr:`text` with its verb, without a subject."""
         return self.text if self.is_unexplained else f"{'was' if self.signal else 'has'} {self.text}"
 
     @property
     def more(self) -> str:
-        """Return what is known beside the status or signal; empty if nothing is."""
+        """Known details in addition to the status or signal; may be empty."""
         if self.kind is EndKind.FINALIZES:
-            return "its process goes on into MPI_Finalize, which waits for all ranks"
+            return "its process enters MPI_Finalize, which waits for all ranks"
         if self.error or self.is_silent:
             return self.error or WITHOUT_TRACEBACK
         who = f"{signal_name(self.signal)} {self.cause}" if self.signal and self.cause else ""
@@ -279,12 +279,12 @@ class End(Record, omit_defaults=True):
 
     @property
     def detail(self) -> str:
-        """Return the exception, or the signal and who sent that; empty if nothing is known."""
+        """The exception, or the signal and its sender; empty if neither is known."""
         return self.more or (signal_name(self.signal) if self.signal else "")
 
 
 class SeatCounts(Record, omit_defaults=True):
-    """Who types at a rank, whether that terminal is silent just now, and how many only look."""
+    """Terminals at a rank: the driver, whether the driver's terminal is silent, and the number of watchers."""
 
     driver: Sentence | None = None
     driver_silent: bool = False
@@ -295,7 +295,7 @@ NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), End(), SeatCounts(), Pla
 
 
 class _Flat(Generic[_T]):
-    """Descriptor of a field of a nested record, which a rank has under a name of its own."""
+    """Descriptor that makes a field of a nested record an attribute of the rank."""
 
     def __init__(self, read: "Callable[[RankInfo], _T]") -> None:
         self._read = read
@@ -305,16 +305,16 @@ class _Flat(Generic[_T]):
 
 
 class RankInfo(Record, omit_defaults=True):
-    """All that the broker tells about one rank; ``list --json`` shows the same as one flat object.
+    """Complete state of one rank, as the broker sends it; ``list --json`` prints it as one flat object.
 
-    People use ``address`` (``host:rank`` or ``host:rank.child``). ``placement`` is None for a session that is no rank
-    of a job: that of a stock debugger. ``since`` is the wall-clock time of the last change of state, in seconds since
-    the epoch, for display only. ``waits_in`` names the collective that a step has gone into and has not left; it is
-    empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why. With
-    ``will_stop`` a break-in is pending: the rank stops as soon as it can. ``epoch`` is
-    that of its registration: of two records of one rank, from two brokers, the one with the higher epoch counts.
+    ``address`` is the rank's name for people (``host:rank`` or ``host:rank.child``). ``placement`` is None for a stock
+    debugger session, which is not a rank of a job. ``since`` is the wall-clock time of the last change of state, in
+    seconds since the epoch, for display only. ``waits_in`` names the collective that a step has entered and not left;
+    it is empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why.
+    ``will_stop`` means that a break-in is pending: the rank stops as soon as it can. ``epoch`` is the epoch of its
+    registration. If two brokers list the same rank, the record with the higher epoch applies.
 
-    What nested records hold can be read from the rank itself, under the names that JSON has.
+    The fields of nested records are also attributes of the rank, with the same names as in JSON.
     """
 
     identity: RankIdentity
@@ -361,42 +361,42 @@ class RankInfo(Record, omit_defaults=True):
 
     @property
     def about(self) -> str:
-        """Return what is to be said of its end or stop beside state, reason and time limit; empty if nothing is."""
+        """Details of its end or stop in addition to state, reason and time limit; may be empty."""
         holds_exit = self.state is RankState.HELD and self.where is None
         return self.end.more or self.halt.error or ("holds its exit" if holds_exit else "")
 
     @property
     def occasion(self) -> float:
-        """Return what tells the present stop of this rank from its other stops.
+        """Identifier of the current stop among the stops of this rank.
 
-        ``since`` alone does not: a broker that is started anew, or a wall clock that is set, shows another time for
-        the same stop.
+        ``since`` is not enough: after a restart of the broker, or if the wall clock is set, it differs for the same
+        stop.
         """
         return self.since if self.stop is None else self.stop
 
     @property
     def is_classic(self) -> bool:
-        """Tell whether this is a stock debugger without an agent, ``host:?1``, whose ``rank`` means nothing."""
+        """Whether this is a stock debugger without an agent, ``host:?1``. Its ``rank`` is meaningless."""
         return self.placement is None
 
     @property
     def is_paused(self) -> bool:
-        """Return whether somebody has stopped it, or it is held for such a rank; what is kept after a crash is not."""
+        """Whether it is stopped, or held for a stopped rank. A rank that is kept after a crash is not paused."""
         return self.state is RankState.HELD or (self.state is RankState.STOPPED and self.reason != CRASH)
 
     @property
     def full_address(self) -> str:
-        """Return the address that is unique over jobs, ``job/host:rank``."""
+        """Address with the job, ``job/host:rank``; it is unique across jobs."""
         return f"{self.job}/{self.address}"
 
 
 def rank_order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
-    """Return what sorts ranks as people list them: by job, number and child."""
+    """Return the sort key of ranks in lists for people: job, number, child."""
     return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
 
 
 def signal_name(number: int) -> str:
-    """Return what a signal is called, ``SIGTERM``, or ``signal 99`` if it has no name."""
+    """Return the name of a signal, such as ``SIGTERM``, or ``signal 99`` if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

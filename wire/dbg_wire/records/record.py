@@ -1,9 +1,9 @@
-"""Records: the structs that messages are made of, the bounds of their fields, and how a program's values become one.
+"""Records: the structs that messages consist of, the bounds of their fields, and records of a program's values.
 
-A record is frozen and its fields are given by name. msgspec reads, checks and writes records in C. The bounds of the
-fields are checked where a record is read, not where it is made: :func:`fitted` makes one of a program's values, and
-:func:`checked` refuses one that no peer would take. A bound is a constraint of msgspec, as the annotation of a field. A
-log may show a text only if its bound says so: names and paths, but nothing that a person typed or a program holds.
+A record is frozen and its fields are keyword-only. msgspec reads, checks and writes records in C. The bounds of fields
+are checked when a record is read, not when it is created: :func:`fitted` builds a record from a program's values, and
+:func:`checked` rejects a record that a peer would reject. A bound is a msgspec constraint in the annotation of a field.
+A log shows a text only if its bound allows it: names and paths, but not what a person typed, and no program's values.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ import msgspec
 from dbg_wire import limits
 
 MAX_NUMBER = 2**53
-"""Largest integer that every JSON implementation carries exactly, and largest offset: a thousand years at 256 KiB/s."""
+"""Largest integer that every JSON implementation keeps exactly, and largest offset: a thousand years at 256 KiB/s."""
 
 MAX_SERIAL = 2**32 - 1
-"""Largest number that a binary frame can carry for session, stop and generation."""
+"""Largest session, stop or generation number; a binary frame has 32 bits for each."""
 
 MAX_RANK = 10**9
-"""Largest rank, world size and line number: a larger one is a mistake, and would only widen every column."""
+"""Largest rank, world size and line number: a larger number is a mistake and would only widen every column."""
 
 MAX_AGE = 10 * 365 * 86400.0
-"""Seconds of a stop, ten years: no machine is up for longer."""
+"""Maximum age of a stop, in seconds: ten years, because no machine is up for longer."""
 
 MAX_PID = 2**31
-"""Largest process id that Linux may give."""
+"""Largest process id that Linux may assign."""
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class InvalidMessage(ValueError):
-    """A wrong value, and the field and message that hold it; ``suffix`` is the text after the message's name."""
+    """Raised for an invalid value; names the message and the field. ``suffix`` is the text after the message's name."""
 
     def __init__(self, name: str, suffix: str) -> None:
         super().__init__(f"{name}{suffix}")
@@ -64,11 +64,11 @@ def characters(
     begin: str = "",
     is_shown: bool = False,
 ) -> msgspec.Meta:
-    """Allow texts of ``least`` to ``most`` characters, all of them among ``of``, that begin with ``begin``."""
+    """Allow texts of ``least`` to ``most`` characters from the set ``of`` that start with ``begin``."""
     extra: dict[str, Any] = {"is_shown": is_shown, "of": of, "begin": begin}
     pattern = None
     if of or begin:
-        # A refusal shows the pattern. `$` would also match before a line feed at the end.
+        # Error messages show the pattern, so it is short. `$` would also match before a final line feed.
         allowed = re.escape(of).replace(_LETTERS, "A-Za-z0-9")
         pattern = rf"^{re.escape(begin)}" + (rf"[{allowed}]*\Z" if of else "")
     return msgspec.Meta(min_length=least or None, max_length=most, pattern=pattern, extra=extra)
@@ -86,23 +86,23 @@ Integer = Annotated[int, integers()]
 Real = Annotated[float, reals()]
 
 FreeText = Annotated[str, characters()]
-"""A text that a person typed or a program holds; a log shows its length alone."""
+"""A text that a person typed, or a value of a program; a log shows only its length."""
 
 Items = elements(limits.MAX_ITEMS)
-"""The bound of a list that has no narrower one."""
+"""Default bound of a list."""
 
 Integers = Annotated[tuple[Integer, ...], Items]
 
 Texts = Annotated[tuple[FreeText, ...], Items]
 
 Count = Annotated[int, integers(0)]
-"""A number of things, or an offset in a stream."""
+"""A number of items, or an offset in a stream."""
 
 Serial = Annotated[int, integers(0, MAX_SERIAL)]
-"""The number of a stop, a session or a generation."""
+"""Number of a stop, a session or a generation."""
 
 Line = Annotated[int, integers(0, MAX_RANK)]
-"""The number of a line; 0 where there is none."""
+"""Line number; 0 if there is no line."""
 
 RankNumber = Annotated[int, integers(0, MAX_RANK)]
 
@@ -110,28 +110,28 @@ Pid = Annotated[int, integers(0, MAX_PID)]
 """A process id; 0 if it is unknown, as for a stock session."""
 
 Age = Annotated[float, reals(0.0, MAX_AGE)]
-"""Seconds since something began."""
+"""Seconds since a state began."""
 
 Path = Annotated[str, characters(limits.MAX_PATH, is_shown=True)]
-"""A path or a function's name. It may contain any character, so the code that shows it escapes it."""
+"""A path or a function's name. It may contain any character, so code that displays it must escape it."""
 
 Name = Annotated[str, characters(200, least=1, of=_LETTERS + "._-", is_shown=True)]
-"""A part of an address."""
+"""Part of an address."""
 
 Key = Annotated[str, characters(1000, least=1, of=_VISIBLE, is_shown=True)]
-"""The identity of a rank."""
+"""Identity of a rank."""
 
 Word = Annotated[str, characters(64, least=1, of=_LETTERS + "._+-", is_shown=True)]
-"""A version, an engine, or a reason for programs."""
+"""A version, an engine, or a machine-readable reason."""
 
 FrameName = Annotated[str, characters(limits.MAX_FRAME_NAME, is_shown=True)]
-"""A frame of a stack as people name it: a function, or a number; empty for the usual one."""
+"""Frame of a stack as a user names it: a function or a number; empty for the default frame."""
 
 PersonName = Annotated[str, characters(200, least=1, is_shown=True)]
-"""The user of a terminal, ``user@host``, as other users see it beside a rank: printable characters."""
+"""User of a terminal, ``user@host``, as other users see it next to a rank: printable characters."""
 
 Sentence = Annotated[str, characters(is_shown=True)]
-"""A text for people that one of the three roles has written itself, so that a log may show it."""
+"""A text for people, written by one of the three roles. A log may show it."""
 
 
 # ----------------------------------------------------------------------------------------------------- records
@@ -140,33 +140,33 @@ _P = ParamSpec("_P")
 _Known = TypeVar("_Known", bound="Record")
 
 MAX_REFUSAL = 300
-"""Characters of a refusal: msgspec repeats a pattern, and a wrong choice of any length."""
+"""Maximum number of characters of an error text: msgspec quotes patterns, and invalid enum values of any length."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class RecordType(msgspec.StructMeta):
-    """The class of record classes: all of them are frozen, and all their fields are given by name."""
+    """Metaclass of records: they are frozen, and all their fields are keyword-only."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
-        """Make one class."""
-        # What is frozen when it is made can't be part of a cycle, so that the garbage collector needn't look at it.
+        """Create one record class."""
+        # A frozen object can't be part of a reference cycle, so the garbage collector needn't track it.
         return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=False, **options)
 
 
 class Record(msgspec.Struct, metaclass=RecordType):
-    """A frozen object that is equal to a record of its class with equal fields."""
+    """Base of all records: frozen, and equal to a record of the same class with equal fields."""
 
     def replace(self, **changes: Any) -> Self:
-        """Return this record with other values in some fields."""
+        """Return a copy of this record with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
 
 class Row(Record, tag_field="row"):
-    """A record that an answer has several kinds of; the subclass's tag says which it is."""
+    """Base of the rows of an answer; the tag of the subclass identifies the kind of row."""
 
 
 class Inquiry(Record, tag_field="asks"):
-    """What a question asks beside its text; the subclass's tag says which kind it is."""
+    """Base of the parameters of a question in addition to its text; the tag of the subclass identifies the kind."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -174,7 +174,7 @@ _encoder = msgspec.json.Encoder()
 
 @cache
 def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Return what reads JSON texts of a record's class; it is made at the first use, which takes a moment."""
+    """Return the JSON decoder for a record class. It is created at the first call, which takes a little longer."""
     return msgspec.json.Decoder(kind)
 
 
@@ -184,12 +184,12 @@ def encode_record(record: Record) -> str:
 
 
 def size_of(record: Record) -> int:
-    """Return the bytes of a record in a message. Raise UnicodeEncodeError for a lone surrogate."""
+    """Return the size of a record in a message, in bytes. Raise UnicodeEncodeError for a lone surrogate."""
     return len(_encoder.encode(record))
 
 
 def within_bytes(records: Iterable[_Known], most: int) -> tuple[list[_Known], int]:
-    """Return the records that fit into so many bytes of a message, in their order, and how many were left out."""
+    """Return the records that fit into ``most`` bytes of a message, in order, and the number of omitted records."""
     kept: list[_Known] = []
     left_out = 0
     for record in records:
@@ -203,7 +203,7 @@ def within_bytes(records: Iterable[_Known], most: int) -> tuple[list[_Known], in
 
 
 def rows_by_kind(rows: Iterable[object], union: Any) -> dict[type[Record], tuple[Any, ...]]:
-    """Return those rows of an answer that are of the classes of a union, by their class."""
+    """Group the rows of an answer by class. Rows of classes outside the union are omitted."""
     found: dict[type, list[Any]] = {kind: [] for kind in typing.get_args(union)}
     for row in rows:
         if type(row) in found:
@@ -212,7 +212,7 @@ def rows_by_kind(rows: Iterable[object], union: Any) -> dict[type[Record], tuple
 
 
 def length_of(value: object) -> int:
-    """Return how many characters and bytes the texts of a record have together."""
+    """Return the total length of all strings and bytes in a record."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, Record):
@@ -221,13 +221,13 @@ def length_of(value: object) -> int:
 
 
 def plain(record: Record) -> dict[str, Any]:
-    """Return a record as the object that JSON would have."""
+    """Return a record as a dict of plain values, as in its JSON form."""
     document: dict[str, Any] = msgspec.to_builtins(record)
     return document
 
 
 def decode_record(kind: Any, text: str | bytes) -> Any:
-    """Return the record of a class, or of one of several, in a JSON text; unknown fields are ignored.
+    """Decode a record of a class or a union of classes from a JSON text. Unknown fields are ignored.
 
     Raise InvalidMessage.
     """
@@ -238,7 +238,7 @@ def decode_record(kind: Any, text: str | bytes) -> Any:
 
 
 def document_of(text: str | bytes) -> Any:
-    """Return what a JSON text holds, None if it is none."""
+    """Return the value of a JSON text, or None if it is not valid JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -246,7 +246,7 @@ def document_of(text: str | bytes) -> Any:
 
 
 def checked(record: _Known) -> _Known:
-    """Return a record as a peer reads it. Raise InvalidMessage, which names the first wrong field."""
+    """Return a record as a peer would read it. Raise InvalidMessage with the first invalid field."""
     kind = type(record)
     try:
         return typing.cast(_Known, decoder_of(kind).decode(_encoder.encode(record)))
@@ -255,12 +255,12 @@ def checked(record: _Known) -> _Known:
 
 
 def name_of(kind: type[Record]) -> str:
-    """Return a record's name in refusals, and a message's on the wire: ``register`` for ``Register``."""
+    """Return the name of a record in error messages, or the type of a message: ``register`` for ``Register``."""
     return kind.__name__.lower()
 
 
 def refusal(error: Exception) -> str:
-    """Return what is wrong with a record, in msgspec's words, as the text after its name."""
+    """Return msgspec's error message about a record, as the text that follows the record's name."""
     text = str(error)
     return f": {text}" if len(text) <= MAX_REFUSAL else f": {text[:MAX_REFUSAL]}…"
 
@@ -269,9 +269,10 @@ def refusal(error: Exception) -> str:
 
 
 def fitted(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _Known:
-    """Return a record of a program's values: a text that is too long is cut, a number out of its range is bounded.
+    """Build a record from values of the debugged program, within the bounds of its fields.
 
-    A debugger must not fail for the name of a thread or the path of a file.
+    Strings that are too long are truncated and numbers out of range are clamped, so that an odd thread name or path
+    can't make the debugger fail.
     """
     try:
         return checked(make(*args, **values))
@@ -283,7 +284,7 @@ def fitted(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _
 
 @cache
 def hints_of(kind: type[Record]) -> dict[str, Any]:
-    """Return the annotations of a record's fields, in their order."""
+    """Return the annotations of a record's fields, in order."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in kind.__struct_fields__}
 
@@ -296,12 +297,12 @@ def inner_of(hint: Any) -> Any:
 
 
 def bound_of(hint: Any) -> msgspec.Meta | None:
-    """Return the bound that an annotation names, if it does."""
+    """Return the bound in an annotation, or None."""
     return next(iter(getattr(inner_of(hint), "__metadata__", ())), None)
 
 
 def fit(hint: Any, value: Any) -> Any:
-    """Return the value, or the nearest one that the annotation of its field allows."""
+    """Return the value, or the nearest value that the annotation of its field allows."""
     if value is None:
         return None
     bound = bound_of(hint)
@@ -312,18 +313,18 @@ def fit(hint: Any, value: Any) -> Any:
         return _fit_text(bound, value)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and bound is not None:
         least, most = typing.cast(float, bound.ge), typing.cast(float, bound.le)
-        # The lower end stands for NaN.
+        # NaN becomes the lower end.
         return least if math.isnan(value) else max(least, min(value, most))
     return value
 
 
 def _fit_text(bound: msgspec.Meta, value: str) -> str:
-    """Return the text with other characters replaced, cut if it is too long."""
+    """Return the text with invalid characters replaced, truncated if it is too long."""
     extra, most = bound.extra or {}, bound.max_length or 0
     if of := extra["of"]:
         value = "".join(c if c in of else "-" for c in value[:most])
         return value.ljust(bound.min_length or 0, "-")
-    # The text may have any length, so it is cut before it is encoded.
+    # The text may be very long, so it is truncated before it is encoded.
     value = value[: most + 1].encode("utf-8", "backslashreplace").decode("utf-8")
     if not value.startswith(extra["begin"]):
         value = extra["begin"] + value

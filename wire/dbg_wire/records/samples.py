@@ -1,7 +1,7 @@
-"""What a rank tells of some seconds in which it was sampled: when it came to collectives, where it was, what it lacked.
+"""Result of sampling a rank for some seconds: arrivals at collectives, places of the main thread, processor shortage.
 
-The rows of the answer are the process groups (:mod:`dbg_wire.records.evidence`), the arrivals in each, the places at
-which the main thread was seen, and one row of amounts. Times are microseconds of the host's clock.
+The rows of the answer are the process groups (:mod:`dbg_wire.records.evidence`), the arrivals in each group, the
+sampled places of the main thread, and one row of amounts. Times are microseconds of the host's clock.
 """
 
 import itertools
@@ -28,22 +28,22 @@ from dbg_wire.records.record import (
 )
 
 MAX_SAMPLE_SECONDS = 300.0
-"""Seconds that one sampling takes at most: a job that is slow is slow in each of its minutes."""
+"""Maximum duration of one sampling, in seconds: a slow job is slow in each of its minutes."""
 
 MAX_ARRIVALS = 256
-"""Arrivals in one group that a rank tells of, the newest ones."""
+"""Maximum number of arrivals that a rank reports for one group; the newest are kept."""
 
 MAX_ALL_ARRIVALS = 512
-"""Arrivals of a rank in all its groups: some 10 KiB of an answer."""
+"""Maximum number of arrivals of a rank in all its groups: some 10 KiB of an answer."""
 
 MAX_LOOKS = 200
-"""Looks at a rank in one sampling."""
+"""Maximum number of samples of a rank in one sampling."""
 
 MAX_PLACES = 32
-"""Different places of the main thread that one answer tells; those that were seen least often are one of them."""
+"""Maximum number of places of the main thread in one answer. One of them represents all the rarest places."""
 
 MAX_FRAMES = 8
-"""Frames of one place, the innermost ones."""
+"""Maximum number of frames of one place; the innermost frames are kept."""
 
 MAX_SAMPLE_BYTES = MAX_ANSWER_BYTES - 8 * KIB
 
@@ -51,19 +51,19 @@ Arrivals = Annotated[tuple[Annotated[int, integers()], ...], elements(MAX_ARRIVA
 
 
 class SampleQuestion(Inquiry, tag="sample"):
-    """What a ``sample`` asks: for how many seconds, and how many arrivals at most; 0 seconds ask for a clock alone."""
+    """Parameters of a ``sample``: its duration and the maximum number of arrivals. 0 seconds request only the clock."""
 
     seconds: Annotated[float, reals(0.0, MAX_SAMPLE_SECONDS)]
     arrivals: Annotated[int, integers(0, MAX_ALL_ARRIVALS)] = MAX_ALL_ARRIVALS
 
 
 class GroupArrivals(Row, tag="arrivals"):
-    """When the rank has called the last collectives of one group, the oldest first; sends and receives are left out.
+    """Times at which the rank called the last collectives of one group, oldest first, without sends and receives.
 
-    ``group`` is the name of a GroupSeen, ``calls`` the names of the collectives, and ``which`` the number of
-    each one's call among them. ``sequences`` are the library's numbers, ``came`` the times
-    of the calls after ``begin``. ``took`` are microseconds between begin and end on the device, below zero if unknown;
-    it is empty if nothing of it is known.
+    ``group`` is the name of a GroupSeen. ``calls`` are the different names of the collectives; ``which`` is the index
+    into ``calls`` for each collective. ``sequences`` are the library's numbers. ``came`` are the times of the calls,
+    relative to ``begin``. ``took`` are the durations on the device in microseconds, negative if unknown; it is empty if
+    all of them are unknown.
     """
 
     group: Sentence
@@ -76,16 +76,16 @@ class GroupArrivals(Row, tag="arrivals"):
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the columns belong together."""
+        """Whether the columns have the same length and ``which`` contains valid indexes."""
         columns = (self.which, self.sequences, self.took or self.came)
         calls = range(len(self.calls))
         return all(len(one) == len(self.came) for one in columns) and all(call in calls for call in self.which)
 
 
 class SampledPlace(Row, tag="place"):
-    """One place at which the main thread was seen, with its innermost ``frames``, the outermost first.
+    """A place where the main thread was sampled: its innermost ``frames``, outermost first.
 
-    ``times`` are microseconds after the sampling began. A place without frames stands for those that are left out.
+    ``times`` are microseconds from the start of the sampling. A place without frames represents all omitted places.
     """
 
     frames: Annotated[tuple[Place, ...], elements(MAX_FRAMES)]
@@ -93,10 +93,10 @@ class SampledPlace(Row, tag="place"):
 
 
 class ProcessorUse(Record):
-    """What the rank got of processors: seconds, None where the kernel does not tell.
+    """Shortage of processors: waits for a core, and the quota. A field is None if the kernel does not report it.
 
-    ``queued`` is for how long the main thread could have run and had no core. ``periods`` of the control group's quota
-    have passed, in ``throttled`` of them it was used up, and ``quota`` is in cores.
+    ``queued`` is the time in seconds that the main thread waited for a core. ``periods`` counts the
+    elapsed quota periods of the control group, ``throttled`` those that used up the quota. ``quota`` is in cores.
     """
 
     queued: Amount | None = None
@@ -106,7 +106,7 @@ class ProcessorUse(Record):
 
 
 class RankSample(Row, tag="sampled"):
-    """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end."""
+    """Amounts of a sampling that started at ``begin`` and took ``seconds``; ``clock`` is the time of day at the end."""
 
     clock: Count
     begin: Count = 0
@@ -120,7 +120,7 @@ SampleRecord = SourceSeen | GroupSeen | GroupArrivals | SampledPlace | RankSampl
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """All that one rank has told of a sampling."""
+    """Complete result of one rank's sampling."""
 
     sample: RankSample
     sources: tuple[SourceSeen, ...] = ()
@@ -130,9 +130,9 @@ class Sampled:
 
 
 def sampled_in(rows: Iterable[object]) -> Sampled | None:
-    """Return what the rows of an answer tell; None if they are those of no sampling.
+    """Return the sampling in the rows of an answer, or None.
 
-    Arrivals whose columns do not belong together are left out.
+    Arrivals with columns of different lengths or invalid indexes are omitted.
     """
     found = rows_by_kind(rows, SampleRecord)
     if not found[RankSample]:
@@ -147,10 +147,10 @@ def sampled_in(rows: Iterable[object]) -> Sampled | None:
 
 
 def sample_rows(sampled: Sampled) -> tuple[SampleRecord, ...]:
-    """Return the rows of an answer; what is longer than an answer may be is left out, the amounts never."""
+    """Return the rows of an answer. Rows beyond the maximum size are omitted, except the row of amounts."""
     rest: Iterable[SampleRecord] = itertools.chain(sampled.sources, sampled.groups, sampled.arrivals, sampled.places)
     kept, left_out = within_bytes(rest, MAX_SAMPLE_BYTES)
     if left_out:
-        lack = f"{left_out} of its records are left out, which are longer than an answer may be"
+        lack = f"{left_out} of its records do not fit into an answer and are omitted"
         kept.append(SourceSeen(library="dbg-agent", lack=lack))
     return (sampled.sample, *kept)

@@ -23,7 +23,7 @@ from tests.unit.broker.peers import registration
 
 @pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
 def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
-    with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is no agent's"):
+    with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is not sent by agents"):
         answer_to(1, kind, "")
 
 

@@ -69,7 +69,7 @@ def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
 
 
 def test_two_fields_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(InvalidMessage, match="complete is about 2 to 5 of 4 characters"):
+    with pytest.raises(InvalidMessage, match="complete has the range 2 to 5 in a line of 4 characters"):
         Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=5)
 
 
@@ -147,7 +147,7 @@ def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointsWish, why: str
 
 def test_a_question_is_no_longer_than_a_text() -> None:
     wish = BreakpointsWish(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
-    with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, above {MAX_TEXT}"):
+    with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, more than {MAX_TEXT}"):
         Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=wish)
 
 
@@ -198,7 +198,7 @@ def test_a_rank_that_tells_more_than_an_answer_may_have_says_so() -> None:
     assert size_of(answer_to(1, Kind.VALUE, "", rows=rows)) <= MAX_ANSWER_BYTES
     assert isinstance(rows[0], RankSample)
     assert isinstance(rows[-1], SourceSeen)
-    assert "are left out" in rows[-1].lack
+    assert "are omitted" in rows[-1].lack
 
 
 @pytest.mark.parametrize("asked", ['{"asks":"sample","seconds":301}', '{"asks":"sample","seconds":1,"arrivals":-1}'])
