@@ -1,7 +1,7 @@
-"""Stop a rank where you are and debug it from any terminal, through the broker.
+"""Stop a rank at the current line and debug it from any terminal, through the broker.
 
 This module holds signatures and promises; bodies are imported at first use, so that ``import dbg_agent`` costs a rank
-nothing. No function here raises into the program, unless ``on_missing="raise"`` asks for it.
+nothing. No function here raises into the program, unless ``on_missing="raise"`` requests it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 TYPE_CHECKING = False
-"""What type checkers take for true: an import of :mod:`typing` for it would cost a rank more than this module."""
+"""Type checkers take this for true. Importing it from :mod:`typing` would cost a rank more than this module does."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,25 +32,25 @@ def set_trace(
     lease: float | None = None,
     **unknown: object,
 ) -> None:
-    """Stop the calling thread here until a terminal lets it go on.
+    """Stop the calling thread here until a terminal resumes it.
 
     The thread waits in this call and uses no CPU; a debugger opens only when a terminal attaches. One thread of a rank
-    is stopped at a time, further threads queue. The stop stays if the broker or the terminal goes away. Usable as
+    is stopped at a time; further threads queue. The stop stays if the broker or the terminal disconnects. Usable as
     ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
 
-    ``broker`` is ``host:port`` or a URL, with the certificate's fingerprint after ``#`` if no ``broker.json`` holds it
-    (variable ``DBG_BROKER``). If no broker answers within ``connect_timeout`` seconds (10; ``DBG_CONNECT_TIMEOUT``;
-    waited once per process) the rank warns once on stderr and goes on; ``on_missing`` (``DBG_ON_MISSING``) can be
-    ``"wait"``, which waits for a broker as long as it takes, or ``"raise"``, which raises a
-    :class:`dbg_wire.errors.DbgError`. ``engine`` (``DBG_ENGINE``), ``"pudb"`` or ``"pdb"``, opens if the terminal asks
-    for none; ``rc`` (``DBG_PDBRC``) has pdb read the ``.pdbrc`` of the rank's side. Arguments that can't be used are
-    warned of, and the default is taken.
+    ``broker`` is ``host:port`` or a URL, with the certificate's fingerprint after ``#`` unless a ``broker.json``
+    contains it (variable ``DBG_BROKER``). ``connect_timeout`` (10; ``DBG_CONNECT_TIMEOUT``) is the time in seconds to
+    wait for a broker, once per process. If no broker answers, ``on_missing`` (``DBG_ON_MISSING``) decides: by default
+    the rank warns once on stderr and continues. ``"wait"`` waits for a broker without a limit, and ``"raise"`` raises a
+    :class:`dbg_wire.errors.DbgError`. ``engine`` (``DBG_ENGINE``), ``"pudb"`` or ``"pdb"``, opens if the terminal
+    requests no debugger. With ``rc`` (``DBG_PDBRC``) pdb reads the ``.pdbrc`` on the rank's side. An argument that
+    can't be used causes a warning, and its default is used.
 
     With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only these ranks stop. Each
-    other rank of the job that comes here waits, outside of any collective, until all of them have gone on, or goes on
-    at once with ``hold=False`` (``DBG_HOLD=0``). It does not wait for a rank that is not here after ``hold_grace``
-    seconds (60; ``DBG_HOLD_GRACE``). With ``lease`` (``DBG_LEASE``) the stop ends by itself if no terminal has attached
-    within so many seconds.
+    other rank of the job that gets here waits, outside of any collective, until all of them have been resumed. With
+    ``hold=False`` (``DBG_HOLD=0``) it continues at once. It stops waiting for a chosen rank that has not arrived here
+    after ``hold_grace`` seconds (60; ``DBG_HOLD_GRACE``). With ``lease`` (``DBG_LEASE``) the stop ends by itself if no
+    terminal has attached within so many seconds.
     """
 
     def load() -> Callable[..., object]:
@@ -63,7 +63,7 @@ def set_trace(
     carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 
-# torch.compile leaves a function alone that has this attribute: it can't compile what stops.
+# torch.compile skips a function with this attribute; it can't compile a function that stops.
 vars(set_trace)["_torchdynamo_disable"] = True
 
 
@@ -82,32 +82,33 @@ def install(
     collective_timeout: float | None = None,
     **unknown: object,
 ) -> None:
-    """Connect now, in the background, so that this rank is listed before it stops anywhere, and can be broken into.
+    """Connect in the background, so that this rank is listed and can be broken into before it stops anywhere.
 
-    Unless ``classic`` (or ``breakpoint``, which is the same) is false (``DBG_CLASSIC=0``), the stops in the program's
-    code mean :func:`set_trace` from now on: the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
+    Unless ``classic`` (or its synonym ``breakpoint``) is false (``DBG_CLASSIC=0``), the stop calls in the program's
+    code act as :func:`set_trace` from now on: the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
     PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers.
-    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after ``skip`` passes
-    at its place. A program that has a terminal and knows no broker keeps its own debuggers.
+    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after ``skip`` passes at that place. A
+    program that has a terminal and knows no broker keeps its own debuggers.
 
-    Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
-    while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
-    unless the program has done so, and a real-time signal is used (``SIGRTMIN+8``), unless the program uses it. It also
-    runs commands of ``dbg-attach exec`` beside this process, unless ``exec`` is false (``DBG_EXEC=0``).
+    Unless ``guard`` is false (``DBG_GUARD=0``), a small helper process reports to the broker where the program is while
+    the interpreter is stuck in C code. It also reports the signal if one ended the program. For this, faulthandler is
+    enabled unless the program has done so, and a real-time signal (``SIGRTMIN+8``) is used unless the program uses it.
+    The guard also runs commands of ``dbg-attach exec`` on the rank's host, unless ``exec`` is false (``DBG_EXEC=0``).
 
     With ``post_mortem`` (``DBG_POST_MORTEM=1``) a rank with an uncaught exception, in any thread, prints its traceback
-    as always, and is then kept as a stop for ``lease`` seconds (600, but 0 where ``CI`` is set; ``DBG_LEASE``), or
-    until a terminal lets it go; then it ends as it would have. The other ranks of the run delay their exits meanwhile.
-    ``mesh`` (``DBG_MESH="pp=2,tp=4"``) gives the sizes of the job's parallel groups, the one that changes slowest
-    first.
+    as always and is then kept as a stop. It is kept for ``lease`` seconds (600, but 0 where ``CI`` is set;
+    ``DBG_LEASE``), or until a terminal resumes it; then it ends as it would have. During this time the other ranks of
+    the run delay their exits. ``mesh`` (``DBG_MESH="pp=2,tp=4"``) gives the sizes of the job's parallel groups, the
+    slowest-changing group first.
 
-    With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds,
-    including groups made before or later and groups with a timeout of their own. An operation that has begun keeps its
-    timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get their own timeouts back
-    when the rank has not stopped for so many seconds, or by :func:`uninstall`; the next stop sets the long one again.
+    With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds.
+    This includes groups made before or later and groups with a timeout of their own. An operation that has already
+    started keeps its timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get their
+    own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`; the next stop sets
+    the long one again.
 
-    In the main thread, :func:`install` takes one more real-time signal, by which terminals break into the running rank.
-    The other arguments are those of :func:`set_trace`, and become its defaults in this process.
+    In the main thread, :func:`install` uses one more real-time signal, so that terminals can break into the running
+    rank. The other arguments are the same as for :func:`set_trace`, and become its defaults in this process.
     """
 
     def load() -> Callable[..., object]:
@@ -123,11 +124,11 @@ def install(
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
-    """Keep this rank, in an ``except`` block, where the exception was raised, until a terminal lets it go.
+    """Keep this rank, in an ``except`` block, where the exception was raised, until a terminal resumes it.
 
-    ``install(post_mortem=True)`` does the same for an uncaught exception. The program goes on after this call. The
-    lease is that of :func:`install` unless this call has one. Return at once, with a warning, if there is no exception,
-    no broker, or, with ``CI`` set, no lease at all.
+    ``install(post_mortem=True)`` does the same for an uncaught exception. The program continues after this call. The
+    lease is the one of :func:`install` unless this call has its own. Return at once, with a warning, if there is no
+    exception, no broker, or, with ``CI`` set, no lease at all.
     """
 
     def load() -> Callable[..., object]:
@@ -139,7 +140,7 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
 
 
 def uninstall() -> None:
-    """Give the stops in the program's code back their former meaning; the rank stays connected and listed."""
+    """Restore the original meaning of the breakpoints in the program's code; the rank stays connected and listed."""
 
     def load() -> Callable[..., object]:
         from dbg_agent.program.installing import uninstall_here
@@ -150,7 +151,7 @@ def uninstall() -> None:
 
 
 def begin_job_part() -> None:
-    """Give this process its part in the job, if ``DBG_AUTOSTART`` is set. Python 3.15 calls this as it starts."""
+    """Start this process's part in the job if ``DBG_AUTOSTART`` is set; Python 3.15 calls this at its start."""
     import os
 
     if os.environ.get("DBG_AUTOSTART") and not sys.flags.ignore_environment:
@@ -160,9 +161,9 @@ def begin_job_part() -> None:
 
 
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
-    """Call what ``load`` imports, return its result, None if it fails or has no room on the stack."""
+    """Import a function by ``load`` and return its result, or None if the import fails or the stack is too short."""
     if "t" in sys.abiflags:
-        go_on_without(function, "needs the interpreter's lock, without which this Python was built")
+        go_on_without(function, "needs the GIL, and this Python was built without it")
         return None
     try:
         try:
@@ -179,20 +180,21 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             return None
         return call(*arguments)
     except KeyboardInterrupt:
-        # One that comes while the interpreter executes a text, as in imports of ours, would end the process by SIGINT
-        # at its end, although the program has caught it: CPython forgets it with the next text.
+        # An interrupt that arrives while the interpreter executes a text, such as an import of the agent, would end the
+        # process by SIGINT at its end, although the program has caught it. CPython forgets the interrupt with the next
+        # text.
         exec("")  # noqa: S102
         raise
 
 
 def go_on_without(function: str, error: Exception | str) -> None:
-    """Say once why a call failed, with as little as possible: descriptors, memory or stack may be used up."""
+    """Report once why a call failed, with minimal resources: descriptors, memory or stack may be used up."""
     global _told  # noqa: PLW0603 - one per process
     if _told:
         return
     _told = True
     try:
         why = error if isinstance(error, str) else f"failed ({type(error).__name__})"
-        sys.stderr.write(f"dbg-agent: {function} {why}; going on without a debugger\n")
-    except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
+        sys.stderr.write(f"dbg-agent: {function} {why}; continuing without a debugger\n")
+    except Exception:  # noqa: S110 - there is no other place to report this, and training must continue
         pass

@@ -1,6 +1,6 @@
 """Run a script or module as a rank: ``python -m dbg_agent train.py ARGS…``.
 
-This module holds nothing else, since its namespace, as that of ``__main__``, becomes the program's.
+This module defines nothing else, because its namespace becomes the program's ``__main__``.
 """
 
 import sys

@@ -1,14 +1,14 @@
-"""Make a process a rank without a change to its code: called by the one line in site-packages.
+"""Make a process a rank without a change to its code; called by a one-line file in site-packages.
 
-``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and all processes of the job
-inherit the variable. The rank is the outermost Python program that is no launcher. It claims its place in the same
-variable, and the programs that it starts are part of it, unless a launcher has given them another place: libraries such
-as Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no
-places of their own, its own place goes to a script that it starts.
+``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script sets it to any word, and all processes of the
+job inherit the variable. The rank is the outermost Python program that is not a launcher. It claims its place in the
+same variable. Programs that it starts are part of it, unless a launcher has given them another place: libraries such as
+Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no places
+of their own, its own place goes to a script that it starts.
 
-A process that is no rank, a helper or a child, has the stops in its code as well, and connects when it reaches one.
-If no launcher names it, the variable tells whose child it is. A child that multiprocessing starts connects at its
-beginning, unless it is a worker of a library's pool. A worker of Ray connects when an actor begins in it.
+In a process that is not a rank, such as a helper or a child, the breakpoints work as well; it connects when it reaches
+one. If no launcher has assigned it a place, the variable identifies its parent. A child that multiprocessing starts
+connects at its start, unless it is a worker of a library's pool. A Ray worker connects when an actor starts in it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _TOOLS = frozenset(
         *("compileall", "dbg_client", "multiprocessing"),
     }
 )
-"""Programs and modules that job scripts call and that are never ranks; our own commands among them."""
+"""Programs and modules that job scripts call and that are never ranks, including the commands of this project."""
 
 _POOLS = (
     *("multiprocessing.", "concurrent.futures.", "joblib.", "loky."),
     *("torch.multiprocessing.pool", "torch.utils.data.", "torch._inductor."),
 )
-"""Beginnings of modules whose functions run in the workers of pools and loaders, of which there may be many."""
+"""Prefixes of modules whose functions run in workers of pools and loaders; there may be many such workers."""
 
 _has_begun = False
 
 
 def begin() -> None:
-    """Give this process its part in the job; never raise. Further calls, of further installed lines, do nothing.
+    """Start this process's part in the job; never raise. Further calls, from other installed lines, do nothing.
 
-    The interpreter is still starting: there is neither a ``__main__`` nor the path of the program's own modules.
+    The interpreter is still starting: neither ``__main__`` nor the path of the program's own modules exists yet.
     """
     global _has_begun  # noqa: PLW0603 - one per process
     if _has_begun:
@@ -61,14 +61,14 @@ def _unharmed(call: Callable[[], None]) -> None:
         from dbg_agent.process.log import say
         from dbg_wire.errors import error_line
 
-        say(f"this process can't take part in the job ({error_line(error)}); going on without a debugger")
+        say(f"this process can't take part in the job ({error_line(error)}); continuing without a debugger")
 
 
 def _begin(environ: Mapping[str, str]) -> None:
     value = environ.get(VARIABLE, "")
     program = Program(sys.argv, sys.orig_argv)
     part = JobPart.HELPER
-    # A helper that runs one line of code is recognized at once, without a look at its place: there may be many.
+    # A helper that runs one line of code is recognised without looking up its place, because there may be many helpers.
     if program.is_script or _is_started_by(value, os.getppid()):
         from dbg_agent.launch.this_process import own_place, place_told
 
@@ -77,7 +77,7 @@ def _begin(environ: Mapping[str, str]) -> None:
         if part is not JobPart.HELPER:
             os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
     if "t" in sys.abiflags:
-        # The call says that a Python without the interpreter's lock is not one of ours.
+        # The call reports that a Python without the GIL is not supported.
         if part is JobPart.RANK:
             from dbg_agent import install
 
@@ -94,7 +94,7 @@ def _begin(environ: Mapping[str, str]) -> None:
         when_loaded("multiprocessing.context", _watch_children)
         if program.is_ray_worker:
             when_loaded("ray._private.function_manager", _watch_actors)
-    # `python -m dbg_agent` calls install itself, when it knows the program.
+    # `python -m dbg_agent` calls install itself, once it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
         from dbg_agent import install
         from dbg_agent.link.link import import_all
@@ -104,11 +104,11 @@ def _begin(environ: Mapping[str, str]) -> None:
 
 
 def _watch_children(module: ModuleType) -> None:
-    """Have multiprocessing call :func:`_child_begins` in each child, also in those of its fork server."""
+    """Make multiprocessing call :func:`_child_begins` in each child, including children of its fork server."""
     if module.__name__ == "multiprocessing.util":
         module.register_after_fork(sys.modules[__name__], _child_begins)
     else:
-        # A spawned child has nothing to do after a fork, but calls this as well, when it knows its process object.
+        # A spawned child has no after-fork work, but calls this as well, once it knows its process object.
         module.SpawnProcess._after_fork = staticmethod(_child_begins)
 
 
@@ -125,7 +125,7 @@ def _child_begins(_: object = None) -> None:
         from dbg_agent import install
         from dbg_agent.program.own_rank import say_goodbye
 
-        # A forked child ends without the functions of atexit.
+        # A forked child ends without running atexit functions.
         util.Finalize(None, say_goodbye, exitpriority=-1)
         install()
 
@@ -133,7 +133,7 @@ def _child_begins(_: object = None) -> None:
 
 
 def _watch_actors(manager: ModuleType) -> None:
-    """Have Ray's worker connect before an actor begins in it; idle workers and those of tasks stay unconnected."""
+    """Make Ray's worker connect before an actor starts in it; idle workers and task workers stay unconnected."""
     of_class = manager.FunctionActorManager
     load = of_class.load_actor_class
 
@@ -165,14 +165,14 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
 
 
 def _rank_of_process() -> ModuleType:
-    """Return the module that makes this process a rank; helpers that reach no stop don't load it."""
+    """Return the module that makes this process a rank; helpers that reach no breakpoint don't load it."""
     from dbg_agent.program import entry
 
     return entry
 
 
 def _redirect_stops(environ: Mapping[str, str]) -> None:
-    """Redirect the stops in the code of a rank's child: its stdin is no terminal, so pdb would end the child."""
+    """Redirect the breakpoints in a rank's child: its stdin is not a terminal, so pdb would end the child."""
     wanted = environ.get("DBG_CLASSIC")
     if wanted:
         from dbg_agent.settings import is_off
@@ -185,7 +185,7 @@ def _redirect_stops(environ: Mapping[str, str]) -> None:
 
 
 class Program:
-    """The program that an interpreter runs, as known while it starts from ``argv`` and the whole command line."""
+    """The program that an interpreter runs, as known at startup from ``argv`` and the whole command line."""
 
     def __init__(self, argv: Sequence[str], original: Sequence[str]) -> None:
         first = argv[0] if argv else ""
@@ -200,24 +200,24 @@ class Program:
             self.file = first
         name = (self.module or "").partition(".")[0] or first.rpartition("/")[2]
         self.is_ray_worker = "/ray/_private/workers/" in first
-        # rstrip: `pip3.11` is `pip`.
+        # `pip3.11` is `pip`.
         self.is_tool = name in _TOOLS or name.rstrip("0123456789.") in _TOOLS
 
     @property
     def is_script(self) -> bool:
-        """Tell whether it is a file or a module, and not a line of code or an interactive session."""
+        """Whether it is a file or a module, not a line of code or an interactive session."""
         return self.module is not None or self.file is not None
 
 
 def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> JobPart:
     """Return a process's part in its job; pure.
 
-    ``value`` is that of ``DBG_AUTOSTART``, ``place`` the place that launchers have given to this process.
+    ``value`` is the value of ``DBG_AUTOSTART``; ``place`` is the place that launchers have given to this process.
     """
     from dbg_wire.launchers import is_launcher
 
     if program.is_ray_worker:
-        # It claims no place, so that the claim of the driver tells it the job.
+        # A Ray worker claims no place, so that the driver's claim identifies its job.
         return JobPart.HELPER
     if is_launcher(program.argv, program.module, environ):
         return JobPart.LAUNCHER
@@ -228,17 +228,17 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
         return JobPart.HELPER
-    # A child that has lost its launcher's variables is no new rank, nor is a child with variables of the first rank.
+    # A child that has lost its launcher's variables is not a new rank, nor is a child with the first rank's variables.
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
     return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER
 
 
 def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:
-    """Tell whether a place is that of a claimant that has become the launcher of the other ranks on its host."""
+    """Return True if this is the place of a claimant that has become the launcher of the other ranks on its host."""
     return claimed_place == NO_PLACE and place.startswith(f"{BY_LIBRARY}/") and environ.get("LOCAL_RANK") == "0"
 
 
 def _is_started_by(value: str, parent: int) -> bool:
-    """Tell whether the process that set the variable is this process's parent."""
+    """Return True if the process that set the variable is this process's parent."""
     return value == str(parent)

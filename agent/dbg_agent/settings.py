@@ -1,6 +1,6 @@
 """The settings of a rank: from arguments, ``DBG_*`` variables and defaults, in this order.
 
-A value that can't be used gets a warning, and the default is taken: a mistyped argument must not end a training job.
+A value that can't be used causes a warning, and the default is used: a mistyped argument must not end a training job.
 """
 
 from __future__ import annotations
@@ -18,36 +18,39 @@ from dbg_wire.records.ranks import ENGINES, Coordinate
 from dbg_wire.records.record import fitted
 
 MAX_AXES = 8
-"""Axes of a mesh; the largest trainings use five or six."""
+"""Maximum number of axes of a mesh; the largest trainings use five or six."""
 
 MAX_AXIS_NAME = 32
-"""Characters of an axis's name."""
+"""Maximum number of characters of an axis's name."""
 
 Mesh = tuple[tuple[str, int], ...]
 
 CONNECT_SECONDS = 10.0
-"""Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
+"""Maximum wait for a broker in seconds, once per process; a broker that starts together with the job is up by that
+time."""
 
 CRASH_LEASE_SECONDS = 600.0
-"""Seconds for which a crashed rank is kept if no terminal attaches: time to wake up, and no waste of a night's GPUs."""
+"""Time in seconds that a crashed rank is kept if no terminal attaches: time to wake up, without wasting a night of
+GPUs."""
 
 HOLD_GRACE_SECONDS = 60.0
-"""Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
+"""Time in seconds that a held rank waits for a chosen rank to arrive. A slow rank arrives within a minute after an
+evaluation."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
-"""Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
+"""Maximum timeout of collectives in seconds, four months: libraries that count in nanoseconds don't overflow yet."""
 
-FORBIDDEN = "commands beside it are forbidden there (DBG_EXEC=0, or install(exec=False))"
-"""What a rank and its guard answer without :attr:`Settings.exec`."""
+FORBIDDEN = "commands are forbidden on this rank (DBG_EXEC=0, or install(exec=False))"
+"""Answer of a rank and its guard to a request for a command while :attr:`Settings.exec` is false."""
 
 ON_MISSING = ("go-on", "wait", "raise")
-"""What a stop does if no broker answers in time; the first is the default."""
+"""Reactions of a stop if no broker answers in time; the first is the default."""
 
 
 def as_mesh(value: object) -> Mesh:
-    """Return a mesh given as a mapping or as ``pp=2,dp=4``; raise ValueError or TypeError for anything else.
+    """Convert a mapping, or text such as ``pp=2,dp=4``, to a mesh; raise ValueError or TypeError for anything else.
 
-    The order counts: ranks run along the last axis first, as in ``torch.distributed.init_device_mesh``.
+    The order matters: ranks run along the last axis first, as in ``torch.distributed.init_device_mesh``.
     """
     if isinstance(value, str):
         pieces = [piece.partition("=") for piece in value.split(",")]
@@ -66,7 +69,7 @@ def as_mesh(value: object) -> Mesh:
 
 
 def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
-    """Return where a rank is on each axis; nothing if the mesh has no such rank."""
+    """Return a rank's coordinates, one per axis, or an empty tuple if the mesh has no such rank."""
     if not mesh or not 0 <= rank < math.prod(size for _, size in mesh):
         return ()
     found = []
@@ -92,7 +95,7 @@ def _as_seconds(value: object) -> float:
 
 
 def _as_timeout(value: object) -> float | None:
-    """Return seconds; None for 0, which leaves timeouts as they are."""
+    """Return seconds, or None for 0, which leaves timeouts unchanged."""
     seconds = _as_seconds(value)
     if seconds > MAX_COLLECTIVE_SECONDS:
         raise ValueError
@@ -144,14 +147,14 @@ def _as_flag(value: object) -> bool:
 
 
 def is_off(text: str) -> bool:
-    """Tell whether a variable's value means no."""
+    """Return True if a variable's value means no."""
     return _FLAGS.get(text.lower()) is False
 
 
 def _setting(default: object, convert: Callable[[object], object], wanted: str, variable: str = "") -> Any:
-    """Return a field with what reads it: the conversion, what its values are in a sentence, and its variable.
+    """Return a field with its conversion, a description of its values for a sentence, and its variable.
 
-    The variable is ``DBG_`` with the name, unless it has another name.
+    The variable is ``DBG_`` and the field's name, unless ``variable`` names another.
     """
     return field(default=default, metadata={"convert": convert, "wanted": wanted, "variable": variable})
 
@@ -161,7 +164,7 @@ _FLAG, _SECONDS = "True or False", "a number of seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a call; with ``broker`` None, DBG_BROKER or broker.json names the broker."""
+    """The settings of a call; if ``broker`` is None, DBG_BROKER or broker.json names the broker."""
 
     broker: str | None = _setting(None, _as_text, "an address such as login1:6900")
     connect_timeout: float = _setting(CONNECT_SECONDS, _as_seconds, _SECONDS)
@@ -189,7 +192,7 @@ def read_settings(
 ) -> Settings:
     """Return the settings of one call; call ``warn`` with a sentence for each value that can't be used."""
     if unexpected:
-        warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
+        warn(f"{function}() accepts only keyword arguments; {len(unexpected)} positional ignored")
     known = fields(Settings)
     for name in arguments:
         if name not in {one.name for one in known}:
@@ -197,13 +200,13 @@ def read_settings(
     values: dict[str, Any] = {}
     for one in known:
         variable = one.metadata["variable"] or f"DBG_{one.name.upper()}"
-        # DBG_BROKER is read later by the rules of dbg_dial.endpoint, which also know its fingerprint.
+        # DBG_BROKER is read later by the rules of dbg_dial.endpoint, which also handle its fingerprint.
         from_environ = environ.get(variable) if variable != BROKER else None
         given = {f"{function}({one.name}=…)": arguments.get(one.name), variable: from_environ}
         values[one.name], wrong = _first_right(given, one.default, one.metadata["convert"])
         for problem in wrong:
-            warn(f"{problem}, not {one.metadata['wanted']}; taking {values[one.name]!r}")
-    # The variable forbids commands beside the rank whatever the argument says.
+            warn(f"{problem}, not {one.metadata['wanted']}; using {values[one.name]!r}")
+    # The variable forbids commands regardless of the argument.
     values["exec"] = values["exec"] and not is_off(environ.get(EXEC, ""))
     return Settings(**values)
 
@@ -211,7 +214,7 @@ def read_settings(
 def _first_right(
     given: Mapping[str, object], default: object, convert: Callable[[object], object]
 ) -> tuple[object, list[str]]:
-    """Return the first value that can be used, and of each one before what it is; the default if there is none."""
+    """Return the first usable value, or the default, and a description of each unusable value before it."""
     wrong: list[str] = []
     for source, value in given.items():
         if value is None or (isinstance(value, str) and not value):
@@ -219,7 +222,7 @@ def _first_right(
         try:
             return convert(value), wrong
         except Exception:
-            # The methods of a value that the program made may raise any exception.
+            # Methods of the program's values may raise any exception.
             wrong.append(f"{source} is {printable(_shown(value))}")
     return default, wrong
 

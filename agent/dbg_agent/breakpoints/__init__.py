@@ -1,1 +1,1 @@
-"""Stops at a line or in a function: where they are put, when they stop, and how a thread stops there untraced."""
+"""Stops at a line or in a function: their placement, their conditions, and stopping a thread that is not traced."""

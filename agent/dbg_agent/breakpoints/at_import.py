@@ -1,10 +1,10 @@
-"""Stops on Python 3.11: files are compiled with calls before their lines as they are loaded; caches never hold those.
+"""Stops on Python 3.11: files are compiled, as they are loaded, with calls before the lines with stops.
 
-Each call has the line of the statement that follows it, so all line numbers stay as they are, in tracebacks too. The
-head of a loop stops once, before the loop.
+This code is never written to a cache. Each call has the line number of the statement that follows it, so all line
+numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
 
-The interpreter's own finders find a module, and only its loader is replaced. The script of the command line is never
-imported. A path hook gives it to the interpreter like a folder or an archive with a ``__main__`` inside.
+The interpreter's own finders find a module; only its loader is replaced. The script of the command line is never
+imported, so a path hook passes it to the interpreter like a directory or an archive with a ``__main__`` inside.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Lines, Reached
 
 CALL = "__dbg_stop_point__"
-"""The builtin that is called with the number of a line. It hides no name of the module."""
+"""The builtin that compiled-in calls call with a number. The name hides no name of the module."""
 
 COMPILES = "invoke_and_store_as_constant"
-"""Dynamo's function that calls a function marked as constant, in place of the program."""
+"""Name of the Dynamo function that calls a function marked as constant while Dynamo compiles."""
 
-LATER = "the file is loaded already; the breakpoint counts from the rank's next stop on"
+LATER = "the file is loaded already; the breakpoint takes effect at the rank's next stop"
 
 _served: list[AtImport] = []
-"""Those that have the program stop; of two at one line the later one comes first, as with `sys.monitoring`."""
+"""The instances, newest first. If two stop at one line, the newer one is called first, as in `sys.monitoring`."""
 
 _numbered: list[tuple[AtImport, str, int]] = []
-"""The lines by their numbers in calls. Code may call as long as it lives, so nothing is ever removed."""
+"""Instance, file and line, by the number in the call. Compiled code may call at any time, so nothing is removed."""
 
 
 class AtImport:
-    """Has files that are loaded from now on call ``reached`` before their lines; see :class:`.monitored.Monitored`."""
+    """Calls ``reached`` before lines of files that are loaded from now on; see :class:`.monitored.Monitored`."""
 
     replaces_tracing = False
-    """A function that exists already does not stop."""
+    """Whether all threads stop without tracing. They don't: functions that exist already contain no calls."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self.reached = reached
@@ -59,15 +59,15 @@ class AtImport:
             sys.meta_path.insert(0, _finder)
 
     def serve(self, lines: Lines) -> None:
-        """Have the program stop at these lines, and at no others, in files that are loaded from now on."""
+        """Replace the lines with breakpoints, for files that are loaded from now on."""
         self.lines = dict(lines)
 
     def problem(self, file: str, line: int) -> str:
-        """Return why nothing stops at this line before a thread is traced for it."""
+        """Return the reason why only a traced thread stops at this line, or an empty string."""
         return "" if (file, line) in self._compiled else LATER
 
     def numbers_in(self, path: str, module: str) -> Iterator[tuple[int, int]]:
-        """Yield the lines of a file that is loaded now, each with its number in calls."""
+        """Yield the lines with stops of a file that is being loaded, each with the number for its call."""
         file = same_file(path, self.lines)
         lines = set(self.lines.get(file, ()))
         if self.find is not None:
@@ -79,7 +79,7 @@ class AtImport:
 
 
 def reach(number: int) -> None:
-    """Go to what is to be done before this line; compiled code calls it."""
+    """Call ``reached`` of the instance that owns the line with this number. Compiled code calls this function."""
     frame = sys._getframe(1)
     if frame.f_code.co_name != COMPILES:
         served, file, line = _numbered[number]
@@ -87,13 +87,13 @@ def reach(number: int) -> None:
             served.reached(frame, file, line)
 
 
-# Dynamo then calls the function while it compiles, breaks no graph, and leaves the call out, as does
-# `torch._dynamo.assume_constant_result`.
+# As with `torch._dynamo.assume_constant_result`: Dynamo calls the function while it compiles and omits the call from
+# the graph, so the call causes no graph break.
 vars(reach)["_dynamo_marked_constant"] = True
 
 
 def compile_file(source: bytes, path: str, module: str) -> CodeType:
-    """Return the code of a file with calls before its lines with stops. Raise what ``compile`` raises."""
+    """Compile a file with calls before the lines with stops. Exceptions of ``compile`` propagate."""
     tree = parsed(source, path)
     spots = list(spots_of(tree))
     for served in _served:
@@ -121,10 +121,10 @@ def _insert_at(spot: Spot, number: int) -> None:
 
 
 class _StopLoader(SourceFileLoader):
-    """A loader that compiles a module from its source with calls in it, without any cache."""
+    """A loader that compiles a module from its source, with calls in it and without any cache."""
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code with the calls in it, or without them if it can't be compiled with them."""
+        """Return the module's code with the calls, or without them if that can't be compiled."""
         try:
             return compile_file(self.get_data(self.path), self.path, _name_of(self.name))
         except Exception:
@@ -133,17 +133,17 @@ class _StopLoader(SourceFileLoader):
 
 
 def _name_of(name: str) -> str:
-    """Return the name that a module has while it runs: ``__main__`` if ``python -m`` runs it."""
+    """Return the name of a module while it runs: ``__main__`` if ``python -m`` runs it."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     is_run = spec is None and sys.argv[:1] == ["-m"] and started_module(sys.argv, sys.orig_argv) == name
     return "__main__" if is_run else name
 
 
 class _Finder(FinderInFront):
-    """A finder that replaces the loader of a module with stops, if it is an ordinary source file."""
+    """A finder that replaces the loader of modules with stops if they are ordinary source files."""
 
     def change(self, spec: ModuleSpec) -> None:
-        """Replace the loader of a module with stops."""
+        """Replace the loader in ``spec`` if the module has stops."""
         path = spec.origin
         loader = spec.loader
         if path is None or not spec.has_location or type(loader) is not SourceFileLoader:
@@ -160,19 +160,19 @@ def _has_stops(path: str, module: str) -> bool:
 
 
 def begin(script: str | None, load_script: Callable[[str], object]) -> None:
-    """Have the script that this process was started with, if any, stop, too; ``load_script`` makes its loader."""
+    """Enable stops in the script of this process, if there is one; ``load_script`` makes the script's loader."""
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
 class _Hook:
-    """A path hook for two scripts: of this process, and of the process that spawned it."""
+    """A path hook for two scripts: the script of this process, and the script of the process that spawned it."""
 
     def __init__(self, script: str | None, load_script: Callable[[str], object]) -> None:
         self._script = os.path.abspath(script) if script is not None else None  # noqa: PTH100
         self._load_script = load_script
 
     def __call__(self, path: str) -> _Entry:
-        """Return a finder for a script with stops; raise ImportError for all else, as path hooks do."""
+        """Return a finder for a script with stops. Raise ImportError for any other path, as path hooks do."""
         if not os.path.isfile(path) or not _has_stops(path, "__main__"):  # noqa: PTH113
             raise ImportError(path)
         if os.path.abspath(path) != self._script:  # noqa: PTH100
@@ -184,11 +184,11 @@ class _Hook:
 
 
 class _Entry:
-    """A finder for one script, which holds only a ``__main__``."""
+    """A finder for one script, whose only module is ``__main__``."""
 
     def __init__(self, loader: object, path: str) -> None:
         self._spec = ModuleSpec("__main__", cast("Loader", loader), origin=path)
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the script as ``__main__``, and no other module."""
+        """Return the script's spec for ``__main__``, and None for any other module."""
         return self._spec if name == "__main__" else None

@@ -1,7 +1,7 @@
-"""The breakpoints of a rank as IDEs and agents set them; they stand in bdb's lists, with those of the debuggers.
+"""Breakpoints of a rank that IDEs and agents set. They are in bdb's lists, like breakpoints of the debuggers.
 
-Wishes are granted in the stopped thread, or in a thread of ours while the program runs. Nothing is imported under the
-lock: the program may come to a breakpoint in the midst of an import.
+Requests are carried out in the stopped thread, or in a background thread while the program runs. Nothing is imported
+while the lock is held, because the program may reach a breakpoint in the middle of an import.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, Breakp
 from dbg_wire.records.record import fitted
 
 MAX_ROWS = 500_000
-"""Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
+"""Maximum number of characters of an answer's rows: half of a message, because a message escapes some characters."""
 
 NOT_LOADED = "the file is not loaded yet"
 
 
 MAX_OF_RANK = 10
-"""Texts of one rank in a second: nobody reads more lines than that while they come."""
+"""Maximum number of log texts of one rank per second: nobody reads more lines while they scroll by."""
 
 MAX_OF_JOB = 2000
-"""Texts of all ranks of a job in a second, if the job has fewer ranks than that: the broker passes on as many."""
+"""Maximum number of log texts of all ranks per second, if the job has fewer ranks: the broker forwards as many."""
 
 
 class LineBreakpoint(Wish, bdb.Breakpoint):
@@ -59,7 +59,7 @@ class LineBreakpoint(Wish, bdb.Breakpoint):
         bdb.Breakpoint.__init__(self, file, line)
         Wish.__init__(self, None)
         self.asked: dict[tuple[str, int], None] = {}
-        """The files and lines by which it was asked for."""
+        """The files and lines of the requests for this breakpoint."""
         self.hits_text = ""
         self.log_text = ""
         self.stops_at: Callable[[int], bool] | None = None
@@ -67,18 +67,18 @@ class LineBreakpoint(Wish, bdb.Breakpoint):
 
     @property
     def shown(self) -> str:
-        """Return its file and line."""
+        """The file name and line."""
         return shown(self)
 
     @staticmethod
     def check(hits: str, log: str) -> None:
-        """Raise NoHits or NoLogText for texts that :meth:`wish` can't take."""
+        """Raise NoHits or NoLogText if :meth:`wish` can't use these texts."""
         hits_of(hits)
         if log:
             LogText(log)
 
     def wish(self, condition: str, hits: str, log: str) -> None:
-        """Stop under these conditions from here on. A change begins to count anew. Raise NoHits or NoLogText."""
+        """Set condition, hit condition and log text. A change resets the hit count. Raise NoHits or NoLogText."""
         if (self.cond or "", self.hits_text, self.log_text) == (condition, hits, log):
             return
         self.stops_at, self.log = hits_of(hits), LogText(log) if log else None
@@ -86,12 +86,12 @@ class LineBreakpoint(Wish, bdb.Breakpoint):
         self.counted, self.was_told = 0, False
 
     def bpformat(self) -> str:
-        """Return the lines by which pdb lists the breakpoint."""
+        """Return the lines that pdb shows for the breakpoint."""
         told = super().bpformat()
         if self.hits_text:
             told += f"\n\tstop only at hits {self.hits_text}"
         if self.log_text:
-            told += f"\n\tlog {self.log_text} and go on"
+            told += f"\n\tlog {self.log_text} and continue"
         return told
 
 
@@ -101,7 +101,7 @@ def shown(one: bdb.Breakpoint) -> str:
 
 
 def line_breakpoint(file: str, line: int) -> LineBreakpoint:
-    """Return the wished breakpoint of this line, made if there is none; a debugger's own one stays beside it."""
+    """Return the LineBreakpoint of this line, or create one. A debugger's own breakpoint at the line stays."""
     for one in bdb.Breakpoint.bplist.get((file, line), ()):
         if isinstance(one, LineBreakpoint):
             return one
@@ -113,7 +113,7 @@ class StoppedRank(Protocol):
 
     @property
     def number(self) -> int:
-        """Return its number."""
+        """The rank number."""
 
     def warn(self, text: str) -> None:
         """Write a line to the job's output, once."""
@@ -123,23 +123,23 @@ class StoppedRank(Protocol):
 
 
 class Halts(Protocol):
-    """Where the rank's threads halt."""
+    """Stops of the rank's threads."""
 
     def stop(self, frame: FrameType, reason: str, *, before_line: bool) -> None:
         """Stop the calling thread at this frame."""
 
     def note_halt(self, frame: FrameType) -> None:
-        """Note that a frame has halted at its present line."""
+        """Record that the frame has halted at its current line."""
 
     def has_just_halted(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether this frame has just halted at its present line."""
+        """Return True, once per halt, if the frame has just halted at its current line."""
 
 
 class LineBreakpoints:
     """The breakpoints of one process. Methods may be called from any thread.
 
-    ``lines`` are those of bdb by file. ``is_halted`` tells whether the rank is stopped, and ``has_commands`` whether
-    pdb runs commands at the breakpoint of a number.
+    ``lines`` is bdb's table of lines with breakpoints, by file. ``is_halted`` returns True if the rank is stopped.
+    ``has_commands`` returns True if pdb runs commands at the breakpoint with this number.
     """
 
     def __init__(
@@ -163,13 +163,13 @@ class LineBreakpoints:
         self._served: dict[str, frozenset[int]] = {}
         self._mechanism = mechanism(self.reached)
         self._traced: dict[str, frozenset[int]] = {}
-        """The lines for which the thread that stopped last may be traced."""
+        """The lines where the thread of the last stop may stop by tracing."""
         self._failure = ""
-        """Why only a traced thread stops now; empty if the mechanism works."""
+        """Why only a traced thread stops; empty if the mechanism works."""
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
-        """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
-        # Files are read before: a file system may hang, and the program waits for the lock where it stops.
+        """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
+        # Read files before taking the lock: a file system may hang, and the program takes the lock when it stops.
         cleared = [(known, loaded_path(known.file) or known.file) for known in wish.clear]
         found = [(one, _found(one)) for one in wish.set]
         with self._lock:
@@ -180,7 +180,7 @@ class LineBreakpoints:
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
-        """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
+        """Serve the breakpoints that are set now; return True if none of them needs a traced thread."""
         with self._lock:
             is_all = self._refresh()
             if self._is_halted():
@@ -191,15 +191,15 @@ class LineBreakpoints:
         wanted, is_all = self._wanted()
         if wanted != self._served:
             self._served = wanted
-            # What failed at the change before may work now.
+            # The mechanism may work this time.
             self._failure = ""
             try:
                 self._mechanism.serve(wanted)
             except Exception as error:
-                self._failure = f"it counts from the rank's next stop on ({error_line(error)})"
+                self._failure = f"the breakpoint takes effect at the rank's next stop ({error_line(error)})"
         return is_all and self._mechanism.replaces_tracing and not self._failure
 
-    # ----------------------------------------------------------------------------------------------------- the wishes
+    # --------------------------------------------------------------------------------------------------- the requests
 
     def _set(self, wish: BreakpointWish, found: _Spot) -> BreakpointState | None:
         """Set a breakpoint; return its state only if it can't be set."""
@@ -210,7 +210,7 @@ class LineBreakpoints:
                 self._set_at(path, line, wish, problem)
                 return None
             problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
-        # Its texts are left out, which may be too long for an answer.
+        # Condition, hits and log are omitted, because they may be too long for an answer.
         return fitted(
             BreakpointState,
             file=wish.file,
@@ -231,7 +231,7 @@ class LineBreakpoints:
         one.enable()
 
     def _clear(self, known: LineOfFile, path: str) -> None:
-        """Clear what was wished at this line; only where nothing was, a debugger's own breakpoint is meant."""
+        """Clear the breakpoints requested for this line. If there are none, clear a debugger's own breakpoint."""
         if self._forget(known.file, known.line):
             return
         there = self._at(path, known.line)
@@ -239,9 +239,9 @@ class LineBreakpoints:
             self._delete(one)
 
     def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> bool:
-        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``.
+        """Withdraw requests for this line and delete breakpoints without other requests; keep the one at ``unless``.
 
-        Return whether one was asked for here.
+        Return True if a request for this line existed.
         """
         was_asked = False
         for one in self._all():
@@ -266,7 +266,7 @@ class LineBreakpoints:
         return [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if line in self._lines.get(file, ())]
 
     def _all(self) -> list[bdb.Breakpoint]:
-        """Return the breakpoints in their order; bdb's list also holds those of the program's own debugger."""
+        """Return the breakpoints in order of creation, without those of the program's own debugger."""
         every = list(bdb.Breakpoint.bpbynumber)
         return [one for one in every if one is not None and one.line in self._lines.get(one.file, ())]
 
@@ -274,7 +274,7 @@ class LineBreakpoints:
 
     def _states(self) -> list[BreakpointState]:
         states: dict[tuple[str, int], BreakpointState] = {}
-        # Where a line has a debugger's own breakpoint as well, whoever asks is told of the wished one.
+        # If a line also has a debugger's own breakpoint, the answer shows the requested one.
         for one in sorted(self._all(), key=lambda one: not isinstance(one, LineBreakpoint)):
             if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
                 continue
@@ -300,7 +300,7 @@ class LineBreakpoints:
 
     def _what_to_know(self, one: bdb.Breakpoint) -> str:
         if not one.enabled:
-            return "it is disabled in this rank's debugger"
+            return "the breakpoint is disabled in this rank's debugger"
         if loaded_path(one.file) is None:
             return NOT_LOADED
         if isinstance(one, LineBreakpoint) and one.problem:
@@ -311,7 +311,10 @@ class LineBreakpoints:
     # ------------------------------------------------------------------------------------------ in the program's thread
 
     def reached(self, frame: FrameType, file: str, line: int) -> None:
-        """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
+        """Stop the calling thread if a breakpoint of this line is due.
+
+        Exceptions of the program's own handlers propagate.
+        """
 
         def is_due(is_traced: bool) -> bool:
             comes_by = self._comes_by(frame, is_traced)
@@ -320,7 +323,7 @@ class LineBreakpoints:
         come_by(frame, is_due, partial(self._stop, file, line), self._failed)
 
     def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
-        """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
+        """Return True if the breakpoints of the frame's line are checked here: in a traced frame, bdb checks them."""
         if os.getpid() != self._pid or self._halts.has_just_halted(frame):
             return False
         if is_traced and is_traced_by_us(frame):
@@ -331,16 +334,16 @@ class LineBreakpoints:
         def stop() -> None:
             self._halts.stop(frame, "breakpoint", before_line=True)
             if stops_at(file, line):
-                # It comes next, and its line was shown by now.
+                # The stop of the command line is called next, and the user has already seen this line.
                 self._halts.note_halt(frame)
 
         unharmed(stop, self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self._rank.warn(f"a breakpoint failed ({error_line(error)}); going on")
+        self._rank.warn(f"a breakpoint failed ({error_line(error)}); continuing")
 
     def chosen(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
-        """Return the breakpoint that stops the frame at this line, and count all hits; None if none does."""
+        """Count the hits of all breakpoints of this line; return the first that stops the frame, or None."""
         there = tuple(bdb.Breakpoint.bplist.get((file, line), ()))
         stopping = [one for one in there if one.enabled and bdb.checkfuncname(one, frame) and self._stops(one, frame)]
         return stopping[0] if stopping else None
@@ -365,7 +368,7 @@ class LineBreakpoints:
             return one.holds(frame, self._number, self._rank.warn)
 
         def raised(error: BaseException) -> None:
-            self._rank.warn(f"{shown(one)}: {raised_text(error)}; stopping all the same")
+            self._rank.warn(f"{shown(one)}: {raised_text(error)}; stopping anyway")
 
         return one.cond is None or holds(str(one.cond), frame, self._number, raised)
 
@@ -373,11 +376,12 @@ class LineBreakpoints:
         return self._rank.number
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
-        """Return the lines to serve untraced, and whether these are all breakpoints."""
+        """Return the lines that need no traced thread, and True if these cover all breakpoints."""
         wanted: dict[str, set[int]] = {}
         is_all = True
         for one in self._all():
-            # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
+            # bdb itself removes temporary breakpoints, pdb runs commands, and a breakpoint at a function stops inside
+            # it, not at its `def` line.
             if one.temporary or one.funcname is not None or self._has_commands(one.number):
                 is_all = False
             else:
@@ -386,10 +390,10 @@ class LineBreakpoints:
 
 
 class LogPace:
-    """The texts of one rank: so many in a second are told, and the others are counted.
+    """Rate limit for the log texts of one rank: a maximum per second is sent, and the others are counted.
 
-    For any thread, without a lock, which a signal's code or a forked child could find taken: of two threads that come
-    in the same moment one text may be missing in the count.
+    Any thread may use it. It has no lock, because a signal handler or a forked child could find it locked. So if two
+    threads call at the same time, the count may miss one text.
     """
 
     def __init__(self, world_size: int) -> None:
@@ -399,7 +403,7 @@ class LogPace:
         self._left_out = 0
 
     def line(self, text: str, now: float) -> str | None:
-        """Return the line to tell for a text, with the number of those that were left out before; None to leave it out.
+        """Return the line to send for a text, with the number of texts omitted before it, or None to omit it.
 
         ``now`` is in seconds.
         """
@@ -410,12 +414,12 @@ class LogPace:
             return None
         self._told += 1
         left_out, self._left_out = self._left_out, 0
-        # In front, since the end of a long text is cut off on the way.
+        # At the start, because the end of a long text is cut off later.
         return f"({left_out} more before this one: see the job's output) {text}" if left_out else text
 
 
 class _LogOutput:
-    """The job's output and the broker, which get the texts of log points."""
+    """Writes the texts of log points to the job's output and to the broker."""
 
     def __init__(self, rank: StoppedRank, world_size: int) -> None:
         self._rank = rank
@@ -433,7 +437,7 @@ class _LogOutput:
 
 
 class _Spot(NamedTuple):
-    """The file as the program has loaded it, and the line at which a breakpoint stops; None if a problem forbids it."""
+    """The file's path as loaded by the program, and the line where a breakpoint stops, or None and the problem."""
 
     path: str
     line: int | None
@@ -450,16 +454,16 @@ def _found(wish: BreakpointWish) -> _Spot:
 
 
 def _problem_of(wish: BreakpointWish) -> str:
-    """Return why a wish can't be granted wherever it stands; empty if it can."""
+    """Return the reason why a request is invalid at any place, or an empty string."""
     if len(json.dumps([wish.file, wish.condition, wish.hits, wish.log])) > MAX_TEXT - 2 * MAX_CONDITION:
-        return "its texts together are too long for an answer"
+        return "file name, condition, hits and log text are too long together"
     if is_ours(wish.file):
         return "no breakpoint can be set in dbg-agent itself"
     try:
         if wish.condition:
             condition_code(wish.condition)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"the condition `{wish.condition}` is no expression ({type(error).__name__}: {error})"
+        return f"the condition `{wish.condition}` is not an expression ({type(error).__name__}: {error})"
     try:
         LineBreakpoint.check(wish.hits, wish.log)
     except (NoHits, NoLogText) as error:
@@ -472,7 +476,7 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
     for count, state in enumerate(states):
         length = len(json.dumps([state.file, state.problem, state.condition, state.hits, state.log])) + 200
         if length > MAX_TEXT:
-            # A file's name, or the condition of a breakpoint that was set in a debugger.
+            # Its file name, or a condition set in a debugger, is too long.
             continue
         size += length
         if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:

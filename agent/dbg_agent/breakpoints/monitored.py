@@ -1,7 +1,7 @@
-"""How the program comes to a breakpoint without a trace function; from Python 3.12 on by `sys.monitoring`.
+"""Breakpoints without a trace function, by `sys.monitoring`, from Python 3.12 on.
 
-Each code object tells once that it begins. Those that hold a breakpoint then tell of its line alone, so other code
-runs as before. Before Python 3.12 see :mod:`.at_import`.
+Each code object reports its start once. Only code objects with breakpoints then report lines, so other code runs at
+full speed. For Python 3.11 see :mod:`.at_import`.
 """
 
 from __future__ import annotations
@@ -18,50 +18,52 @@ from dbg_agent.breakpoints.placing import same_file
 from dbg_agent.frames.stacks import all_frames, outward
 
 Reached = Callable[[FrameType, str, int], None]
-"""Called in the program's thread with the frame, and the file and the line of a breakpoint, by which it comes."""
+"""Called in the program's thread when it reaches a breakpoint, with the frame and the breakpoint's file and line."""
 
 Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
 
 Find = Callable[[str, str], frozenset[int]]
-"""Called with the file and the name of a module that begins; returns the lines with stops that are known only then."""
+"""Called with the file and the name of a module that starts to run. Returns those lines with stops that are known only
+then."""
 
 TOOL = "dbg-agent"
-"""The name by which other tools see who has the id."""
+"""The name under which other tools see the owner of the tool id."""
 
 IDS = (3, 4, 2, 5, 1, 0)
-"""Ids in the order in which they are tried: 3 and 4 have no meaning of their own, 0 is that of a debugger."""
+"""Tool ids of `sys.monitoring` in the order of the attempts: 3 and 4 have no predefined meaning, 0 is for debuggers."""
 
 MAX_CODES = 20_000
-"""Code objects with breakpoints, and names of files, that are kept: a program that makes new code in a loop, from a
-file with a breakpoint, would fill the memory."""
+"""Maximum number of code objects with breakpoints, and of file names, that are kept. Without a limit, a program that
+makes new code in a loop from a file with a breakpoint would fill the memory."""
 
 
 class NoIdFree(Exception):
-    """Six other tools monitor the program."""
+    """Raised when six other tools monitor the program."""
 
 
 class Monitored:
-    """The events of the lines with breakpoints."""
+    """Calls ``reached`` in any thread that runs a line with a breakpoint, by events of `sys.monitoring`."""
 
     replaces_tracing = True
-    """Every thread stops at every line, so that no thread needs to be traced for it."""
+    """Whether all threads stop without tracing. They do."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self._reached = reached
         self._find = find
-        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # since 3.12
+        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # from 3.12 on
         self._id: int | None = None
         self._lines: Lines = {}
         self._files: dict[str, tuple[str, frozenset[int]]] = {}
-        """The files with breakpoints, and their lines, by the names that code objects have for them."""
+        """The file and its lines with breakpoints, by the ``co_filename`` of code objects."""
         self._codes: dict[int, tuple[CodeType, str, frozenset[int]]] = {}
-        """The code objects that tell of lines, by their ids: code objects of the same text are equal."""
+        """The code objects that report lines, with file and lines, by ``id()``, because distinct code objects of the
+        same text compare equal."""
         if find is not None:
             self._acquire_id()
 
     def serve(self, lines: Lines) -> None:
-        """Have the program stop at these lines, and at no others, from now on. Raise NoIdFree."""
+        """Replace the lines with breakpoints. Raise NoIdFree if no tool id is free."""
         self._lines, self._files = dict(lines), {}
         if not lines:
             self._free()
@@ -74,11 +76,11 @@ class Monitored:
                 self._set_line_events(code, wanted=False)
         for code in running_codes():
             self._watch(code)
-        # Lines and functions that have told once tell again.
+        # Lines and functions that were disabled after their first event report again.
         self._monitoring.restart_events()
 
     def problem(self, file: str, line: int) -> str:
-        """Return nothing: all threads stop there, also in functions that run now."""
+        """Return an empty string: all threads stop at the line, also in functions that run now."""
         return ""
 
     def _acquire_id(self) -> None:
@@ -91,7 +93,7 @@ class Monitored:
             except ValueError:
                 continue
             self._id = number
-            # Later the interpreter takes our modules apart, and still runs finalizers of the program.
+            # After atexit the interpreter clears our modules, but finalizers of the program still run.
             atexit.register(self._free)
             monitoring.register_callback(number, events.PY_START, self._begins)
             monitoring.register_callback(number, events.PY_RESUME, self._begins)
@@ -106,8 +108,8 @@ class Monitored:
         monitoring, events, number = self._monitoring, self._monitoring.events, self._id
         self._id = None
         atexit.unregister(self._free)
-        # Without its callback no thread that begins a function adds to the codes any more; one in the midst of that may
-        # add its code to the former ones, of which nobody reads.
+        # From here on, no thread that starts a function adds to _codes. A thread in the middle of adding may still add
+        # its code to the former dict, which nothing reads any more.
         monitoring.set_events(number, events.NO_EVENTS)
         codes, self._codes = self._codes, {}
         for code, _, _ in list(codes.values()):
@@ -117,16 +119,16 @@ class Monitored:
         monitoring.free_tool_id(number)
 
     def _watch(self, code: CodeType) -> None:
-        """Have a code object tell of lines if it holds a breakpoint."""
+        """Enable line events for a code object if it contains a breakpoint."""
         codes = self._codes
         known = self._known(code) if id(code) not in codes else None
         if known is not None and len(codes) < MAX_CODES:
-            # First the events: if the id is freed meanwhile, this raises, and no code is kept that tells of no line.
+            # Events first: if another thread frees the id, this raises, and no code without line events is kept.
             self._set_line_events(code, wanted=True)
             codes[id(code)] = known
 
     def _known(self, code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
-        """Return a code object with its file and those of its lines that have breakpoints; None if none has."""
+        """Return the code object with its file and its lines with breakpoints, or None if it has no breakpoint."""
         file, wanted = self._wanted_in(code.co_filename)
         here = wanted.intersection(line for _, _, line in code.co_lines()) if wanted else None
         return (code, file, here) if here else None
@@ -148,22 +150,22 @@ class Monitored:
     # ------------------------------------------------------------------------------------------ in the program's thread
 
     def _begins(self, code: CodeType, _offset: int) -> object:
-        """Look once at a code object that begins."""
-        with suppress(Exception):  # the id may have been freed meanwhile, and the program must go on
+        """Check a code object when it starts, once."""
+        with suppress(Exception):  # another thread may have freed the id, and the program must continue
             if self._find is not None and code.co_name == "<module>":
                 self._find_in(code.co_filename, sys._getframe(1).f_globals.get("__name__"))
             self._watch(code)
         return self._monitoring.DISABLE
 
     def _find_in(self, name: str, module: object) -> None:
-        """Add the lines of a module that begins."""
+        """Add the lines with stops of a module that starts to run."""
         lines = self._find(os.path.abspath(name), module) if self._find is not None and type(module) is str else None  # noqa: PTH100
         if lines:
             self._lines = {**self._lines, os.path.abspath(name): lines}  # noqa: PTH100
             self._files.clear()
 
     def _at_line(self, code: CodeType, line: int) -> object:
-        """Go to the breakpoint of a line; other lines of its function tell no more."""
+        """Report a line with a breakpoint; disable the events of other lines."""
         known = self._codes.get(id(code))
         if known is None or line not in known[2]:
             return self._monitoring.DISABLE
@@ -172,6 +174,6 @@ class Monitored:
 
 
 def running_codes() -> list[CodeType]:
-    """Return the code objects that run now, in any thread."""
+    """Return the code objects of all frames of all threads."""
     running = (frame.f_code for innermost in list(all_frames().values()) for frame in outward(innermost))
     return list({id(code): code for code in running}.values())

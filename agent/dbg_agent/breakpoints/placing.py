@@ -1,6 +1,6 @@
-"""The line at which a stop for a line, or for a function, of a source file is made, and the file as it is loaded.
+"""Placement of stops: the line where a stop for a line or function takes effect, and the loaded path of its file.
 
-A stop is made before a statement that runs: that of its line, the next one, or the first one of a function.
+A stop takes effect before an executable statement: the one of its line, the next one, or the first one of a function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
-EDITED = "the file has changed since it was loaded; its lines are not those that run"
+EDITED = "the file has changed since it was loaded; the program runs the old lines"
 
 _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
@@ -30,12 +30,13 @@ _OWN = tuple(
 )
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
-"""Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
+"""Whether the program can stop inside a statement without tracing. Calls that are compiled in only precede
+statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The line where a stop is made, the first if there are several; or None, and the problem."""
+    """The line where a stop takes effect (the first of several), or None and the problem."""
 
     line: int | None
     problem: str = ""
@@ -43,7 +44,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A statement, or the head of a compound statement, with its lines and the list that holds it."""
+    """A statement, or the head of a compound statement, with its lines and the statement list that contains it."""
 
     first: int
     last: int
@@ -56,34 +57,33 @@ class Spot:
 
 
 def place(source: bytes, path: str, wanted: int | str) -> Placed:
-    """Return where a stop for a line, or for a function of that name inside the module, is made.
+    """Return the line where a stop takes effect. ``wanted`` is a line, or a function's name inside the module.
 
-    It is made at the line's statement, at the first one inside for the head of a function, and within a statement at a
-    line with code of its own where the interpreter tells of each line. Raise what ``ast.parse`` raises if the source is
-    not valid.
+    A line means its statement. The head of a function means the first statement inside. If the interpreter reports
+    every line (Python 3.12), a line inside a statement is used if it has code. Errors of ``ast.parse`` propagate.
     """
     tree = parsed(source, path)
     if isinstance(wanted, str):
         found = next((node for name, node in _functions(tree, "") if name == wanted), None)
-        return Placed(_line_inside(found)) if found is not None else Placed(None, f"it has no function {wanted}")
+        return Placed(_line_inside(found)) if found is not None else Placed(None, f"the file has no function {wanted}")
     spot = spot_at(list(spots_of(tree)), wanted)
     if spot is None:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        return Placed(None, f"it has {lines} lines" if wanted > lines else f"no line from {wanted} on has code")
+        return Placed(None, f"the file has {lines} lines" if wanted > lines else f"no line from {wanted} on has code")
     if isinstance(spot.owner, _FUNCTIONS):
-        # The line of a `def` runs once, when its module is loaded; the call of the function is meant.
+        # The line of a `def` runs once, when its module is loaded, but the user means the call of the function.
         return Placed(_line_inside(spot.owner))
     is_within = WITHIN_STATEMENTS and wanted in spot and wanted in _lines_of(compiled(source, path))
     return Placed(wanted if is_within else spot.first)
 
 
 def _lines_of(code: CodeType) -> set[int | None]:
-    """Return the lines that have code in a module, and in all inside of it."""
+    """Return the lines with code in a code object and in all code objects inside it."""
     return {line for one in all_codes(code) for _, _, line in one.co_lines()}
 
 
 def _line_inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the line of a function's first statement with code, or else of its docstring or declaration."""
+    """Return the line of the function's first statement with code, else of its docstring or declaration."""
     first = next((statement for statement in function.body if _has_code(statement)), None)
     return _first_line(first) if first is not None else function.body[0].lineno
 
@@ -100,18 +100,19 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDe
 
 
 def spot_at(spots: list[Spot], line: int) -> Spot | None:
-    """Return the innermost statement of this line, or else the first statement after it."""
+    """Return the innermost statement that contains the line, else the first statement after it."""
     here = [spot for spot in spots if line in spot]
     if not here:
         return min((spot for spot in spots if spot.first > line), key=lambda spot: spot.first, default=None)
     start = max(spot.first for spot in here)
     begun = [spot for spot in here if spot.first == start]
-    # In `def f(): g()` the stop is at `g()`; in `if x: g()` it is at the whole `if`.
+    # In `def f(): g()` the stop is before `g()`; in `if x: g()` it is before the whole `if`.
     inner = [spot for spot in begun if not isinstance(spot.owner, DEFINITIONS)]
     return inner[0] if inner else begun[0]
 
 
 def spots_of(tree: ast.Module) -> Iterator[Spot]:
+    """Yield the places of a module where a stop can take effect."""
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
             body = getattr(node, field, None)
@@ -140,7 +141,7 @@ def _last_of_head(node: ast.stmt | ast.pattern, body: Sequence[ast.AST]) -> int:
         for child in ast.walk(node)
         if isinstance(child, (ast.expr, ast.pattern, ast.arg)) and child.lineno < _first_of(body[0])
     ]
-    # A line with only a closing bracket and the colon doesn't count as part of the head.
+    # A line with only a closing bracket and the colon is not part of the head.
     return min(max([node.lineno, *expressions]), max(node.lineno, _first_of(body[0]) - 1))
 
 
@@ -154,7 +155,7 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def _has_code(statement: ast.AST) -> bool:
-    """Tell whether a statement runs as code; docstrings and declarations don't."""
+    """Return True if the statement is executable; docstrings and declarations are not."""
     if not isinstance(statement, ast.stmt) or isinstance(statement, (ast.Global, ast.Nonlocal)):
         return False
     if isinstance(statement, ast.Expr):
@@ -168,15 +169,15 @@ def _has_code(statement: ast.AST) -> bool:
 
 
 def loaded_path(file: str) -> str | None:
-    """Return the path by which the program has loaded this file, absolute; None if it has not.
+    """Return the absolute path under which the program has loaded this file, or None if it has not.
 
-    A symbolic link, or a mount, may give a file several names.
+    The path may differ from ``file``: symbolic links and mounts give a file several names.
     """
     name, real = os.path.basename(file), ""  # noqa: PTH119 - no pathlib in a rank
     for path in _loaded_paths():
         if path == file:
             return file
-        # The names are compared first: to resolve a path takes long.
+        # Compare the base names first, because resolving a path is slow.
         if os.path.basename(path) == name:  # noqa: PTH119
             real = real or os.path.realpath(file)
             if os.path.realpath(path) == real:
@@ -192,13 +193,13 @@ def _loaded_paths() -> Iterator[str]:
     for frame in list(all_frames().values()):
         walk = frame
         while walk is not None:
-            # A script that another one executes is no module.
+            # A script that another script executes is not in sys.modules.
             yield os.path.abspath(walk.f_code.co_filename)  # noqa: PTH100
             walk = walk.f_back  # type: ignore[assignment] # the outermost frame has none
 
 
 def same_file(name: str, files: Collection[str]) -> str:
-    """Return which of these files a code object's name for its file means; empty if none."""
+    """Return the file of ``files`` that a code object's ``co_filename`` refers to, or an empty string."""
     path = os.path.abspath(name)  # noqa: PTH100
     if path in files:
         return path
@@ -208,14 +209,14 @@ def same_file(name: str, files: Collection[str]) -> str:
 
 
 def is_ours(file: str) -> bool:
-    """Tell whether a file is part of this package, in which no breakpoint may stand."""
+    """Return True if the file belongs to dbg-agent, where breakpoints are not allowed."""
     return os.path.abspath(file).startswith(_OWN)  # noqa: PTH100
 
 
 def place_in(path: str, line: int) -> Placed:
-    """Return the line at which a breakpoint for this line of a file stops, or why there is none.
+    """Return the line where a breakpoint for this line of a file stops, or the reason why it can't.
 
-    The problem beside a line is a warning.
+    If there is a line, the problem is a warning.
     """
     found = read_file(path)
     if found is None:
@@ -223,5 +224,5 @@ def place_in(path: str, line: int) -> Placed:
     try:
         placed = place(found, path, line)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return Placed(None, f"the file is no Python ({type(error).__name__})")
+        return Placed(None, f"the file is not valid Python ({type(error).__name__})")
     return Placed(placed.line, EDITED) if placed.line is not None and is_edited(path, ()) else placed

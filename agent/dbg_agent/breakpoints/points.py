@@ -1,6 +1,6 @@
-"""The stops that a job was started with: which file holds them, what became of them, and messages about them.
+"""The stops of the command line (`--stop-at`, `--stop-in`): their files, their outcome, and messages about them.
 
-A stop stands in a file that may be loaded later. When a module begins, its stops get their lines.
+The file of a stop may be loaded later. A stop gets its line when the module of its file starts to run.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ PASSED_BY = "passed without stopping, because"
 
 
 class Point(Wish):
-    """One stop, and what became of it in this process."""
+    """One stop of the command line, and its outcome in this process."""
 
     def __init__(self, stop: StopAt | StopIn) -> None:
         super().__init__(stop.condition if isinstance(stop, StopAt) else None)
         self.stop = stop
         file = _with_suffix(stop.file) if isinstance(stop, StopAt) else ""
         self._wanted = os.path.normpath(file)
-        """The file as it was named, with its suffix."""
-        # pathlib would be loaded into every rank.
+        """The file as the user named it, with its suffix."""
+        # No pathlib, because every rank would have to load it.
         self._exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
-        """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
+        """The real path if the named file exists here. If empty, the stop is in every file whose path ends alike."""
         self.is_reached = False
         self.places: dict[str, Placed] = {}
-        """Where it is in the files that were loaded."""
+        """The place of the stop by the path of each loaded file that contains it."""
         self.passed_by = ""
-        """Why the program went on here without stopping, the last time that it did."""
+        """Why the program last passed this stop without stopping."""
 
     @property
     def shown(self) -> str:
-        """Return it as it would be typed."""
+        """The option as a user would type it."""
         return printable(str(self.stop))
 
     def is_meant(self, path: str, module: str) -> bool:
-        """Tell whether it belongs to a source file that is loaded as this module."""
+        """Return True if the stop is in this source file, which is loaded as ``module``."""
         if isinstance(self.stop, StopIn):
             return self.stop.module == module or (module in _MAIN and _is_file_of(self.stop.module, path))
-        # The names are compared first: this runs at each of thousands of imports, and to resolve a path takes long.
+        # Compare the base names first: this runs at each of thousands of imports, and resolving a path is slow.
         if path.rpartition("/")[2] != self._wanted.rpartition("/")[2] and not os.path.islink(path):  # noqa: PTH114
             return False
         if self._exact:
@@ -59,22 +59,22 @@ class Point(Wish):
         return any(f"/{there}".endswith(f"/{self._wanted}") for there in (path, os.path.realpath(path)))
 
     def line_in(self, path: str) -> int | None:
-        """Return the line of the stop in a file that it belongs to; None if there can be none."""
+        """Return the line of the stop in this file, or None if the stop can't be placed."""
         if path not in self.places:
             self.places[path] = placed = self._place(path)
             asked = self.stop.line if isinstance(self.stop, StopAt) else placed.line
             if _prints_messages and placed.line is not None and placed.line != asked:
-                say(f"{self.shown}: stopping at line {placed.line}, the next with code or the begin of its statement")
+                say(f"{self.shown}: stopping at line {placed.line}, the next with code or the start of its statement")
         return self.places[path].line
 
     def _place(self, path: str) -> Placed:
         found = read_file(path)
         if found is None:
-            return Placed(None, "it can't be read")
+            return Placed(None, "the file can't be read")
         try:
             return place(found, path, self.stop.line if isinstance(self.stop, StopAt) else self.stop.function)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            return Placed(None, f"it can't be compiled ({type(error).__name__})")
+            return Placed(None, f"the file can't be compiled ({type(error).__name__})")
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -84,14 +84,14 @@ class Point(Wish):
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
         global _process  # noqa: PLW0603 - one per process
-        # A compiled-in call comes once.
+        # With sys.monitoring a line is reported again in a loop; a compiled-in call runs once.
         if isinstance(self.stop, StopIn) and WITHIN_STATEMENTS and not _begins_line(frame):
             return False
         if not self.is_reached:
             _process = _load()
             self.is_reached = True
         if _process.halted_at(frame):
-            # A step or a breakpoint has shown this line already.
+            # A step or a breakpoint has stopped at this line already.
             self.counted += 1
             return False
         return self.holds(frame, _rank, say)
@@ -101,24 +101,24 @@ class Point(Wish):
 
 
 def _begins_line(frame: FrameType) -> bool:
-    """Tell whether a frame is at its line for the first time, and not at a further turn of a loop."""
+    """Return True if the frame is at the first instruction of its line, not at a later iteration of a loop."""
     lines = [(start, line) for start, _, line in frame.f_code.co_lines() if start <= frame.f_lasti]
     first = next(start for start, line in lines if line == frame.f_lineno)
     return frame.f_lasti == first
 
 
 POINTS: list[Point] = []
-"""The stops of this process, in their order."""
+"""The stops of this process, in the order of the command line."""
 
 _MAIN = "__main__", "__mp_main__"
-"""Names of the script: multiprocessing loads that of its parent by the second one."""
+"""Module names of the script. multiprocessing loads the parent's script under the second one."""
 
 _prints_messages = False
 _pid = 0
 _load: Callable[[], ModuleType]
 _process: ModuleType
-"""The module that makes this process a rank, :mod:`dbg_agent.program.entry`. Set when the first stop is reached: helper
-processes that reach no stop don't load it."""
+"""The module :mod:`dbg_agent.program.entry`, which makes this process a rank. It is loaded when the first stop is
+reached, so helper processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
 
 
@@ -129,10 +129,10 @@ def begin(
     load: Callable[[], ModuleType],
     failed: Callable[[str, Exception], None],
 ) -> bool:
-    """Take the stops from the environment, and tell whether there are any; only a rank prints messages about them.
+    """Read the stops from the environment and arm them. Return True if there are any.
 
-    Called once in a process. ``load`` returns the module that makes this process a rank. ``failed`` reports why a stop
-    failed.
+    Called once in a process. Only a rank prints messages about stops. ``load`` returns the module that makes this
+    process a rank. ``failed`` reports the error of a stop that failed.
     """
     global _prints_messages, _pid, _load, _failed  # noqa: PLW0603 - one per process
     _load, _failed = load, failed
@@ -149,7 +149,7 @@ def begin(
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:
-    """Tell whether this rank prints messages for all: only the first rank that may stop does, not a thousand ranks."""
+    """Return True if this rank prints the messages: only the first rank that may stop does, not all thousand."""
     from dbg_agent.launch.this_process import this_process
     from dbg_agent.settings import read_settings
 
@@ -162,25 +162,25 @@ def _with_suffix(file: str) -> str:
 
 
 def _is_file_of(module: str, path: str) -> bool:
-    """Tell whether a script's path is the path of this module."""
+    """Return True if the script's path is the path of this module."""
     return f"/{os.path.realpath(path)}".endswith(f"/{module.replace('.', '/')}.py")
 
 
 def lines_of(path: str, module: str) -> frozenset[int]:
-    """Return the lines with stops of a file that is loaded as this module."""
+    """Return the lines with stops in a file that is loaded as ``module``."""
     lines = (point.line_in(path) for point in POINTS if point.is_meant(path, module))
     return frozenset(line for line in lines if line is not None)
 
 
 def reached(frame: FrameType, path: str, line: int) -> None:
-    """Stop this thread if a stop of this line says so; in the program's thread."""
+    """Stop the calling thread of the program if a stop of this line is due."""
     for point in POINTS:
         if path in point.places and point.places[path].line == line:
             point.reach(frame)
 
 
 def stops_at(path: str, line: int) -> bool:
-    """Tell whether the code of this file holds a stop at this line."""
+    """Return True if this file has a stop of the command line at this line."""
     return any(path in point.places and point.places[path].line == line for point in POINTS)
 
 
@@ -188,11 +188,11 @@ def _go_on(error: Exception) -> None:
     _failed("--stop-at", error)
 
 
-# ------------------------------------------------------------------------------------------------ what users are told
+# ------------------------------------------------------------------------------------------------------- the messages
 
 
 def _report() -> None:
-    """Report at the end of the process which stops it did not make."""
+    """Report the stops that the process did not make. Called at its exit."""
     if not _prints_messages or os.getpid() != _pid:
         return
     for point in POINTS:
@@ -203,16 +203,16 @@ def _report() -> None:
 
 
 def _why_not(point: Point) -> str:
-    """Return why this process did not stop; its children may have."""
+    """Return the reason why this process did not stop. Its children may have stopped."""
     if point.is_reached:
-        return "its condition was never true there"
+        return "its condition was never true"
     if any(placed.line is not None for placed in point.places.values()):
-        return "it never came to the line"
+        return "it never reached the line"
     for path, placed in point.places.items():
         return f"{path}: {placed.problem}"
     if isinstance(point.stop, StopIn):
-        return f"it imported no module {point.stop.module}"
-    return f"it loaded no file {_with_suffix(point.stop.file)}"
+        return f"it never imported a module {point.stop.module}"
+    return f"it never loaded a file {_with_suffix(point.stop.file)}"
 
 
 def _rank() -> int:

@@ -1,8 +1,8 @@
-"""One wish to stop at a line: its condition, its hits, what is said of it, and the way from the program's code to it.
+"""Base of all breakpoints at a line: condition, hit count, status message, and the entry point of instrumented code.
 
-The stops of the command line (:mod:`.points`) and the breakpoints of IDEs and agents (:mod:`.line_breakpoints`) are
-wishes. From Python 3.12 on the interpreter tells of their lines (:mod:`.monitored`); before, code that was compiled for
-a wish calls for it (:mod:`.at_import`).
+The stops of the command line (:mod:`.points`) and the breakpoints of IDEs and agents (:mod:`.line_breakpoints`) use it.
+From Python 3.12 on the interpreter reports their lines (:mod:`.monitored`). On Python 3.11 files are compiled with
+calls before these lines (:mod:`.at_import`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Monitored, Reached
 
 MAX_VALUE = 1000
-"""Characters of one value in a log: a line that is longer is not read."""
+"""Maximum number of characters of one value in a log: nobody reads a longer line."""
 
 _HITS = re.compile(r"(==|>=|<=|>|<|%|=|)\s*([0-9]{1,9})\s*(?:==\s*([0-9]{1,9}))?")
 
@@ -42,13 +42,13 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 class NoHits(Exception):
-    """A text that is no comparison; the exception's text says what is one."""
+    """Raised when a text is not a comparison of hits. The message shows valid ones."""
 
 
 def hits_of(text: str) -> Callable[[int], bool] | None:
-    """Return what tells whether a breakpoint stops at a hit, counted from 1; None if it stops at each.
+    """Return a predicate that gets a hit's number, from 1, and returns True to stop; None means stop at every hit.
 
-    ``3`` means ``>= 3``, and ``% 100`` means ``% 100 == 0``. Raise NoHits for another text.
+    ``3`` means ``>= 3``, and ``% 100`` means ``% 100 == 0``. Raise NoHits if the text is not a comparison.
     """
     text = text.strip()
     if not text:
@@ -67,39 +67,39 @@ def hits_of(text: str) -> Callable[[int], bool] | None:
 
 
 def _no_hits(text: str) -> NoHits:
-    return NoHits(f"`{text}` compares no number of hits; `== 3`, `>= 10` and `% 100 == 0` do")
+    return NoHits(f"`{text}` is not a comparison of hits; write for example `== 3`, `>= 10` or `% 100 == 0`")
 
 
 class NoLogText(Exception):
-    """A text with braces that hold no expression; the exception's text says so."""
+    """Raised when the braces in a log text do not contain an expression. The message says so."""
 
 
 class LogText:
-    """A text with values. Raise NoLogText if what stands in braces is no expression."""
+    """A log text with expressions in braces. Raise NoLogText if the braces do not contain an expression."""
 
     def __init__(self, text: str) -> None:
         self._parts = [_part(part) for part in _parsed(text)]
 
     def filled(self, evaluate: Callable[[CodeType], object]) -> str:
-        """Return the text with its values. An error stands in the place of a value that can't be told."""
+        """Return the text with its values. If an expression raises, the error replaces its value."""
         return "".join(part if isinstance(part, str) else _shown(part, evaluate) for part in self._parts)
 
 
 def _parsed(text: str) -> list[ast.expr]:
-    """Return the texts and values of an f-string."""
+    """Return the parts of the log text as of an f-string: constants and values."""
     if "{" not in text:
-        # A brace that closes nothing stands for itself.
+        # A closing brace without an opening one is literal.
         return [ast.Constant(text.replace("}}", "}"))]
-    # A raw string takes backslashes as they are; the blank behind keeps one of them, or a quote, from the quotes.
+    # A raw string keeps backslashes. The blank separates a final backslash or quote from the closing quotes.
     quotes = "'''" if "'''" not in text else '"""'
     try:
         parsed = ast.parse(f"rf{quotes}{text} {quotes}", "<log point>", "eval").body
         if not isinstance(parsed, ast.JoinedStr):
-            raise NoLogText(f"`{text}` is no text with values in braces")
+            raise NoLogText(f"`{text}` is not a text with values in braces")
         for part in parsed.values:
             compile(_formatted(part), "<log point>", "eval", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise NoLogText(f"`{text}` holds no expression between braces; `{{{{` and `}}}}` stand for braces") from None
+        raise NoLogText(f"the braces in `{text}` hold no expression; write `{{{{` and `}}}}` for braces") from None
     *_, last = parsed.values
     if isinstance(last, ast.Constant):
         last.value = str(last.value)[:-1]
@@ -107,7 +107,7 @@ def _parsed(text: str) -> list[ast.expr]:
 
 
 def _part(part: ast.expr) -> str | CodeType:
-    """Return a text as it is, and for a value the code that makes its text."""
+    """Return a constant as a string, and a value as the code that formats it."""
     if isinstance(part, ast.Constant):
         return str(part.value)
     return compile(_formatted(part), "<log point>", "eval", dont_inherit=True)
@@ -127,26 +127,26 @@ def _shown(value: CodeType, evaluate: Callable[[CodeType], object]) -> str:
 
 @lru_cache(maxsize=256)
 def condition_code(text: str) -> CodeType:
-    """Return the code of a condition. Raise SyntaxError or ValueError if it is no expression."""
+    """Compile a condition. Raise SyntaxError or ValueError if it is not an expression."""
     return compile(text.strip(), "<condition>", "eval", dont_inherit=True)
 
 
 def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> Any:
-    """Return the value at this frame; the name ``rank`` is this process's number if the program has no such name.
+    """Evaluate the code in this frame and return its value. Exceptions of the expression propagate.
 
-    Raise what the expression raises.
+    The name ``rank`` is this process's rank number unless the program has a variable of this name.
     """
     names = read_locals(frame)
     if "rank" in code.co_names and "rank" not in names and "rank" not in frame.f_globals:
         names["rank"] = rank()
     if any(isinstance(constant, CodeType) for constant in code.co_consts):
         # A comprehension or a lambda sees only its own locals and globals, so the frame's locals become globals.
-        return eval(code, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
+        return eval(code, {**frame.f_globals, **names})  # noqa: S307 - the user's own expression
     return eval(code, frame.f_globals, names)  # noqa: S307
 
 
 def holds(condition: str, frame: FrameType, rank: Callable[[], int], raised: Callable[[BaseException], None]) -> bool:
-    """Tell whether a condition is true at this frame. One that raises counts as true, and ``raised`` gets its error."""
+    """Return True if the condition is true in this frame, or if it raises; ``raised`` then gets the exception."""
     try:
         return bool(evaluate_at(condition_code(condition), frame, rank))
     except (Exception, SystemExit) as error:
@@ -156,42 +156,42 @@ def holds(condition: str, frame: FrameType, rank: Callable[[], int], raised: Cal
 
 
 def raised_text(error: BaseException) -> str:
-    """Return the beginning of a sentence about a condition that has raised an error."""
+    """Return the first part of the message about a condition that raised ``error``."""
     return f"the condition raised {error_line(error)}"
 
 
 class Wish:
-    """Under which condition the program stops somewhere, and how often it came there with a true one."""
+    """A place where the program stops if a condition is true, and the number of hits with a true condition."""
 
     def __init__(self, condition: str | None) -> None:
         self.cond = condition
-        """The condition, under bdb's name for it: commands of debuggers change that of a breakpoint."""
+        """The condition. The name is bdb's, because commands of debuggers assign this attribute of a breakpoint."""
         self.counted = 0
-        """How often the program came there with a true condition."""
+        """Number of times that the program reached this place with a true condition."""
         self.problem = ""
-        """What a user should know of it, although it is placed."""
+        """A warning for users about a stop that is placed; empty if there is none."""
         self.was_told = False
-        """Whether the job's output was told of a problem."""
+        """Whether an error of the condition was reported in the job's output."""
 
     @property
     def shown(self) -> str:
-        """Return its name in messages."""
+        """The name in messages."""
         raise NotImplementedError
 
     def holds(self, frame: FrameType, rank: Callable[[], int], warn: Callable[[str], None]) -> bool:
-        """Tell whether the condition is true at this frame, and count if so. One that raises counts as true."""
+        """Return True and count a hit if the condition is true in this frame, or raises."""
         if self.cond is not None and not holds(self.cond, frame, rank, partial(self.note_raised, warn)):
             return False
         self.counted += 1
         return True
 
     def note_raised(self, warn: Callable[[str], None], error: BaseException) -> None:
-        """Note that the condition has raised this error, for the answers to users, and warn of the first one."""
+        """Record in ``problem`` that the condition raised this error, and warn about the first such error."""
         raised = raised_text(error)
-        self.problem = f"{raised}; it stops all the same"[:MAX_CONDITION]
+        self.problem = f"{raised}; the rank stops anyway"[:MAX_CONDITION]
         if not self.was_told:
             self.was_told = True
-            warn(f"{self.shown}: {raised}; stopping all the same")
+            warn(f"{self.shown}: {raised}; stopping anyway")
 
 
 def come_by(
@@ -200,20 +200,21 @@ def come_by(
     stop: Callable[[FrameType], object],
     failed: Callable[[Exception], object],
 ) -> None:
-    """Stop the calling thread at this frame if ``is_due`` says so; only what ``stop`` raises comes out.
+    """Stop the calling thread at ``frame`` if ``is_due(is_traced)`` returns True.
 
-    ``is_due`` gets whether the thread is traced; meanwhile it is not.
+    Tracing is switched off while ``is_due`` runs. Errors of ``is_due`` go to ``failed``. Only exceptions that ``stop``
+    raises propagate.
     """
     tracer = sys.gettrace()
     try:
         if tracer is not None:
-            # As in set_trace: no line in here, nor in a condition, is worth a step.
+            # As in set_trace: stepping must not show lines of this module or of a condition.
             sys.settrace(None)
-        # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
+        # Conditions and log texts need stack, too: a RecursionError would look like a condition that raised.
         if lacks_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:
-        # The first promise: no fault of ours ends a training job.
+        # The first promise: no fault of the debugger ends a training job.
         failed(error)
         return
     finally:
@@ -223,7 +224,7 @@ def come_by(
 
 
 def mechanism(reached: Reached, find: Find | None = None) -> Monitored | AtImport:
-    """Return what has the program come to its stops on this Python."""
+    """Return the mechanism that calls ``reached`` at the stops on this Python version."""
     if sys.version_info >= (3, 12):
         from dbg_agent.breakpoints.monitored import Monitored
 

@@ -1,4 +1,4 @@
-"""The work of the program for a debugger: whether it takes long, and how it is interrupted."""
+"""The program's work for a debugger: detects that it takes long, and interrupts it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 
 
 class Busy:
-    """Whether code of the program works for the debugger of the current stop: the report says so if that takes long.
+    """Whether code of the program works for the debugger of the current stop; long work is reported.
 
-    What the debugger does by itself, such as drawing on a busy host, doesn't count: it ends without anybody's help.
+    The debugger's own work, such as drawing on a busy host, is not included: it ends without help.
     """
 
     def __init__(
@@ -28,13 +28,13 @@ class Busy:
         self._call_later = call_later
         self._lock = threading.RLock()
         self._begun = 0
-        """How many works have begun."""
+        """Number of times that work has started."""
         self._ticket = 0
         self.is_working = False
-        """Whether code of the program works for the debugger now; to be read from any thread."""
+        """Whether code of the program works for the debugger now; may be read from any thread."""
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in what the debugger does, from any thread; do nothing while it waits or draws."""
+        """Raise KeyboardInterrupt in the debugger's work, from any thread; do nothing while it waits or draws."""
         self._interruptible.interrupt(self._ticket)
 
     @contextmanager
@@ -49,8 +49,8 @@ class Busy:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count this context as the program's work, and let :meth:`interrupt` raise KeyboardInterrupt in it."""
-        # The link's thread takes the same locks as beginning and end, so no interrupt may come in these.
+        """Treat this context as the program's work, and let :meth:`interrupt` raise KeyboardInterrupt in it."""
+        # The start and end below use locks of the link's thread, so no interrupt may be raised there.
         with self._interruptible.suspended():
             with self._lock:
                 self._begun += 1
@@ -65,7 +65,7 @@ class Busy:
                     self._stops.work_is_over()
 
     def _check(self, work: int) -> None:
-        """Report the rank as running if that work still lasts; in the link's thread."""
+        """Report the rank as running if that work still lasts; runs in the link's thread."""
         with self._lock:
             if self.is_working and self._begun == work:
                 self._stops.work_is_slow()

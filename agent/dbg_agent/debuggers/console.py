@@ -1,8 +1,8 @@
-"""What terminals see of the open debugger: the bytes of its screen, and the prompts and the log of a line debugger.
+"""The output of the open debugger for terminals: its screen's bytes, and the prompts and log of a line debugger.
 
-A debugger draws or prints into these objects and never into a descriptor of the rank, so the program's own terminal,
-stdin and stdout are never touched and nothing can block the debugger. The program's own stdin and stdout stay as they
-are, except in the thread that runs a command, while it runs.
+A debugger draws or prints into these objects and never into a descriptor of the rank. So the program's own terminal,
+stdin and stdout are never touched, and nothing can block the debugger. The program's stdin and stdout are replaced only
+in the thread that runs a command, and only while it runs.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Stops
 
 DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
-"""Size of a screen that is drawn before a terminal has told its own size."""
+"""Size of a screen that is drawn before a terminal has reported its own size."""
 
 PROMPT_GONE = "the prompt it was typed for is gone"
-"""Why a reply is discarded."""
+"""Reason for discarding a reply."""
 
 UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
-"""What a prompt raises to end the whole debugger, not only the command that asks."""
+"""Exceptions that a prompt raises to end the whole debugger, not only the command that asks."""
 
 TAIL_SECONDS = 0.2
-"""Seconds after which the begin of an unfinished line is shown: a progress bar, or text before a prompt."""
+"""Time in seconds after which the start of an unfinished line is shown: a progress bar, or text before a prompt."""
 
 MAX_REPLAY = MAX_LOG // 2
-"""Bytes that are sent again at once: the outgoing queue has less room than a full log needs, and would drop it. A
-terminal asks for the rest when it has these bytes."""
+"""Maximum number of bytes that are sent again at once. The outgoing queue has less room than a full log needs, and
+would drop it. A terminal requests the rest when it has these bytes."""
 
 MAX_TAIL = 4096
-"""Characters at the begin of a line that are held back, because they may be a prompt."""
+"""Maximum number of characters at the start of a line that are held back because they may be a prompt."""
 
 
 class Terminal:
-    """The screen's size and audience; it cuts the written bytes into frames, tagged with session and offset."""
+    """The screen's size and audience; cuts the written bytes into frames, tagged with session and offset."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -71,25 +71,25 @@ class Terminal:
         self._offset = 0
 
     def seat(self, audience: Audience) -> bool:
-        """Take over the audience; return whether the size has changed."""
+        """Take over the audience; return True if the size has changed."""
         with self._screen_lock:
             self.viewers = audience.viewers
             self.engine, self.fallback_engine = audience.engine, audience.fallback_engine
             return audience.viewers > 0 and self._resize(audience.rows, audience.columns)
 
     def resize(self, rows: int, columns: int) -> bool:
-        """Use this size, within bounds; return whether it has changed."""
+        """Use this size, within limits; return True if it has changed."""
         with self._screen_lock:
             return self._resize(rows, columns)
 
     def begin(self, session: int) -> None:
-        """Count offsets for this session from here on."""
+        """Count offsets for this session from now on."""
         with self._screen_lock:
             if session != self._session:
                 self._session, self._offset = session, 0
 
     def write(self, data: bytes) -> None:
-        """Send screen bytes to the terminals; without a terminal they are only counted, and drawn again later."""
+        """Send screen bytes to the terminals; without a terminal only count them, and draw them again later."""
         with self._screen_lock:
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
@@ -115,25 +115,25 @@ class Counted(Protocol):
     """Breakpoints that are counted after each command."""
 
     def update(self) -> None:
-        """Report how many there are, if their number has changed."""
+        """Report the number of breakpoints, if it has changed."""
 
 
 class StoppedThread(Protocol):
-    """What a debugger has the stopped thread do; methods run in that thread."""
+    """The debugger's interface to the stopped thread; methods run in that thread."""
 
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
     ) -> None:
-        """Halt where a step ends or a breakpoint is."""
+        """Halt at the end of a step or at a breakpoint."""
 
     def start_reporting(self) -> None:
-        """Report the stop if it was not reported so far, since it waits for a user now."""
+        """Report the stop if it was not reported so far, because it waits for a user now."""
 
     def carry_out(self, work: Work | None) -> None:
-        """Do work of the inbox, or unwind the debugger by what is raised."""
+        """Do work of the inbox; an exception that it raises unwinds the debugger."""
 
     def acknowledge_keys(self, count: int) -> None:
-        """Acknowledge that the debugger took this many bytes."""
+        """Acknowledge that the debugger has read this many bytes."""
 
 
 class Console(io.TextIOBase):
@@ -160,11 +160,11 @@ class Console(io.TextIOBase):
         self._thread = thread
         self._lock = threading.RLock()
         self._written: deque[str] = deque()
-        """What was written and is not in the log yet."""
+        """Written text that is not in the log yet."""
         self._log = SessionLog()
         self._tail = ""
         self._begun = 0
-        """How many lines began in a piece of text that did not end them; says which line a timer is for."""
+        """Number of lines that began in a piece of text that did not end them; identifies the line of a timer."""
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
@@ -172,7 +172,8 @@ class Console(io.TextIOBase):
         self._is_interrupted = False
         self.state = PromptState.COMMAND
         self.unwinding: BaseException | None = None
-        """What a prompt has raised to end the debugger. An expression that asks may catch it, so it is kept here."""
+        """The exception that a prompt raised to end the debugger. An expression that asks may catch it, so it is kept
+        here."""
 
     # ---------------------------------------------------------------------------------------------------------- output
 
@@ -183,28 +184,29 @@ class Console(io.TextIOBase):
             self._log, self._tail = SessionLog(), ""
 
     def writable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """Say no: a program must not use a terminal's features here."""
+        """Return False: a program must not use a terminal's features here."""
         return False
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # a plain attribute in the base class
-        """Return the encoding of the log."""
+        """The encoding of the log."""
         return "utf-8"
 
     def write(self, text: str) -> int:
-        """Add text to the log. The begin of a line waits a little for its end, since it may be a prompt."""
+        """Add text to the log. The start of a line waits briefly for its end, because it may be a prompt."""
         self._written.append(text)
-        # A finalizer or a signal handler may write while this very thread holds the lock; its text is taken later.
-        # A flag or a context manager in Python can't say so: Ctrl-C may come between any two of its instructions.
-        if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
+        # A finalizer or a signal handler may write while this very thread holds the lock; its text is added later. A
+        # flag or a context manager in Python can't detect this, because Ctrl-C may arrive between any two of its
+        # instructions.
+        if not self._lock._is_owned():  # type: ignore[attr-defined] # `threading.Condition` uses it, too
             with self._lock:
                 self._receive_written()
             self._show_later()
@@ -212,7 +214,7 @@ class Console(io.TextIOBase):
         return len(text)
 
     def _receive_written(self) -> None:
-        # Text that a finalizer writes meanwhile waits for the next call: else this loop might never end.
+        # Text that a finalizer writes during this loop waits for the next call; otherwise this loop might never end.
         for _ in range(len(self._written)):
             text = self._written.popleft()
             waited = bool(self._tail)
@@ -230,22 +232,22 @@ class Console(io.TextIOBase):
         self._begun_at = time.monotonic()
 
     def _show_later(self) -> None:
-        """Have the last unfinished line shown when its time has come. One timer serves thousands of lines."""
+        """Schedule the display of the last unfinished line. One timer serves thousands of lines."""
         now = time.monotonic()
-        # The end of the timer is kept instead of a flag, which Ctrl-C could leave set for ever.
+        # The end of the timer is kept instead of a flag, because Ctrl-C could leave a flag set forever.
         if self._tail and self._prompt is None and now >= self._timer_until:
             left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
             self._timer_until = now + left
             self._broker.call_later(left, partial(self._timer_ended, self._begun))
 
     def close(self) -> None:
-        """Do nothing: ``exit()`` closes its stdin, but prompts follow."""
+        """Do nothing: ``exit()`` closes its stdin, but more prompts follow."""
 
     def flush(self) -> None:
-        """Do nothing: whole lines are sent as they come, and an unfinished line in a moment."""
+        """Do nothing: whole lines are sent at once, and an unfinished line after TAIL_SECONDS."""
 
     def _timer_ended(self, begun: int) -> None:
-        """Show the unfinished line of this timer; if a newer line has begun since, start a timer for that."""
+        """Show the unfinished line of this timer; if a newer line has begun since, start a timer for that line."""
         with self._lock:
             self._timer_until = 0.0
             if self._prompt is None and self._begun == begun:
@@ -262,27 +264,27 @@ class Console(io.TextIOBase):
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return the prompt that waits now for a reply; None once a reply is on its way; from any thread."""
+        """The prompt that waits for a reply; None once a reply is under way. May be read from any thread."""
         prompt = self._prompt
         return prompt if prompt is not None and prompt.number != self._replied else None
 
     def reply(self, number: int, text: str) -> bool:
-        """Have the prompt of that number take a reply; return False if it waits for none; from any thread."""
+        """Send a reply to the prompt of that number; return False if it waits for none; from any thread."""
         with self._lock:
             prompt = self.prompt
             if prompt is None or prompt.number != number:
                 return False
-            # Both under one lock: `ask` closes the prompt under it, too, and its stop can't end before that.
+            # Both steps hold one lock: `ask` closes the prompt under the same lock, and its stop can't end before that.
             if not self._inbox.put(self._stops.number, TypedLine(text, number)):
                 return False
             self._replied = number
             return True
 
     def interrupt(self) -> bool:
-        """Note an interrupt for the command that runs, or that a reply begins just now; False at a prompt.
+        """Record an interrupt for the running command, or the one that a reply is starting; return False at a prompt.
 
-        A reply may wait in the inbox while its prompt still stands, and a command that begins has no ticket yet. From
-        any thread.
+        A reply may wait in the inbox while its prompt is still open, and a command that starts has no ticket yet. May
+        be called from any thread.
         """
         with self._lock:
             prompt = self._prompt
@@ -291,7 +293,7 @@ class Console(io.TextIOBase):
             return self._is_interrupted
 
     def consume_interrupt(self) -> bool:
-        """Tell, once, whether an interrupt is noted; from any thread."""
+        """Return True, once, if an interrupt is recorded; may be called from any thread."""
         with self._lock:
             is_interrupted, self._is_interrupted = self._is_interrupted, False
             return is_interrupted
@@ -301,10 +303,10 @@ class Console(io.TextIOBase):
         return self.ask(self.state) + "\n"
 
     def ask(self, state: PromptState) -> str:
-        """Make the unfinished line the prompt, and wait for the reply; meanwhile do what the inbox asks."""
+        """Make the unfinished line the prompt and wait for the reply; do the work of the inbox during the wait."""
         with self._lock:
             self._receive_written()
-            # The prompt's text is taken first, because a timer may show it as output.
+            # The prompt's text is removed first, because a timer may show it as output.
             text, self._tail = self._tail, ""
         self._thread.start_reporting()
         self._breakpoints.update()
@@ -312,7 +314,7 @@ class Console(io.TextIOBase):
             self._receive_written()
             self._number += 1
             self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
-            # The command that was to be interrupted has ended.
+            # The interrupted command has ended.
             self._is_interrupted = False
         self._broker.publish()
         reply: str | None = None
@@ -329,7 +331,7 @@ class Console(io.TextIOBase):
         finally:
             with self._lock:
                 self._prompt = None
-                # A terminal that watches or comes back sees the question and the reply.
+                # A terminal that watches or reconnects sees the question and the reply.
                 self._append(text if reply is None else f"{text}{reply}\n")
                 if self._tail:
                     # A line that began during the prompt was not shown when it was due.
@@ -352,7 +354,7 @@ class Console(io.TextIOBase):
     # --------------------------------------------------------------------------------------------------------- replay
 
     def replay(self, session: int, offset: int) -> None:
-        """Send up to MAX_REPLAY bytes of the log again, from ``offset`` on; in the link's thread."""
+        """Send up to MAX_REPLAY bytes of the log again, starting at ``offset``; runs in the link's thread."""
         with self._lock:
             begin, data = self._log.since(offset)
             data = data[:MAX_REPLAY]
@@ -361,13 +363,13 @@ class Console(io.TextIOBase):
                 self._terminal.send_again(session, begin + start, piece)
 
     def replay_end(self, session: int) -> None:
-        """Send the end of the log again, so that terminals ask for what they miss before; in the link's thread."""
+        """Send the end of the log again, so that terminals request missing bytes before it; in the link's thread."""
         with self._lock:
             begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
             self._terminal.send_again(session, begin, data)
 
     def last_lines(self, count: int) -> tuple[str, ...]:
-        """Return the last lines of the log; from any thread."""
+        """Return the last lines of the log; may be called from any thread."""
         with self._lock:
             _, data = self._log.since(self._log.end - 64 * 1024)
             prompt = self._prompt.text if self._prompt is not None else ""

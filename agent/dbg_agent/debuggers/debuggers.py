@@ -1,4 +1,4 @@
-"""The debuggers of a rank, the breakpoints that they share, and which debugger is opened next."""
+"""The debuggers of a rank, their shared breakpoints, and the choice of the next debugger."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 ENGINES = {PDB: "dbg_agent.debuggers.pdb", PUDB: "dbg_agent.debuggers.pudb_import"}
-"""The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
-other way round; each is imported when it is first opened."""
+"""The module of each debugger; its ``build`` returns the :class:`Engine` of a rank. These modules know the rank, but
+not vice versa. Each is imported when it is first opened."""
 
 
 class Debuggers:
-    """The debuggers of a rank, each loaded when it is first opened; they pass the tracing to each other."""
+    """The debuggers of a rank, each loaded when it is first opened; they hand over the tracing to each other."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class Debuggers:
         """The debugger that was opened last."""
         self._wanted_by_stop: str | None = None
         self._why_pdb = ""
-        """Why the current stop must be shown in pdb; empty if any debugger will do."""
+        """The reason why the current stop must be shown in pdb; empty if any debugger may show it."""
 
     def has_commands(self, number: int) -> bool:
-        """Tell whether the user has given commands to the breakpoint of this number."""
+        """Return True if the user has given commands to the breakpoint of this number."""
         return any(getattr(one, "commands", {}).get(number) for one in self._loaded.values())
 
     def wanted(self) -> str:
-        """Return the debugger to open: that of the terminal, else of the stop, else of this process's settings."""
+        """Return the debugger to open: the one of the terminal, else of the stop, else of this process's settings."""
         if self._why_pdb:
             return PDB
         terminal = self.terminal
@@ -96,13 +96,13 @@ class Debuggers:
 
     @property
     def open_one(self) -> Engine | None:
-        """Return the debugger that is open on the current stop; None if none is."""
+        """The debugger that is open on the current stop, or None."""
         return self.last if self._stops.phase is StopPhase.OPEN else None
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def stop_begins(self, wanted: str | None) -> None:
-        """Note the debugger that the code of the stop asks for, if any."""
+        """Record the debugger that the code of the stop requests, if any."""
         self._wanted_by_stop = wanted
 
     def stop_ends(self) -> None:
@@ -110,9 +110,9 @@ class Debuggers:
         self._why_pdb = ""
 
     def locals_of(self, frame: FrameType) -> MutableMapping[str, Any] | None:
-        """Return the locals that the open debugger has of the frame it shows; None for any other frame.
+        """Return the locals that the open debugger keeps for the frame it shows; None for any other frame.
 
-        Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
+        Before Python 3.13 assignments at its prompt exist only there, and a new read of ``f_locals`` undoes them.
         """
         is_open = self._stops.phase is StopPhase.OPEN
         from dbg_agent.frames.variables import WRITES_THROUGH  # only a stop needs it
@@ -123,22 +123,22 @@ class Debuggers:
         return known
 
     def show_in_pdb(self, why: str) -> None:
-        """Show the current stop in pdb from here on, with the reason as a sentence."""
+        """Show the current stop in pdb from now on; ``why`` is a sentence with the reason."""
         self._why_pdb = why
         self._broker.warn(why)
 
     def breakpoints_changed(self) -> None:
-        """Draw the breakpoints in the open debugger, if one is; in the stopped thread."""
+        """Draw the breakpoints in the open debugger, if any; runs in the stopped thread."""
         if self.open_one is not None:
             self.open_one.show_breakpoints()
 
     def have_one(self) -> None:
-        """Load a debugger if there is none, to trace for breakpoints that were set without an open debugger."""
+        """Load a debugger if there is none, to trace breakpoints that were set without an open debugger."""
         if self.last is None:
             self.last = self._load(self.wanted())
 
     def open(self, name: str) -> Engine | None:
-        """Open a debugger and a session for it; return None, after a message to all, if it can't be loaded."""
+        """Open a debugger and a session for it; if it can't be loaded, return None after a message to all."""
         session = self._stops.open_session(name, self.terminal.rows, self.terminal.columns)
         self.terminal.begin(session.number)
         engine = self._load(name)
@@ -152,7 +152,7 @@ class Debuggers:
         return engine
 
     def _load(self, name: str) -> Engine | None:
-        """Return the debugger of that name, imported at its first use; None, after a message, if that fails."""
+        """Return the debugger of that name, imported at its first use; if that fails, return None after a message."""
         if name not in self._loaded:
             try:
                 module = import_module(ENGINES.get(name, ENGINES[PUDB]))
@@ -166,7 +166,7 @@ class Debuggers:
         return self._loaded[name]
 
     def is_log_watched(self, name: str) -> bool:
-        """Tell whether a terminal looks at the log of the debugger of that name, and no other was opened since."""
+        """Return True if a terminal shows the log of the debugger of that name and no other was opened since."""
         before, last = self._stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name
         return is_same and self.terminal.viewers > 0
@@ -174,12 +174,12 @@ class Debuggers:
     # -------------------------------------------------------------------------------------------- in a traced thread
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
+        """Return the trace function for this frame after ``tracing``, because another debugger may be open now."""
         engine = self.last
         if engine is None:
             return follow
         if engine.going_on and not self._breakpoints.are_traced:
-            # The step of another thread may have been given up.
+            # The step of another thread may have been abandoned.
             sys.settrace(None)
             return None
         if engine is tracing:
@@ -189,7 +189,7 @@ class Debuggers:
         return follow
 
     def tracer(self, frame: FrameType | None, before: Any) -> Any:
-        """Return the trace function of the calling thread from this frame on, where ``before`` was it until now."""
+        """Return the new trace function of the calling thread from this frame on; ``before`` is the present one."""
         engine = self.last
         if engine is None:
             return before
@@ -197,5 +197,5 @@ class Debuggers:
             ours = {id(one) for one in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         is_traced: bool = not engine.going_on and getattr(frame.f_trace, "__self__", None) is engine
-        # pdb may have begun to trace by itself, and have chosen the frames and instructions.
+        # pdb may have started to trace by itself, and may have chosen the frames and instructions.
         return engine.trace_dispatch if is_traced else engine.adopt_stack(frame)

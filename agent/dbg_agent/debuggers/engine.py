@@ -1,7 +1,7 @@
-"""A debugger of a rank: the tracing that PuDB and pdb share, and what each shows in its own way.
+"""Base of a rank's debuggers: the tracing that PuDB and pdb share, and the methods that each implements.
 
-PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Engine` stands before their own class in the order of bases. One
-thread steps at a time, and no debugger's fault ends the training.
+PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Engine` precedes their own class in the order of bases. One thread
+steps at a time, and no debugger's fault ends the training.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.workplace import Workplace
 
 STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
-"""Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""
+"""Steps that end only at lines. pdb's own steps also stop at a function's call and at its return."""
 
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -41,13 +41,13 @@ SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 class Engine(bdb.Bdb):
     """One debugger for the life of the process; all of them share the rank's breakpoints.
 
-    All methods run in the stopped thread unless they say otherwise.
+    All methods run in the stopped thread unless their docstring names another thread.
     """
 
     name = ""
-    """As users name it."""
+    """The name that users type."""
     title = ""
-    """As sentences name it."""
+    """The name in sentences."""
 
     def __init__(self, workplace: Workplace, **options: Any) -> None:
         self._workplace = workplace
@@ -56,21 +56,21 @@ class Engine(bdb.Bdb):
         """The id of the stop's frame, until the first step from it ends."""
         self.going_on = False
         self.has_let_go = False
-        """The debugger was last left by :meth:`let_go`."""
+        """Whether the debugger was last left by :meth:`let_go`."""
         self.breaks_in = False
-        """The next halt comes from outside, and is not the end of a user's step."""
+        """Whether the next halt is requested from outside and is not the end of a user's step."""
         self.ends_at_lines = False
-        """The step that goes on is an IDE's: it ends at no call and no return, but at the line that follows."""
+        """Whether the present step is an IDE's: it ends at no call and no return, but at the line that follows."""
         self._is_untraced = False
-        """bdb goes on as without breakpoints, since the program stops at them by itself."""
-        # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
+        """Whether bdb continues as without breakpoints, because the program stops at them by itself."""
+        # bdb's constructor starts without breakpoints, and would remove those of the other engine.
         kept = workplace.breakpoints.lines
         super().__init__(skip=OWN_PACKAGES, **options)
         workplace.breakpoints.lines = kept
 
     @property
     def breaks(self) -> dict[str, list[int]]:
-        """Return the lines with breakpoints by file. All engines share them."""
+        """The lines with breakpoints by file, shared by all engines."""
         return {} if self._is_untraced else self._workplace.breakpoints.lines
 
     @breaks.setter
@@ -78,7 +78,7 @@ class Engine(bdb.Bdb):
         self._workplace.breakpoints.lines = value
 
     def find_bottom(self, frame: FrameType) -> None:
-        """Note the outermost frame: bdb stops only below it after ``continue``, and everywhere if none is noted."""
+        """Record the outermost frame: after ``continue`` bdb stops only below it, or everywhere if none is recorded."""
         *_, self.botframe = outward(frame)
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
@@ -96,7 +96,7 @@ class Engine(bdb.Bdb):
             one.f_trace = self.trace_dispatch
             self.botframe = one
             if sys.version_info >= (3, 13):
-                # Python 3.13's bdb restores these when it lets go of the frame.
+                # Python 3.13's bdb restores these when it releases the frame.
                 self.frame_trace_lines_opcodes[one] = (one.f_trace_lines, one.f_trace_opcodes)
                 one.f_trace_lines = True
         return self.trace_dispatch
@@ -116,7 +116,7 @@ class Engine(bdb.Bdb):
         except SwitchDebugger:
             return WayOut.SWITCH
         except Exception as error:
-            # A fault of the debugger must not come out of a line of the program.
+            # A fault of the debugger must not propagate from a line of the program.
             self._workplace.broker.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
             self.let_go()
         except BaseException:
@@ -132,16 +132,17 @@ class Engine(bdb.Bdb):
         try:
             follow = super().trace_dispatch(frame, event, arg)
             if event == "return" and frame.f_back is None:
-                # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
+                # Only the end of the thread or of the interpreter follows, and at the interpreter's end the agent's
+                # modules are torn down.
                 sys.settrace(None)
             return self._workplace.tracing.hand_over(self, frame, follow)
         except ProgramRaised as raised:
             to_raise = raised.error
         except RecursionError:
-            # Close to the recursion limit nothing can stop, but the program may come back from there.
+            # Close to the recursion limit no debugger can stop, but the program may return from there.
             return self.trace_dispatch
         except Exception as error:
-            # A fault of the debugger must not come out between two lines of the program.
+            # A fault of the debugger must not propagate between two lines of the program.
             self._workplace.broker.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
             self.let_go()
             return None
@@ -149,37 +150,37 @@ class Engine(bdb.Bdb):
         raise to_raise
 
     def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
-        """Follow a call; a step that ends at lines goes on to the first one of the function."""
+        """Follow a call; a step that ends at lines continues to the first line of the function."""
         if (self.ends_at_lines or is_rest(frame)) and self.stop_here(frame):
             return self.trace_dispatch
         return super().dispatch_call(frame, arg)
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
-        """Follow a return; a step that ends at lines goes on to the caller's next one."""
-        # A generator that yields, and will be resumed, is bdb's own exception.
+        """Follow a return; a step that ends at lines continues to the caller's next line."""
+        # bdb itself makes an exception for a generator that yields and will be resumed.
         is_suspended = self.stopframe is not None and bool(frame.f_code.co_flags & SUSPENDING)
         if self.ends_at_lines and not is_suspended and self.stop_here(frame) and self._to_caller(frame):
             return self.trace_dispatch
         return super().dispatch_return(frame, arg)
 
     def _to_caller(self, frame: FrameType) -> bool:
-        """Have the thread stop at the next line of the frame that has called this one; False if there is none."""
+        """Make the thread stop at the next line of this frame's caller; return False if there is none."""
         caller = frame.f_back
         if caller is None or is_own(caller):
             return False
         if caller.f_trace is None:
-            # bdb has let the thread come by here on its way to a breakpoint.
+            # bdb has let the thread pass here on its way to a breakpoint.
             caller.f_trace = self.trace_dispatch
         self.set_next(caller)
         return True
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
+        """Return True if a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
-        # Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of
-        # its garbage collector or a signal handler, where the user's step must not end. The signal of a break-in comes
-        # while a step is traced, and its handler calls functions of the standard library.
+        # Tracing is already on shortly before the program continues. During that time the interpreter may run a
+        # callback of its garbage collector or a signal handler, and the user's step must not end there. The signal of a
+        # break-in arrives while a step is traced, and its handler calls functions of the standard library.
         if (self._first is not None or self.breaks_in) and is_under_ours(frame, until=self._first):
             return False
         if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
@@ -191,20 +192,22 @@ class Engine(bdb.Bdb):
             return True
         is_inner = is_rest(frame) or is_users_file(frame.f_code.co_filename)
         if is_redirected(frame) or (is_split(caller) and not is_inner):
-            # The call is a stop, or torch compiles the rest of the function. The step ends after it, or in that rest.
+            # The call is a stop, or torch compiles the rest of the function. The step ends after the call, or in that
+            # rest.
             self.set_next(caller)
             return False
         return True
 
     def is_skipped_module(self, module_name: Any) -> bool:
-        """Tell whether a module is ours: a step on a ``set_trace()`` line must not show the inside of the call.
+        """Return True for modules of the agent: a step on a ``set_trace()`` line must not show the inside of the call.
 
-        bdb's patterns would cost each traced line more, and fail for a name that is no text, as a program may have.
+        bdb's patterns would cost each traced line more, and fail for a name that is not a string, which a program may
+        have.
         """
         return isinstance(module_name, str) and module_name.partition(".")[0] in OWN_PACKAGES
 
     def break_here(self, frame: FrameType) -> bool:
-        """Tell whether a breakpoint stops the frame at its line."""
+        """Return True if a breakpoint stops the frame at its line."""
         file = self.canonic(frame.f_code.co_filename)
         line = frame.f_lineno
         if line not in self.breaks.get(file, ()):
@@ -220,7 +223,7 @@ class Engine(bdb.Bdb):
         return True
 
     def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
-        """Let the thread run to where this command leads from this frame."""
+        """Set where the thread stops next after this command at this frame."""
         command = wanted.command
         self.ends_at_lines = command in STEPS_OF_IDES
         if command == "continue" or frame is None:
@@ -238,18 +241,18 @@ class Engine(bdb.Bdb):
             self.set_next(frame)
 
     def go_on(self, frame: FrameType) -> None:
-        """Go on from a stop at this frame that another debugger showed last."""
+        """Resume from a stop at this frame that another debugger showed last."""
         self.find_bottom(frame)
         self.set_continue()
 
     def break_in(self) -> None:
-        """Stop the traced thread at its next traced line, like a step; from any thread."""
+        """Stop the traced thread at its next traced line, like a step; may be called from any thread."""
         self._stepper = self._first = None
         self.breaks_in = True
-        self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
+        self._set_stopinfo(None, None)  # type: ignore[attr-defined] # set_step does only this
 
     def set_continue(self) -> None:
-        """Go on until a breakpoint, untraced if there is none."""
+        """Continue until a breakpoint, untraced if there is none."""
         is_traced = self._workplace.breakpoints.are_traced
         self._is_untraced = not is_traced
         try:
@@ -258,67 +261,70 @@ class Engine(bdb.Bdb):
             self._is_untraced = False
         bottom = self.botframe
         if not is_traced and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Engine):
-            # bdb leaves the outermost frame traced: in a program that bdb runs itself, that frame is bdb's own.
+            # bdb leaves the outermost frame traced. In a program that bdb runs itself, that frame is bdb's own.
             bottom.f_trace = None
         self.going_on = True
         self._stepper = self._first = None
 
     def set_quit(self) -> None:
-        """Go on. bdb itself would raise an exception in the program."""
+        """Continue instead of quitting; bdb itself would raise an exception in the program."""
         self.let_go()
 
     def let_go(self) -> None:
-        """Go on without breakpoints. Terminals keep the list of them, since no user has cleared them one by one."""
+        """Continue without breakpoints.
+
+        Terminals keep the list of breakpoints, because no user has cleared them one by one.
+        """
         self._workplace.breakpoints.update()
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()
 
-    # ------------------------------------------------------------------------------------------ what each does its way
+    # ------------------------------------------------------------------------------------- implemented by each debugger
 
     def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show the debugger at this frame until it is left.
 
-        ``traced`` says that another engine's trace function calls.
+        ``traced`` is True if another engine's trace function calls.
         """
         raise NotImplementedError
 
     def show_crash(self, error: BaseException) -> WayOut:
-        """Show the debugger where this exception was raised, until it is left. The thread can't move from there."""
+        """Show the debugger where this exception was raised, until it is left; the thread can't move from there."""
         raise NotImplementedError
 
     def select(self, frame: FrameType) -> None:
-        """Show another frame of the stop that is shown."""
+        """Show another frame of the stop."""
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Draw all of the screen at the next interaction: a terminal of a new session begins with an empty screen."""
+        """Draw all of the screen at the next interaction: a terminal of a new session starts with an empty screen."""
         raise NotImplementedError
 
     def show_breakpoints(self) -> None:
-        """Draw the breakpoints as they are now; a debugger that lists them when it is asked does nothing."""
+        """Draw the present breakpoints; a debugger that lists them only on request does nothing."""
 
     def note(self, text: str) -> None:
         """Show a sentence as soon as the debugger is shown."""
         raise NotImplementedError
 
     def ignores(self, _frame: FrameType) -> bool:
-        """Tell whether the user has switched off the stop at this place."""
+        """Return True if the user has switched off the stop at this place."""
         return False
 
     def screen(self) -> tuple[str, ...]:
-        """Return what was last shown, one string per row; from any thread."""
+        """Return the last output, one string per row; may be called from any thread."""
         raise NotImplementedError
 
     def complete_line(self, _line: str, _begin: int, _end: int) -> tuple[str, ...]:
-        """Return what a part of the line may become at the prompt; nothing of a debugger with a screen of its own."""
+        """Return completions of the line at the prompt; a debugger with its own screen returns none."""
         return ()
 
     @property
     def is_working(self) -> bool:
-        """Tell whether a command runs that :meth:`interrupt` would end; from any thread."""
+        """Whether a command runs that :meth:`interrupt` would end; may be read from any thread."""
         raise NotImplementedError
 
     def interrupt(self) -> None:
-        """Interrupt the command that runs, if one does; from any thread."""
+        """Interrupt the running command, if any; may be called from any thread."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """The faults of a debugger in the program's thread.
 
-A fault of a debugger's view is told from an exception that belongs to the program and must be passed on.
+A fault of a debugger's view is distinguished from an exception that belongs to the program and must be passed on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dbg_agent.stop.interruptible import Interruptible
 from dbg_wire.errors import printable
 
 MAX_WORDS = 200
-"""Characters of an error's text that are shown: a line or two."""
+"""Maximum number of characters shown of an error's text: a line or two."""
 
 
 def is_fault(error: BaseException) -> bool:
-    """Tell whether a debugger's view raised this, or a value that it looked at, or an interrupt from a terminal.
+    """Return True if a debugger's view, a value that it inspected, or an interrupt from a terminal raised this.
 
-    False for an exception that leaves the debugger on purpose, and for an exception of a signal handler of the
+    Return False for an exception that leaves the debugger on purpose, and for an exception of a signal handler of the
     program: the handler's exception unwinds the program, as it would without the agent.
     """
     if isinstance(error, UNWINDING):
@@ -32,19 +32,19 @@ def is_fault(error: BaseException) -> bool:
 
 
 def is_fault_of_value(error: BaseException) -> bool:
-    """Tell the same of an exception that came while code of the program, such as a repr, ran on purpose.
+    """Return the same for an exception raised while code of the program, such as a repr, ran on purpose.
 
-    Every KeyboardInterrupt counts as a fault here: the program's code may raise one itself, and that one can't be told
-    from the one that Ctrl-C raises in it.
+    Every KeyboardInterrupt is a fault here. The program's code may raise one itself, and that one can't be
+    distinguished from the one that Ctrl-C raises in it.
     """
     return isinstance(error, KeyboardInterrupt) or is_fault(error)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether a terminal has interrupted the command, in any thread."""
+    """Return True if a terminal has interrupted the command, in any thread."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Signal handlers run only in the main thread, so in another thread a KeyboardInterrupt is the terminal's.
+    # Signal handlers run only in the main thread, so in another thread a KeyboardInterrupt comes from the terminal.
     elsewhere = threading.current_thread() is not threading.main_thread()
     return elsewhere or Interruptible.on_signal.__code__ in _codes_in_traceback(error)
 
@@ -59,7 +59,7 @@ def words_of(error: BaseException) -> str:
     except BaseException as worse:
         if not is_fault_of_value(worse):
             raise
-        text = "its text can't be had"
+        text = "its text can't be read"
     return printable(f"{name}: {text}" if text else name, MAX_WORDS)
 
 

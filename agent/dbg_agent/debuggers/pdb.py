@@ -1,8 +1,8 @@
 """pdb as a view of a stop: the rank's own pdb, with prompts as messages instead of a terminal.
 
 Python 3.14 differs: its ``Pdb`` asks by ``_prompt_for_confirmation``, takes ``mode`` and ``backend``, and prints in
-colours on a terminal. Here ``Console`` is no terminal, ``mode`` keeps its default, and the questions come to the
-console like any ``input()``.
+colours on a terminal. Here ``Console`` is not a terminal, ``mode`` keeps its default, and the questions are asked on
+the console like any ``input()``.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.workplace import Workplace
 
 SCREEN_LINES = 24
-"""Lines at the end of the log that are shown as the screen of a line debugger."""
+"""Number of lines at the end of the log that are shown as the screen of a line debugger."""
 
 END_OF_INPUT = "EOF"
-"""What Ctrl-D sends."""
+"""The line that Ctrl-D sends."""
 
 
 @contextmanager
 def _waiting_for(console: Console, state: PromptState) -> Iterator[None]:
-    """Give prompts in this context the state ``state``."""
+    """Set the state of prompts in this context."""
     before, console.state = console.state, state
     try:
         yield
@@ -87,25 +87,25 @@ INTERACT_BANNERS = (
     if sys.version_info < (3, 13)
     else ("*pdb interact start*", "*exit from pdb interact command*")
 )
-"""Lines at the begin and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
+"""Lines at the start and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
 
 
 def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
-    """Make the rank's pdb, which reads the ``.pdbrc`` files of the rank's host if the rank has been told to."""
+    """Make the rank's pdb; it reads the ``.pdbrc`` files of the rank's host if ``readrc`` is set."""
     return RankPdb(workplace, workplace.console, readrc=readrc)
 
 
 class QuitDeclined(KeyboardInterrupt):
-    """Ends the commands of a breakpoint as Ctrl-C does: pdb takes a `q` among them for one that goes on."""
+    """Raised to end the commands of a breakpoint as Ctrl-C does; pdb treats a `q` among them as a resume."""
 
 
 def is_block(text: str) -> bool:
-    """Tell whether several lines were typed at once; a newline at the end, as a file's lines have it, doesn't count."""
+    """Return True if several lines were typed at once; a newline at the end, as in a file, is ignored."""
     return "\n" in text.strip("\n")
 
 
 def _has_await(source: str) -> bool:
-    """Return whether a text is code but for an ``await`` outside of a function."""
+    """Return True if the only error in this code is an ``await`` outside of a function."""
     try:
         compile(source, "<stdin>", "exec")
     except SyntaxError as error:
@@ -114,14 +114,14 @@ def _has_await(source: str) -> bool:
 
 
 class CompletingPdb(Engine, pdb.Pdb):
-    """A pdb that completes as it would at a terminal of its own, but runs no code that could block the rank."""
+    """A pdb that completes as on its own terminal, but runs no code that could block the rank."""
 
     ticket: int | None = None
     """The ticket that interrupts the running command; None if no command runs."""
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Hold a ticket that interrupts the command which runs in this context."""
+        """Hold a ticket that interrupts the command running in this context."""
         before = self.ticket
         with self._workplace.interruptible.running() as ticket:
             self.ticket = ticket
@@ -139,9 +139,9 @@ class CompletingPdb(Engine, pdb.Pdb):
         return frame.f_globals, frame.f_locals if WRITES_THROUGH else self.curframe_locals
 
     def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return completions as pdb would offer them at a terminal of its own, or none if that takes too long.
+        """Return the completions that pdb would offer on its own terminal, or none if that takes too long.
 
-        Completion looks at attributes, and so may run any code of the program. In the main thread, code that takes too
+        Completion reads attributes, and so may run any code of the program. In the main thread, code that takes too
         long is interrupted. Another thread can't be interrupted while it sleeps, so such code is not run there. A
         prompt inside a command offers no completion, because the interrupt might hit the command.
         """
@@ -169,7 +169,7 @@ class CompletingPdb(Engine, pdb.Pdb):
         return getattr(self, f"complete_{command}", default)
 
     def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Complete a command or an expression; on an empty line commands only."""
+        """Complete a command or an expression; complete only commands on an empty line."""
         mark = "!" if text.startswith("!") else ""
         commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
         aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]
@@ -180,19 +180,19 @@ class CompletingPdb(Engine, pdb.Pdb):
 
 
 class RankPdb(CompletingPdb):
-    """All of pdb except what would end the rank or use the rank's own terminal."""
+    """All of pdb except commands that would end the rank or use the rank's own terminal."""
 
     name = title = PDB
 
     def __init__(self, workplace: Workplace, console: Console, *, readrc: bool = False) -> None:
-        # Another backend, which the program may have made pdb's default, would not trace as the other engines do.
+        # Another backend, which the program may have set as pdb's default, would not trace as the other engines do.
         backend = {"backend": "settrace"} if sys.version_info >= (3, 14) else {}
         super().__init__(workplace, stdin=console, stdout=console, nosigint=True, readrc=readrc, **backend)
         self._console = console
         self._runs_commands = False
-        """Whether a command of a breakpoint runs, and none that was typed at a prompt."""
+        """Whether a command of a breakpoint runs, not one that was typed at a prompt."""
 
-    # ---------------------------------------------------------------------------------------- where bdb stops a thread
+    # ----------------------------------------------------------------------------------------------- stops made by bdb
 
     def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
@@ -202,10 +202,10 @@ class RankPdb(CompletingPdb):
         return WayOut.STEP
 
     def _begin(self, frame: FrameType) -> None:
-        """Have this frame traced, so that pdb stops where its own ``set_trace`` there would, once tracing is on."""
+        """Prepare tracing of this frame, so that pdb then stops at the same place as its own ``set_trace``."""
         self._first = id(frame)
         super().set_trace(frame)
-        # The agent's own calls that follow are not worth a step. The caller turns tracing on again as its last action.
+        # The agent's own calls that follow need no step. The caller turns tracing on again as its last action.
         sys.settrace(None)
         self.going_on = False
         self._stepper = threading.get_ident()
@@ -217,9 +217,9 @@ class RankPdb(CompletingPdb):
         return self.leave_by(partial(self.interaction, frame, None))
 
     def show_crash(self, error: BaseException) -> WayOut:
-        """Show where an exception was raised."""
+        """Show the place where an exception was raised."""
         self.reset()
-        # From 3.13 on pdb takes the exception itself, and can then show its causes, too.
+        # From 3.13 on pdb accepts the exception itself, and can then show its causes, too.
         shown: Any = error if sys.version_info >= (3, 13) else error.__traceback__
         return self.leave_by(partial(self.interaction, None, shown))
 
@@ -251,13 +251,13 @@ class RankPdb(CompletingPdb):
 
     @property
     def is_working(self) -> bool:
-        """Tell whether a command runs and does not wait for input."""
+        """Whether a command runs and does not wait for input."""
         return self._console.prompt is None and self.ticket is not None
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
         if self._console.interrupt():
-            # A command without a ticket yet takes the interrupt as it begins.
+            # A command without a ticket yet handles the interrupt as it starts.
             if self.ticket is not None and self._console.consume_interrupt():
                 self._workplace.interruptible.interrupt(self.ticket)
             return
@@ -266,7 +266,7 @@ class RankPdb(CompletingPdb):
             self._workplace.inbox.put(self._workplace.stops.number, BreakPrompt(prompt.number))
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
-        """Stop at a call if a step ends there; bdb asks at many other calls, too."""
+        """Stop at a call if a step ends there; bdb calls this for many other calls, too."""
         if self.stop_here(frame):
             self._halts(frame, partial(super().user_call, frame, argument_list))
 
@@ -286,12 +286,12 @@ class RankPdb(CompletingPdb):
         self._halts(frame, partial(super().user_exception, frame, exc_info))
 
     def _goes_on(self) -> bool:
-        """Tell whether the last command of the breakpoint that is hit lets the program go on."""
+        """Return True if the last command of the present breakpoint resumes the program."""
         commands = getattr(self, "commands", {}).get(getattr(self, "currentbp", 0)) or [""]
         return MOVES.get(commands[-1].strip()) == "continue"
 
     def bp_commands(self, frame: FrameType) -> Any:
-        """Run the commands of the breakpoint that is hit; Ctrl-C and a declined `q` end them and lead to a prompt."""
+        """Run the commands of the present breakpoint; Ctrl-C and a declined `q` end them and lead to a prompt."""
         before, self._runs_commands = self.lastcmd, True
         try:
             return super().bp_commands(frame)
@@ -306,7 +306,7 @@ class RankPdb(CompletingPdb):
     def _halts(self, frame: FrameType, interact: Callable[[], None], *, goes_on: bool = False) -> None:
         self._workplace.thread.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
 
-    # ------------------------------------------------------------------------------------------- commands of their own
+    # ---------------------------------------------------------------------------------------------------- own commands
 
     def onecmd(self, line: str) -> bool:
         """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
@@ -314,7 +314,7 @@ class RankPdb(CompletingPdb):
             if self._console.consume_interrupt():
                 raise KeyboardInterrupt
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
-                # Ctrl-D ends the list of a breakpoint's commands, and is not one of them.
+                # Ctrl-D ends the list of a breakpoint's commands and is not a command itself.
                 line = "end"
             if is_block(line) and not getattr(self, "commands_defining", False):
                 # Several lines at once are Python, even if the first begins like a command.
@@ -328,12 +328,12 @@ class RankPdb(CompletingPdb):
             return stop
 
     def parseline(self, line: str) -> tuple[str | None, str | None, str]:
-        """Take a line apart; ``exit()`` and ``quit()`` are commands, as in pdb before 3.13."""
+        """Parse a line; ``exit()`` and ``quit()`` are commands, as in pdb before 3.13."""
         command, arg, line = super().parseline(line)
         return (command[:-2] if command in ("exit()", "quit()") else command), arg, line
 
     def _showing_errors(self, part: Callable[[], Any]) -> Any:
-        """Run a part of pdb; show the error if an argument's repr or a file makes it fail, and go on."""
+        """Run a part of pdb; show the error if an argument's repr or a file makes it fail, and continue."""
         try:
             return part()
         except (KeyboardInterrupt, *UNWINDING):
@@ -343,7 +343,7 @@ class RankPdb(CompletingPdb):
             return None
 
     def _error_exc(self) -> None:
-        """Show what was raised, or only its type if its text fails."""
+        """Show the present exception, or only its type if its text fails."""
         kind = sys.exc_info()[0] or BaseException
         try:
             super()._error_exc()  # type: ignore[misc] # in all releases, but not in their stubs
@@ -351,7 +351,7 @@ class RankPdb(CompletingPdb):
             self.error(kind.__name__)
 
     def preloop(self) -> None:
-        """Show what is displayed at each prompt."""
+        """Show the values that pdb displays at each prompt."""
         self._showing_errors(super().preloop)
 
     def print_stack_entry(self, *where: Any, **options: Any) -> None:
@@ -360,14 +360,14 @@ class RankPdb(CompletingPdb):
 
     @property
     def may_await(self) -> bool:
-        """Whether the program awaits what is typed as ``await …``: it does at a stop of ``pdb.set_trace_async``."""
+        """Whether the program awaits an expression typed as ``await …``: only at a stop of ``pdb.set_trace_async``."""
         return self._workplace.halt.awaits_in == threading.get_ident()
 
     def default(self, line: str) -> bool:  # type: ignore[override] # Cmd returns it, too
-        """Execute a statement, or a block of several lines, in the current frame; True lets the program await it."""
+        """Execute a statement or a block in the current frame; return True if the program must await it."""
         source = line[1:].strip() if line[:1] == "!" else line
         try:
-            # Several lines at once are a complete block; a single line may be the begin of a block.
+            # Several lines at once are a complete block; a single line may be the start of a block.
             if "\n" not in source and not self._is_complete(source + "\n"):
                 try:
                     source = self._rest_of(source)
@@ -381,12 +381,12 @@ class RankPdb(CompletingPdb):
         except UNWINDING:
             raise
         except BaseException:
-            # The typed code raised this, and no such exception may reach the program: `sys.exit()` for one.
+            # The typed code raised this, for example by `sys.exit()`, and it must not reach the program.
             self._error_exc()
         return False
 
     def _await(self, source: str) -> bool:
-        """Let the program go on and await this; it then stops here again."""
+        """Resume the program and let it await this; it then stops here again."""
         self._exec_await(source, *self.namespaces())  # type: ignore[attr-defined] # pdb's own, from Python 3.14 on
         self._workplace.halt.awaitable = getattr(self, "async_awaitable", None)
         self._set_stopinfo(self.botframe, None, -1)  # type: ignore[attr-defined]
@@ -404,7 +404,7 @@ class RankPdb(CompletingPdb):
             with _waiting_for(self._console, PromptState.MORE):
                 line = self._console.readline()
             if not line:
-                # The input has ended. The compiler then says what is missing.
+                # The input has ended, so the compiler reports what is missing.
                 return source
             source += "\n" + ("" if line.isspace() else line.rstrip("\n"))
         return source
@@ -415,7 +415,7 @@ class RankPdb(CompletingPdb):
         sys.displayhook = self.displayhook
         body = ast.parse(source).body
         try:
-            # The statements of one input stay together, since a `global` holds in all of them. The statements of a
+            # The statements of one input stay together, because a `global` applies to all of them. The statements of a
             # block run one by one, as if typed at a prompt, so that the values of all expressions are shown.
             for statements in [body] if whole else [[statement] for statement in body]:
                 self._execute_one(ast.Interactive(statements), namespace, frame_locals)
@@ -427,7 +427,7 @@ class RankPdb(CompletingPdb):
         in_closure = getattr(self, "_exec_in_closure", None)
         if in_closure is not None and in_closure(ast.unparse(ast.Module(typed.body, [])), namespace, frame_locals):
             return
-        exec(compile(typed, "<stdin>", "single"), namespace, frame_locals)  # noqa: S102 - what was asked for
+        exec(compile(typed, "<stdin>", "single"), namespace, frame_locals)  # noqa: S102 - typed by the user
 
     def do_interact(self, _arg: str) -> None:
         """interact
@@ -442,7 +442,7 @@ class RankPdb(CompletingPdb):
         try:
             interpreter.interact(banner=begin, exitmsg=end)
         finally:
-            # Before Python 3.13 they stay, and mark a program that has prompts itself.
+            # Before Python 3.13 they stay, and would mark the program as interactive.
             for name in {"ps1", "ps2"} - before:
                 vars(sys).pop(name, None)
 
@@ -455,7 +455,7 @@ class RankPdb(CompletingPdb):
         self.error("a rank stops at one place at a time; set a breakpoint where the program calls it")
 
     def do_commands(self, arg: str) -> Any:
-        """Take commands for a breakpoint."""
+        """Read the commands for a breakpoint."""
         with _waiting_for(self._console, PromptState.COMMANDS):
             return super().do_commands(arg)
 
@@ -493,25 +493,25 @@ class RankPdb(CompletingPdb):
             return True
         if answer in ("k", "kill"):
             self._workplace.kill()
-        self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
+        self.message("staying; `detach` or Ctrl-] d leaves only the terminal")
         if self._runs_commands:
             raise QuitDeclined
         return False
 
     do_q = do_quit
     do_exit = do_quit
-    do_EOF = do_quit  # noqa: N815 - pdb's name for what Ctrl-D sends
+    do_EOF = do_quit  # noqa: N815 - pdb's name for Ctrl-D
 
     # --------------------------------------------------------------------------------------------------------- prompts
 
     def cmdloop(self, intro: Any = None) -> None:
-        """Take commands until one lets the program go on."""
+        """Read commands until one resumes the program."""
         self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         with _waiting_for(self._console, state):
             super().cmdloop(intro)
 
     def precmd(self, line: str) -> Any:
-        """Leave blocks of several lines whole: aliases and ``;;`` are for commands only."""
+        """Keep blocks of several lines whole: aliases and ``;;`` are only for commands."""
         with self.interruptible():
             return line if is_block(line) else super().precmd(line)

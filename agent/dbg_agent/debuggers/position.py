@@ -1,10 +1,10 @@
-"""Where a rank is in its program: the stack of the stopped thread, or of the main one, and the frame that is looked at.
+"""The position of a rank in its program: the stack of the stopped or main thread, and the selected frame.
 
-A rank that runs is neither traced nor sampled for this. It is looked at when the broker probes it, every 20 s or more
-often, and when somebody asks for its stack.
+A running rank is neither traced nor sampled for this. It is inspected when the broker probes it, every 20 s or more
+often, and when a user requests its stack.
 
-The user has chosen the frame of a stop by a call, a breakpoint or a step. Elsewhere, as after a break-in, the stop is
-mostly inside of a library, and its user's own frame is meant.
+The user has chosen the frame of a stop by a call, a breakpoint or a step. For other stops, as after a break-in, the
+innermost frame is mostly inside a library, and the frame of the user's own code is selected.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
 
 LOOKED_AT = 64
-"""Innermost frames that a look compares; those further out have hardly returned if none of these has."""
+"""Number of innermost frames that are compared. Frames further out have hardly returned if none of these has."""
 
 FREE_SECONDS = 50e-6
-"""Processor time between two looks that a thread may have used without having moved: the end of a call into the kernel
-that had begun before the first look."""
+"""Processor time between two checks, in seconds, that a thread may use without counting as moved. It allows for the end
+of a call into the kernel that started before the first check."""
 
 FREE_SHARE = 5e-6
-"""Further processor time, as a part of the time between the looks: a wait may wake up now and then."""
+"""Further processor time, as a fraction of the time between the checks: a wait may wake up now and then."""
 
 POLLING_SHARE = 200e-6
-"""The same in a call of C code that wakes up each second to look for signals, as Ray's does."""
+"""The same in a call of C code that wakes up each second to check for signals, as Ray's does."""
 
 _POLLING = "/ray/_private/worker.py", "get_objects"
-"""End of the file, and function, that is in such a call."""
+"""End of the file, and function, of such a call."""
 
 Seen = tuple[tuple[int, int], ...]
 
@@ -65,12 +65,12 @@ CHOSEN_BY_USER = "breakpoint"
 
 
 class Unmoved:
-    """Where the main thread was at the last look, since when, and how much processor time it had used by then.
+    """The main thread's place, its arrival time there, and its processor time, as of the last check.
 
-    The same instruction in the same frames is not enough: a loop comes back to it, and a new frame may lie where an old
-    one was, as Python reuses the memory. No frame is kept to tell the two apart, since it would keep its variables
-    alive, tensors among them. But a thread that went round a loop has used processor time, and one that waits has used
-    none. A thread that computes in C code, or spins there, counts as moving.
+    The same instruction in the same frames is not enough: a loop returns to it, and a new frame may be at the address
+    of an old one, because Python reuses the memory. No frame is kept to distinguish the two, because it would keep its
+    variables alive, tensors among them. But a thread that went round a loop has used processor time, and a waiting
+    thread has used none. A thread that computes or spins in C code counts as moving.
     """
 
     def __init__(self, processor_time: Callable[[int], float] | None = None) -> None:
@@ -79,7 +79,7 @@ class Unmoved:
         self._since = self._used = 0.0
 
     def poll(self) -> float | None:
-        """Look at the main thread; return for how many seconds it has not moved, None if that is unknown."""
+        """Check the main thread; return for how many seconds it has not moved, or None if that is unknown."""
         thread = program_thread()
         innermost = all_frames().get(thread)
         now, used, seen = time.monotonic(), self._processor_time(thread), _frames_from(innermost)
@@ -98,14 +98,14 @@ def _frames_from(innermost: FrameType | None) -> Seen | None:
 def _thread_time(thread: int) -> float:
     if thread == threading.main_thread().ident:
         return time.clock_gettime(time.pthread_getcpuclockid(thread))
-    # The clock of another thread must not be asked for: that thread may end meanwhile, and the C library would crash.
+    # The clock of another thread must not be read: that thread may end first, and the C library would crash.
     native = getattr(getattr(threading, "_active", {}).get(thread), "native_id", 0)
     nanoseconds = read_proc(f"/proc/self/task/{native}/schedstat").partition(" ")[0]
     return int(nanoseconds) / 1e9 if nanoseconds.isdecimal() else 0.0
 
 
 class Position:
-    """Where a rank is, to be asked from any thread."""
+    """The position of a rank; its methods may be called from any thread."""
 
     def __init__(self, halt: Halt, stops: Stops) -> None:
         self._halt = halt
@@ -113,7 +113,7 @@ class Position:
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
-        """Return the place of the stop's thread, or else of the main thread, now; None while it is halted."""
+        """Return the present place of the stop's thread, or else of the main thread; None while it is halted."""
         if self._stands():
             return None
         frame = self._moving_frame()
@@ -126,7 +126,7 @@ class Position:
             return traceback_of(crash.error.__traceback__)
         if not self._stands():
             return stack_of(self._moving_frame())
-        # A stop is told of a moment before it has begun.
+        # A stop is reported shortly before it has begun.
         return stack_of(self._halt.frame or self._stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
@@ -134,9 +134,9 @@ class Position:
         return thread_stacks(self._stops.owner if self._stands() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
-        """Return for how many seconds the rank has been where :meth:`stack` says, and whether it may be longer.
+        """Return for how many seconds the rank has been at :meth:`stack`, and whether it may be longer.
 
-        The seconds are None where they are unknown.
+        The seconds are None if they are unknown.
         """
         if self._stands():
             return time.monotonic() - self._stops.stands_since, False
@@ -149,26 +149,26 @@ class Position:
         return self._stops.is_halted and not self._stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
-        """Return the innermost frame of the thread that steps, or else of the program's thread."""
+        """Return the innermost frame of the stepping thread, or else of the program's thread."""
         return thread_frame(self._stops.owner or program_thread())
 
 
 class Viewpoint:
-    """The frame of the current stop that is looked at; methods run in the stopped thread."""
+    """The selected frame of the current stop; methods run in the stopped thread."""
 
     def __init__(self, halt: Halt, open_engine: Callable[[], Engine | None], send: Callable[[Message], None]) -> None:
-        """``open_engine`` returns the debugger that is open on the stop, if one is."""
+        """Keep the callbacks; ``open_engine`` returns the debugger that is open on the stop, if any."""
         self._halt = halt
         self._open_engine = open_engine
         self._send = send
 
     def begin(self, reason: str) -> None:
-        """Choose the frame for a stop that begins for this reason; its frame and its crash are known."""
+        """Select the frame for a stop that begins for this reason; its frame and its crash are known."""
         usual = None if reason == CHOSEN_BY_USER else users_frame(self.frames())
         self._halt.opening = usual[0] if usual is not None and usual[0] is not self._halt.frame else None
 
     def end(self) -> None:
-        """Forget the frame: the thread moves."""
+        """Forget the frame because the thread moves."""
         self._halt.opening = None
 
     def frames(self) -> list[FrameAt]:
@@ -178,7 +178,7 @@ class Viewpoint:
         return frames_of(self._halt.frame)
 
     def find(self, wanted: str) -> FrameAt | None:
-        """Return the frame that a user asks for, or the one that is looked at if ``wanted`` is empty.
+        """Return the frame that a user requests, or the selected one if ``wanted`` is empty.
 
         Return None if the thread is not halted; raise NoSuchFrame.
         """
@@ -190,16 +190,16 @@ class Viewpoint:
         return next((at for at in self.frames() if at[0] is shown), (shown, shown.f_lineno or 0))
 
     def looked_at(self) -> FrameType | None:
-        """Return the frame that the open debugger shows, or else the one that it would show first."""
+        """Return the frame that the open debugger shows, or the frame that a debugger would show first."""
         shown: FrameType | None = getattr(self._open_engine(), "curframe", None)
         return shown or self._halt.opening or self._halt.frame
 
     def is_usual(self, at: FrameAt) -> bool:
-        """Tell whether this is the frame that a debugger shows first, if nobody asks for another one."""
+        """Return True if a debugger shows this frame first unless a user requests another."""
         return at[0] is (self._halt.opening or self._halt.frame)
 
     def open_at(self, wanted: str) -> None:
-        """Show the frame that a user asks for, now or when a debugger opens; raise NoSuchFrame."""
+        """Show the requested frame, now or when a debugger opens; raise NoSuchFrame."""
         frame = find_frame(self.frames(), wanted)[0]
         self._halt.opening = frame if frame is not self._halt.frame else None
         engine = self._open_engine()
@@ -207,14 +207,17 @@ class Viewpoint:
             engine.select(frame)
 
     def open_if_there(self, wanted: str) -> None:
-        """Show the frame that a user asks for, or tell the terminals that there is none."""
+        """Show the requested frame, or send the terminals a notice that it does not exist."""
         try:
             self.open_at(wanted)
         except NoSuchFrame as error:
             self._send(fitted(Notice, text=str(error)))
 
     def sentence(self) -> str:
-        """Say in which frame a debugger opens and what that frame has called; empty at the frame of the stop."""
+        """Return a sentence about the frame that a debugger opens at; empty at the frame of the stop.
+
+        It names the frame and the function that this frame has called.
+        """
         frames = self.frames() if self._halt.opening is not None else []
         for at in frames[:-1]:
             if at[0] is self._halt.opening:

@@ -1,6 +1,6 @@
 """PuDB as a view of a stop, behind one fence: if it raises, the stop is shown in pdb.
 
-Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, which loads PuDB.
+Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, because it loads PuDB.
 """
 
 from __future__ import annotations
@@ -33,24 +33,26 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
-"""Why some of PuDB's keys are refused."""
+"""Reason for rejecting some of PuDB's keys."""
 
 NO_PREFERENCES = (
     "PuDB's preferences are not available here: they would be written to the rank's home, and a rank writes nothing "
-    "there. Change them in a PuDB of your own."
+    "there. Change them in your own PuDB."
 )
-"""Why ``Ctrl-P`` is refused. Its OK button would also fail in PuDB 2026.1."""
+"""Reason for rejecting ``Ctrl-P``. Its OK button would also fail in PuDB 2026.1."""
 
-NO_COMPLETION = "PuDB's completion is not available here: it writes to the rank's home. pdb completes."
+NO_COMPLETION = "PuDB's completion is not available here: it writes to the rank's home. Use pdb for completion."
 
 MAX_VALUE = 10_000
-"""Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
+"""Maximum number of characters drawn of one value: several screens. PuDB lays out all of a value again at every key."""
 
 MAX_ENTRY = 64 * 1024
-"""Characters of one text at the command line: many screens. The layout of a longer text takes long."""
+"""Maximum number of characters of one text at the command line: many screens. The layout of a longer text takes
+long."""
 
 MAX_ENTRIES = 4000
-"""Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
+"""Maximum number of texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest are
+dropped."""
 
 
 def make(workplace: Workplace) -> Engine:
@@ -60,7 +62,7 @@ def make(workplace: Workplace) -> Engine:
     screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
     with _making_window():
         debugger = RankDebugger(workplace, screen, stdin=NoFile(), stdout=NoFile())
-    # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
+    # The other shells start on the rank's own stdin; only the internal shell runs on PuDB's screen.
     pudb_debugger.CONFIG["shell"] = "internal"
     debugger.open_afresh()
     screen.start()
@@ -73,7 +75,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
     name = PUDB
     title = "PuDB"
 
-    # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
+    # It has its own list, because the program may use PuDB by itself, and PuDB allows one debugger per list.
     _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
     def __init__(self, workplace: Workplace, screen: Any, **options: Any) -> None:
@@ -94,14 +96,14 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Show PuDB at this frame until it is left."""
         self.reset()
         self.find_bottom(frame)
-        # PuDB then draws the line as a breakpoint, which ``b`` switches off.
+        # This makes PuDB draw the line as a breakpoint, which ``b`` switches off.
         self.set_traces.setdefault(self.place(frame), True)
         return self.leave_by(partial(self._show_fenced, frame))
 
     def show_crash(self, error: BaseException) -> WayOut:
         """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
         self.reset()
-        # PuDB then refuses the keys that would move the thread. `pudb.post_mortem` itself doesn't set this.
+        # This makes PuDB reject keys that would move the thread. `pudb.post_mortem` itself doesn't set it.
         self.post_mortem = True
         try:
             exc_tuple = (type(error), error, error.__traceback__)
@@ -123,7 +125,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         _bind_keys(self.ui, self, self._workplace)
 
     def _show_fenced(self, *arguments: Any) -> None:
-        """Run PuDB's interaction until it is left. If it fails, the stop is shown in pdb, in the same stop."""
+        """Run PuDB's interaction until it is left; if it fails, show the same stop in pdb."""
         try:
             with self.busy.interruptible(), _leaving_no_trace():
                 self._draw_breakpoints()
@@ -136,7 +138,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
             return
         # The next stop is shown in PuDB again.
         self.open_afresh()
-        self._workplace.tracing.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+        self._workplace.tracing.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb instead")
         raise SwitchDebugger
 
     def select(self, frame: FrameType) -> None:
@@ -147,7 +149,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self._draw_now()
 
     def redraw(self) -> None:
-        """Forget what was drawn, since PuDB otherwise sends only the differences."""
+        """Clear the record of the last drawing, because PuDB otherwise sends only the differences."""
         self._screen.clear()
 
     def note(self, text: str) -> None:
@@ -155,7 +157,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.ui.add_cmdline_content(f"{text}\n", "command line error")
 
     def ignores(self, frame: FrameType) -> bool:
-        """Tell whether the user pressed ``b`` on this very ``set_trace()`` line."""
+        """Return True if the user pressed ``b`` on this very ``set_trace()`` line."""
         return not self.set_traces.get(self.place(frame), True)
 
     def screen(self) -> tuple[str, ...]:
@@ -165,21 +167,21 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
 
     @property
     def is_working(self) -> bool:
-        """Tell whether code of the program works for PuDB, which takes no key meanwhile; from any thread."""
+        """Whether code of the program works for PuDB, which accepts no key during that time; read from any thread."""
         return self.busy.is_working
 
     def interrupt(self) -> None:
-        """Interrupt what PuDB does, if it neither draws nor waits for a key."""
+        """Interrupt PuDB's work, if it neither draws nor waits for a key."""
         self.busy.interrupt()
 
     def get_shortened_stack(self, frame: FrameType | None, tb: Any) -> Any:
-        """Return the frames and the index of the one to show first; note that one for a crash."""
+        """Return the frames and the index of the first one to show; keep that index for a crash."""
         stack, index = super().get_shortened_stack(frame, tb)
         self._first_shown = index
         return stack, index
 
     def set_frame_index(self, index: int) -> None:
-        """Show this frame; of a crash PuDB itself would show the innermost one first."""
+        """Show this frame; for a crash PuDB itself would show the innermost frame first."""
         first, self._first_shown = self._first_shown, None
         super().set_frame_index(index if first is None else first)
 
@@ -191,7 +193,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Write nothing: the saved file would stop every rank of the user's later jobs."""
 
     def show_breakpoints(self) -> None:
-        """Draw the breakpoints beside the source and in their list, at once."""
+        """Draw the breakpoints next to the source and in their list, at once."""
         self._draw_breakpoints()
         self._draw_now()
 
@@ -199,14 +201,14 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self._workplace.inbox.put(self._workplace.stops.number, Redraw())
 
     def _draw_breakpoints(self) -> None:
-        """Draw the breakpoints that the other engine may have set meanwhile."""
+        """Draw the breakpoints, because the other engine may have set some."""
         self.ui.update_breakpoints()
         if self.ui.source_code_provider is not None:
             self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
 
 
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
-    """PuDB's window; its command line can be interrupted, prints within bounds, and never ends the process."""
+    """PuDB's window; its command line can be interrupted, prints limited output, and never ends the process."""
 
     def __init__(self, debugger: RankDebugger, screen: Any) -> None:
         with _making_window():
@@ -219,25 +221,25 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.
 
-        PuDB's own method replaces the process's warnings filters meanwhile, which is not safe beside other threads
-        that do the same. It also stops and starts the screen, which makes the screen flicker.
+        During this, PuDB's own method replaces the process's warnings filters, which is not safe if other threads do
+        the same. It also stops and starts the screen, which makes the screen flicker.
         """
         with unwarned():
             return call(*args, **kwargs)
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
-        """Have PuDB's failure lead to pdb, without a dialog, since the dialog may be what fails."""
+        """Raise PuDB's failure, which leads to pdb; a dialog may be the part that fails."""
         raise exc_tuple[1]
 
     def add_cmdline_content(self, s: str, attr: str) -> None:
-        """Show a text at the command line, cut at its beginning to what can be drawn at every key."""
+        """Show a text at the command line; cut off its beginning if it is too long to be drawn at every key."""
         # urwid lays out all of a long text at every key, and shows its beginning instead of its end.
         for line in s[-MAX_ENTRY:].rstrip("\n").split("\n"):
             super().add_cmdline_content(line, attr)
         del self.cmdline_contents[: max(0, len(self.cmdline_contents) - MAX_ENTRIES)]
 
     def update_stack(self) -> None:
-        """Show the stack, for which PuDB asks the program's objects for their class."""
+        """Show the stack; PuDB asks the program's objects for their class."""
         self._work(super().update_stack)
 
     def update_var_view(self, *arguments: Any, **named: Any) -> None:
@@ -255,13 +257,13 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             with self._busy.working():
                 draw()
         except KeyboardInterrupt as error:
-            # It may be the value's own, which must not end the program.
+            # The value may have raised it itself, and that must not end the program.
             raise RuntimeError(words_of(error)) from error
 
-    # ------------------------------------------------------------------------------------------------ the command line
+    # ---------------------------------------------------------------------------------------------------- command line
 
     def run_command(self, leave: Callable[..., None], widget: Any, size: Any, key: str) -> None:
-        """Run what was typed, in the frame that is shown."""
+        """Run the typed command in the frame that is shown."""
         command = self.cmdline_edit.get_edit_text()
         if not command:
             return
@@ -275,11 +277,11 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         if error is None or isinstance(error, SystemExit):
             self.cmdline_edit.set_edit_text("")
         if isinstance(error, SystemExit):
-            # `exit()` means the debugger, not the rank, so it asks how to leave, as `q` does.
+            # `exit()` refers to the debugger, not the rank, so it asks how to leave, as `q` does.
             leave(widget, size, key)
 
     def _run(self, command: str) -> BaseException | None:
-        """Run a command and show what it printed; return what it raised."""
+        """Run a command and show its output; return the exception that it raised, or None."""
         printed, frame = Capture(), self.debugger.curframe
         try:
             with talking_to(printed, "stdin", "stdout", "stderr"), self._busy.working():
@@ -292,13 +294,13 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             return error
         finally:
             if text := printed.text:
-                lost = f"\n[{printed.lost} characters more are lost]" if printed.lost else ""
+                lost = f"\n[{printed.lost} more characters are lost]" if printed.lost else ""
                 self.add_cmdline_content(text + lost, "command line output")
         return None
 
 
 def _draw_plainly(row: Any) -> None:
-    """Have urwid lay out a row of the variables: PuDB counts a wide character as one column."""
+    """Make urwid lay out a row of the variables, because PuDB counts a wide character as one column."""
 
     def render(size: Any, focus: bool = False) -> Any:
         kind = f"focused {row.attr_prefix}" if focus else row.attr_prefix
@@ -316,7 +318,7 @@ def _traceback_of(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return words_of(error)
     try:
-        # Without our own frame.
+        # Without the agent's own frame.
         first = error.__traceback__.tb_next if error.__traceback__ is not None else None
         return "".join(traceback.format_exception(type(error), error, first))
     except BaseException as worse:
@@ -327,7 +329,7 @@ def _traceback_of(error: BaseException) -> str:
 
 @contextmanager
 def _leaving_no_trace() -> Iterator[None]:
-    """Keep PuDB's records of this thread out of the job's log, and what a key changes out of the user's home.
+    """Keep PuDB's records of this thread out of the job's log, and changes by a key out of the user's home.
 
     PuDB logs each value that fails, at every key. It knows the path of its configuration if the program has loaded PuDB
     itself.
@@ -352,7 +354,7 @@ def _leaving_no_trace() -> Iterator[None]:
 
 @contextmanager
 def _making_window() -> Iterator[None]:
-    """Have PuDB make its window without looking at the rank's terminal or home.
+    """Make PuDB create its window without accessing the rank's terminal or home.
 
     PuDB asks curses about the rank's TERM, and curses prints to the job's stderr if TERM is not set. PuDB also reads
     old command lines from a folder that must exist. Its own package folder exists and has no such file.
@@ -367,7 +369,7 @@ def _making_window() -> Iterator[None]:
 
 
 def _bind_keys(ui: RankUI, debugger: RankDebugger, workplace: Workplace) -> None:
-    """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
+    """Rebind the keys that would end the rank or use its terminal."""
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
         answer = _ask_how_to_leave(ui, workplace)
@@ -394,26 +396,26 @@ def _bind_keys(ui: RankUI, debugger: RankDebugger, workplace: Workplace) -> None
         (ui.cmdline_edit_sigwrap, "tab", refuse(NO_COMPLETION)),
     )
     for widget, key, listener in listeners:
-        # The first listener of a key wins, so these go before PuDB's own.
+        # The first listener of a key takes precedence, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
 
 
 def _output() -> str:
-    """Return where the output of the program is."""
+    """Return a sentence with the location of the program's output."""
     try:
         path = os.readlink("/proc/self/fd/1")  # noqa: PTH115 - in a rank
     except OSError:
         return ""
     if path.startswith("/") and not path.startswith("/dev/"):
-        return f"What the program prints is in {printable(path)}."
-    return "What the program prints goes to its launcher; `dbg-attach run` keeps it in a file and says in which."
+        return f"The program's output is in {printable(path)}."
+    return "The program's output goes to its launcher; `dbg-attach run` keeps it in a file and prints its path."
 
 
 def _ask_how_to_leave(ui: RankUI, workplace: Workplace) -> object:
     crash = workplace.halt.crash
     whole_job = " Its launcher then ends the whole job." if workplace.is_launched() else ""
-    button = "Let go" if crash is not None else "Continue"
-    then = crash.what_continue_does if crash is not None else "remove all breakpoints and let it run"
+    button = "Resume" if crash is not None else "Continue"
+    then = crash.what_continue_does if crash is not None else "remove all breakpoints and resume the rank"
     text = (
         f"{workplace.broker.address} is stopped here.\n\n"
         f"c  {button}: {then}.\n"

@@ -1,7 +1,7 @@
 """The import of PuDB without its traces: no file in the home, no name in builtins, no saved breakpoints.
 
 PuDB writes its configuration when its debugger module is imported. A thousand ranks on a shared home would truncate
-each other's file. Here PuDB finds no folder for it, so a full or missing disk is no obstacle either.
+each other's file. Here PuDB finds no folder for the file, so a full or missing disk does not matter either.
 """
 
 from __future__ import annotations
@@ -28,26 +28,25 @@ OPTIONAL_MODULES = frozenset(
 )
 """Modules that PuDB and urwid import if they are installed. They are heavy, and numpy leaves warnings filters behind.
 
-PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row is of
-urwid: event loops that PuDB does not use.
-"""
+PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row
+contains event loops of urwid, which PuDB does not use."""
 
 
 class _WithoutOptional:
-    """A finder that hides the optional modules from the thread that made it; those that are loaded stay usable."""
+    """A finder that hides the optional modules from the thread that made it; loaded modules stay usable."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
 
     def find_spec(self, name: str, _path: object, _target: object = None, /) -> None:
-        """Refuse the names in this thread; leave everything else to the finders that follow."""
+        """Reject the names in this thread; leave everything else to the finders that follow."""
         if name in OPTIONAL_MODULES and threading.get_ident() == self._thread:
-            raise ModuleNotFoundError(f"{name} is not imported for a debugger's sake", name=name)
+            raise ModuleNotFoundError(f"{name} is not imported for a debugger", name=name)
 
 
 @contextmanager
 def without_optional() -> Iterator[None]:
-    """Have imports of the optional modules fail in this thread, unless the program has loaded them."""
+    """Make imports of the optional modules fail in this thread, unless the program has loaded them."""
     finder = _WithoutOptional()
     sys.meta_path.insert(0, finder)
     try:
@@ -57,9 +56,9 @@ def without_optional() -> Iterator[None]:
 
 
 class _Seen(str):
-    """The configuration's version of PuDB's welcome, which compares as newer than any welcome that PuDB has.
+    """The configuration's version of PuDB's welcome, which compares as newer than any welcome of PuDB.
 
-    Its text stays as it was read: a program that uses PuDB itself may save it, and PuDB then still greets in the next
+    Its text stays unchanged: a program that uses PuDB itself may save it, and PuDB then still greets in the next
     process.
     """
 
@@ -88,11 +87,11 @@ def untraceable() -> Iterator[None]:
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
     try:
         loaded = settings.load_config()
-        # This holds also if the program uses PuDB itself: an unexpected dialog would take the keys of a stop.
+        # This applies even if the program uses PuDB itself: an unexpected dialog would read the keys of a stop.
         loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
         from pudb import debugger
 
-        # PuDB's window needs a folder that exists, where it looks for old command lines. It writes nothing there.
+        # PuDB's window needs an existing folder, where it looks for old command lines. It writes nothing there.
         settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
         settings.XDG_CONFIG_DIRS = []
         yield
@@ -102,7 +101,7 @@ def untraceable() -> Iterator[None]:
 
 
 def build(workplace: Workplace, *, readrc: bool) -> Engine:
-    """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
+    """Import PuDB and make its debugger; runs in the stopped thread, at the first attach."""
     with unwarned(), without_optional(), untraceable():
         from dbg_agent.debuggers.pudb import make
 

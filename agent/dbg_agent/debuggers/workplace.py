@@ -1,4 +1,4 @@
-"""What the debuggers of a rank work with: the breakpoints that they share, and the parts of the rank that they use."""
+"""The environment of a rank's debuggers: their shared breakpoints, and the parts of the rank that they use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class UserBreakpoints:
-    """The breakpoints of the rank's debuggers; ``changed`` is called when :meth:`update` finds more or fewer.
+    """The breakpoints of the rank's debuggers; ``changed`` is called when :meth:`update` finds another number.
 
-    ``serve`` makes what serves breakpoints without tracing.
+    ``serve`` returns the object that serves breakpoints without tracing.
     """
 
     def __init__(self, changed: Callable[[], None], serve: Callable[[UserBreakpoints], LineBreakpoints]) -> None:
@@ -30,10 +30,10 @@ class UserBreakpoints:
         """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
         self._known = 0
         self.wished: LineBreakpoints | None = None
-        """What serves the breakpoints without tracing; None before the first question about them."""
+        """Serves the breakpoints without tracing; None before the first question about them."""
 
     def grant(self, wish: BreakpointsWish) -> Sequence[BreakpointState]:
-        """Set and clear what is wished, and return the state of all breakpoints; not in the link's thread."""
+        """Set and clear the requested breakpoints, and return the state of all; not in the link's thread."""
         if self.wished is None:
             self.wished = self._serve(self)
         states = self.wished.grant(wish)
@@ -43,21 +43,21 @@ class UserBreakpoints:
 
     @property
     def are_traced(self) -> bool:
-        """Tell whether a thread that runs on must be traced for a breakpoint; in the stopped thread."""
+        """Whether a running thread must be traced for a breakpoint; to be read in the stopped thread."""
         return bool(self.lines) and (self.wished is None or not self.wished.refresh())
 
     def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
-        """Tell whether breakpoints are served beside bdb, and then, which one stops the traced frame at its line."""
+        """Return whether breakpoints are served in addition to bdb, and the breakpoint that stops the traced frame."""
         if self.wished is None:
             return False, None
         return True, self.wished.chosen(frame, file, line)
 
     def count(self) -> int:
-        """Return how many lines have breakpoints; from any thread."""
+        """Return the number of lines with breakpoints; may be called from any thread."""
         return sum(len(lines) for lines in list(self.lines.values()))
 
     def update(self) -> None:
-        """Count the breakpoints, and call ``changed`` if their number differs; in the stopped thread.
+        """Count the breakpoints, and call ``changed`` if their number differs; runs in the stopped thread.
 
         A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
         """
@@ -69,18 +69,21 @@ class UserBreakpoints:
 
 
 class Tracing(Protocol):
-    """The debuggers of the rank, between which the tracing passes."""
+    """The debuggers of the rank, which hand over the tracing to each other."""
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
+        """Return the trace function for this frame after ``tracing``, because another debugger may be open now."""
 
     def show_in_pdb(self, why: str) -> None:
-        """Show the current stop in pdb from here on, with the reason as a sentence."""
+        """Show the current stop in pdb from now on; ``why`` is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """What a debugger works with. ``kill`` ends the process; ``is_launched``: whether a launcher then ends others."""
+    """The environment of a debugger.
+
+    ``kill`` ends the process; ``is_launched`` returns True if a launcher then ends other ranks.
+    """
 
     broker: ToBroker
     stops: Stops

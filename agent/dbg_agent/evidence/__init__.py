@@ -1,1 +1,1 @@
-"""What a rank tells of why it does not go on; nothing here runs, or is loaded, unless somebody asks."""
+"""Evidence of why a rank does not proceed. Nothing here is loaded or runs until a question asks for it."""

@@ -1,6 +1,6 @@
-"""The evidence that a question asks for: collectives, waits, process and code; in the link's thread.
+"""Evidence for a question: collectives, waits, processes and code.
 
-The program runs or hangs meanwhile.
+It is gathered in the link's thread, while the program runs or hangs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Seen = SourceSeen | GroupSeen | CollectiveSeen
 
 
 def collectives_seen(*, is_still: bool = False) -> list[Seen]:
-    """Return the sources, groups and collectives; empty if the program has loaded no library that has any.
+    """Return the sources, groups and collectives; empty if the program has not loaded a library with collectives.
 
-    Unfinished collectives come first, the oldest first. ``is_still`` says that the program's thread waits, so that a
-    look which takes longer stops nothing.
+    Unfinished collectives come first, the oldest first. ``is_still`` means that the program's thread is waiting, so a
+    longer query stops nothing.
     """
     seen = [*_guarded(TORCH, lambda: torch_seen(is_still)), *_guarded(MPI, mpi_seen), *_guarded(JAX, jax_seen)]
     collectives = [record for record in seen if isinstance(record, CollectiveSeen)]
@@ -45,7 +45,7 @@ def _guarded(library: str, look: Callable[[], Sequence[Seen]]) -> list[Seen]:
     try:
         return list(look())
     except Exception as error:
-        # A newer library has other internals, or the program has changed them.
+        # A newer library may have different internals, or the program has changed them.
         return [fitted(SourceSeen, library=library, lack=f"{library} can't be read ({type(error).__name__})")]
 
 
@@ -54,14 +54,14 @@ def _order(collective: CollectiveSeen) -> tuple[bool, float]:
 
 
 def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
-    """Return the rows of an answer to this look; ``halted`` is the thread that stands in a stop, if one does.
+    """Return the rows of the answer to a question of this kind; ``halted`` is the ident of a thread in a stop, or None.
 
-    ``is_still`` says that the program waits since an earlier look, so that a longer look stops nothing.
-    No exception of the program's objects comes out: what can't be read is said in a SourceSeen, or left out.
+    ``is_still`` means that the program has been waiting since an earlier query, so a longer query stops nothing.
+    No exception of the program's objects propagates: unreadable data is reported in a SourceSeen, or omitted.
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look is Look.EVIDENCE:
         waits = threads_seen(halted)
         records += [*waits, *processes_seen(waits), process_seen()]
-    # A rank that has nothing to tell says so.
+    # An answer always has a row, even if it is empty.
     return fitting(records or [ProcessSeen()])

@@ -1,4 +1,4 @@
-"""What a thread waits for in the functions of Python's library, and of torch, that wait."""
+"""Waits of threads in functions of Python's library, torch, Ray and filelock."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from dbg_wire.records.evidence import MAX_NAMES, Doing, NamedProcess, Relation, 
 from dbg_wire.records.record import fitted
 
 MAX_QUEUED = 10_000
-"""Pieces of work of a pool that are looked through."""
+"""Maximum number of work items of a pool that are searched."""
 
 
-# ------------------------------------------------------ processes that work for this one: of multiprocessing and of Ray
+# ------------------------------------------------------------- worker processes of this one: multiprocessing and Ray
 
 MAX_WORKERS = 32
-"""Workers that are looked at."""
+"""Maximum number of workers that are checked."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
-"""Kinds of waits of workers that wait for work; a worker that waits for a lock may do that."""
+"""Kinds of waits of idle workers, in the order of the attempts: a worker that waits for a lock may be idle."""
 
 
 class Worker(NamedTuple):
@@ -45,15 +45,15 @@ class Worker(NamedTuple):
 
 
 def child(pid: int, name: str, status: int | None = None) -> NamedProcess:
-    """Return a child process with the name that multiprocessing gives it."""
+    """Build the record of a child process of multiprocessing."""
     return fitted(NamedProcess, pid=pid, relation=Relation.CHILD, name=name, status=status)
 
 
 def workers() -> list[Worker]:
-    """Return the workers that this process has started and still refers to, the first one first; from any thread."""
+    """Return the workers that this process has started and still references, by pid. Any thread may call it."""
     process = loaded("multiprocessing.process")
     found = []
-    with suppress(Exception):  # another release of Python keeps them in another way
+    with suppress(Exception):  # another release of Python may store them differently
         for one in list(process._dangling if process is not None else ()):
             pid = attribute(attribute(one, "_popen"), "pid")
             if type(pid) is int and attribute(one, "_parent_pid") == os.getpid():
@@ -66,7 +66,7 @@ def _status(pid: int, known: Any) -> int | None:
     if type(known) is int:
         return known
     with suppress(OSError):
-        # With WNOWAIT the process stays one for whose end its parent can wait.
+        # With WNOWAIT the program itself can still wait for the process.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
             return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -74,9 +74,9 @@ def _status(pid: int, known: Any) -> int | None:
 
 
 def from_workers(wait: Doing, descriptor: Any = None, among: Collection[int] | None = None) -> Waited:
-    """Return a wait for a message with the processes that may send it, and the only one of them.
+    """Return ``wait`` with the processes that may send the awaited message, and the pid if there is only one.
 
-    ``descriptor`` is the thread's end of the connection, and ``among`` are the workers that may send it.
+    ``descriptor`` is the thread's end of the connection. ``among`` are the pids of the workers that may send it.
     """
     known = {one.pid: one for one in workers() if among is None or one.pid in among}
     told = waits_in(SystemCall("read", (descriptor, 0, 0, 0, 0, 0))) if type(descriptor) is int else None
@@ -97,7 +97,7 @@ def from_workers(wait: Doing, descriptor: Any = None, among: Collection[int] | N
 
 
 def _busy(pids: Sequence[int]) -> list[int]:
-    """Return those of some processes that don't wait for work; all if all may wait for it."""
+    """Return the processes that are not idle, or all of them if all may be idle."""
     kinds = {pid: does(pid)[0].kind for pid in pids}
     found = ([pid for pid, kind in kinds.items() if kind not in idle] for idle in _IDLE)
     return next(filter(None, found), [])
@@ -110,16 +110,17 @@ def _parent() -> int | None:
 
 
 ASKING_SECONDS = 0.5
-"""Seconds that Ray's tables may take. They are in another process, which usually answers in a millisecond."""
+"""Timeout, in seconds, for Ray's tables. They are in another process, which usually answers within a millisecond."""
 
 MAX_ACTORS = 8
-"""Pending results whose actors are looked up."""
+"""Maximum number of pending results whose actors are looked up."""
 
 
 def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
-    """Return a wait with the actors that are to return these results and have not yet.
+    """Return the wait for these results with the actors that have not returned them yet.
 
-    They are none for tasks, or if Ray is silent. The process is that of the first one on this host.
+    Without actors, the results come from tasks, or Ray does not answer. The pid belongs to the first actor on this
+    host.
     """
     worker: Any = sys.modules.get("ray._private.worker")
     tables: Any = sys.modules.get("ray._private.state")
@@ -132,14 +133,14 @@ def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
 
 
 def _pending(worker: Any, tables: Any, refs: list[Any]) -> list[tuple[str, int]]:
-    """Return the actors' classes, and their processes, 0 for one that is on another host or does not live."""
+    """Return the class and pid of each actor; the pid is 0 if the actor is on another host or not alive."""
     try:
         own = worker.global_worker
         _, pending = own.core_worker.wait(refs, len(refs), 0, False)
         ids = dict.fromkeys(ref.task_id().actor_id() for ref in pending[:MAX_ACTORS])
         rows = [tables.actors(one.hex()) for one in ids if not one.is_nil()]
         return [(str(row["ActorClassName"]), _pid(row, own.node_ip_address)) for row in rows]
-    except Exception:  # another release of Ray has other tables, or their process has ended
+    except Exception:  # another release of Ray has different tables, or their process has ended
         return []
 
 
@@ -151,10 +152,11 @@ def _pid(row: Any, here: str) -> int:
 
 
 class Wait(NamedTuple):
-    """What a thread waits for; ``others`` are the threads without whose going on it will not end.
+    """A wait of a thread; ``others`` are the idents of threads that must proceed before it can end.
 
-    ``holder`` is the process that holds it. ``ask`` returns more, and the holder, for which it asks the kernel: while
-    it does, other threads take the interpreter. ``is_sure`` says that the kernel or the interpreter tells it.
+    ``holder`` is the pid of the process that holds the awaited resource. ``ask`` queries the kernel for details and the
+    holder; during the query, other threads may take the interpreter. ``is_sure`` is True if the information comes from
+    the kernel or the interpreter.
     """
 
     does: Doing
@@ -163,11 +165,11 @@ class Wait(NamedTuple):
     holder: int | None = None
     is_sure: bool = False
     loop: Any = None
-    """The event loop of asyncio in which the thread waits."""
+    """The asyncio event loop that the thread waits in."""
 
 
 class Inside(NamedTuple):
-    """A frame of a library in which a thread is, with the threads of the process."""
+    """A thread's frame in a library, with all threads of the process."""
 
     thread: SeenThread
     at: int
@@ -175,16 +177,16 @@ class Inside(NamedTuple):
 
     @property
     def frame(self) -> FrameType:
-        """Return the frame."""
+        """The frame."""
         return self.thread.frames[self.at]
 
     def local(self, name: str) -> Any:
-        """Return a variable of the frame."""
+        """Return a local variable of the frame, or UNKNOWN."""
         return local(self.frame, name) if self.thread.is_readable else UNKNOWN
 
     @property
     def named(self) -> str:
-        """Return how the calling frame names the object whose method this is; empty if it does not."""
+        """The calling frame's expression for the object whose method this is; empty if there is none."""
         for frame in self.thread.frames[self.at + 1 :]:
             site = call_site(frame, reads=False)
             text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
@@ -195,7 +197,7 @@ class Inside(NamedTuple):
 
 
 def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
-    """Return the wait of the outermost library call made by user code; None if none of its functions waits."""
+    """Return the wait of the outermost library function called by user code, or None if no known function waits."""
     found = None
     for index, frame in enumerate(thread.frames):
         if is_users_file(frame.f_code.co_filename):
@@ -208,14 +210,14 @@ def _told(inside: Inside, function: tuple[str, str]) -> Wait | None:
     if function in _PLAIN:
         return Wait(doing(_PLAIN[function], name=inside.named))
     if function in _INNERMOST:
-        # It waits itself, but does not while it calls others.
+        # The function itself waits, but not while it calls other functions.
         return Wait(Doing(what=_INNERMOST[function])) if inside.at == 0 else None
     rule = _RULES.get(function)
     return rule(inside) if rule is not None else None
 
 
 def _threading(inside: Inside) -> Wait | None:
-    """Return a wait by the class of ``self``, one of :mod:`threading`."""
+    """Return the wait for an object of :mod:`threading`, according to the class of ``self``."""
     owner = inside.local("self")
     if owner is UNKNOWN:
         function = inside.frame.f_code.co_name
@@ -253,7 +255,7 @@ def _shutdown(inside: Inside) -> Wait:
 
 
 def _popen(inside: Inside) -> Wait:
-    # Without pipes, and once they have ended, communicate() waits in wait().
+    # Without pipes, and after they are closed, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
     does = Doing(what=What.CHILD_END if "wait" in within else What.CHILD_OUTPUT)
     pid = attribute(inside.local("self"), "pid")
@@ -261,7 +263,7 @@ def _popen(inside: Inside) -> Wait:
 
 
 def _message(inside: Inside) -> Wait:
-    """Return the wait for a message from another process: a child that this one has started, or its parent."""
+    """Return the wait for a message from another process: a child or the parent."""
     owner = inside.local("self")
     does = doing(_MESSAGES[module_of(inside.frame), inside.frame.f_code.co_name], name=inside.named)
     ends = (owner, attribute(owner, "_reader"))
@@ -278,7 +280,7 @@ def _process(inside: Inside) -> Wait:
 
 
 def _loader(inside: Inside) -> Wait:
-    """Name the worker process from which the next batch is to come, or all of them where any may bring it."""
+    """Return the wait for a batch, with the worker that must send it, or with all workers if any may send it."""
     loader = inside.local("self")
     workers = attribute(loader, "_workers")
     pids = [attribute(attribute(item(workers, at), "_popen"), "pid") for at in range(MAX_WORKERS)]
@@ -286,7 +288,7 @@ def _loader(inside: Inside) -> Wait:
     does = Doing(what=What.BATCH)
     if not known:
         return Wait(does)
-    # Batches come in the order of their numbers: each has the number of its worker, before it is there.
+    # Batches are delivered in the order of their numbers. _task_info has the worker of each batch before it arrives.
     task = item(attribute(loader, "_task_info"), attribute(loader, "_rcvd_idx"))
     at = item(task, 0) if type(task) is tuple and len(task) == 1 else UNKNOWN
     if attribute(loader, "_in_order") is False:
@@ -326,7 +328,7 @@ def _future(inside: Inside) -> Wait:
 
 
 def _pool_frames(threads: Sequence[SeenThread], module: str) -> Iterator[tuple[SeenThread, FrameType]]:
-    """Yield the frames in which threads of a kind of pools run work, or lead processes that do."""
+    """Yield the threads and frames that run work items of a pool, or manage its processes; ``module`` has the pool."""
     for thread in threads:
         for frame in thread.frames if thread.is_readable else ():
             if frame.f_code.co_name == "run" and module_of(frame) == module:
@@ -338,8 +340,9 @@ def _pool_result(inside: Inside) -> Wait:
 
 
 def _file_lock(inside: Inside) -> Wait:
-    """Name the file of a ``FileLock``, which asks for its lock again and again, and who holds it."""
-    # Before release 3.30 the path is as the program has given it. The lock's own attributes are another thread's.
+    """Return the wait for a ``FileLock``, which polls its lock, with the lock's file and holders."""
+    # Before release 3.30 the path is the one that the program has passed. The lock keeps its attributes per thread, so
+    # this thread can't read them.
     found = (inside.local(name) for name in ("canonical_path", "lock_filename"))
     is_soft = "SoftFileLock" in type(inside.local("self")).__name__
     return _of_file(What.LOCK_FILE if is_soft else What.FILE_LOCK, next((one for one in found if type(one) is str), ""))
@@ -364,7 +367,7 @@ def _of_file(what: What, path: str) -> Wait:
 
 
 def _ray_get(inside: Inside) -> Wait:
-    """Name the actor of Ray whose result a thread waits for."""
+    """Return the wait for a result of Ray, with the actors that have not returned it yet."""
     refs, does = inside.local("object_refs"), Doing(what=What.RAY_GET)
     return Wait(does, ask=(lambda: pending_actors(does, refs)) if type(refs) is list else None)
 
@@ -380,7 +383,7 @@ _MESSAGES = {
     ("multiprocessing.connection", "poll"): What.MESSAGE,
     ("multiprocessing.connection", "wait"): What.MESSAGES,
 }
-"""What comes from another process, by module and function."""
+"""Functions that wait for data of another process."""
 
 _PLAIN = {
     ("queue", "get"): What.QUEUE_GET,
@@ -390,7 +393,7 @@ _PLAIN = {
     ("multiprocessing.connection", "accept"): What.LISTEN,
     ("concurrent.futures._base", "wait"): What.FUTURES,
 }
-"""Functions of which nothing more is told than the object."""
+"""Functions for which only the object's name is reported."""
 
 _INNERMOST = {
     ("concurrent.futures.thread", "_worker"): What.POOL_WORK,
@@ -419,4 +422,4 @@ _RULES: dict[tuple[str, str], Callable[[Inside], Wait | None]] = {
     ("ray._private.worker", "get_objects"): _ray_get,
     ("selectors", "select"): _loop,
 }
-"""What functions wait for, by their module and name."""
+"""Functions that return the wait, by module and name of the library function."""

@@ -1,8 +1,8 @@
-"""Which lock a thread waits for, and which thread holds it.
+"""Locks that threads wait for, and the threads that hold them.
 
-An RLock knows its owner. A Lock does not, so that the other threads' frames are looked at: a frame holds a lock if it
-is in the body of a ``with`` block of it, or has called its ``acquire`` and not yet its ``release``. A lock that was
-taken in a function that has returned since, or in another process, has no holder that can be told.
+An RLock knows its owner. A Lock does not, so the frames of the other threads are searched. A frame holds a lock if it
+is in the body of a ``with`` block of the lock, or has called its ``acquire`` and not yet its ``release``. The holder
+is unknown if another process took the lock, or a function that has already returned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK = type(_thread.allocate_lock())
 RLOCK = _thread.RLock
 
 MAX_SECONDS = 0.04
-"""Seconds of processor time of one look in which frames are searched for holders of locks."""
+"""Maximum CPU time, in seconds, that one query searches frames for holders of locks."""
 
 _OWNER = re.compile(r" owner=([0-9]+) ")
 _ENTRIES = ("acquire", "acquire_lock", "__enter__")
@@ -34,14 +34,14 @@ _CALLS = ("acquire", "release")
 
 
 class WantedLock(NamedTuple):
-    """The lock that a thread waits for: the object itself, and the expression by which the thread names it."""
+    """The lock that a thread waits for: the object, and the thread's expression for it."""
 
     lock: Any
     text: str
 
 
 class Holders:
-    """Who holds which lock, at one look at all threads; each frame is read at most once."""
+    """The holders of locks in one snapshot of all threads. Each frame is read at most once."""
 
     def __init__(self, threads: Sequence[SeenThread]) -> None:
         self._threads = threads
@@ -49,7 +49,7 @@ class Holders:
         self._until = time.thread_time() + MAX_SECONDS
 
     def of(self, lock: object) -> int | None:
-        """Return the ident of the thread that holds a lock, None if that can't be told."""
+        """Return the ident of the thread that holds the lock, or None if it is unknown."""
         owner = owner_of(lock)
         if owner is not None:
             return owner or None
@@ -66,14 +66,14 @@ class Holders:
             for frame in thread.frames:
                 if time.thread_time() > self._until:
                     return
-                # A frame may be of code that no compiler has made.
+                # The frame's code may not come from the compiler.
                 with suppress(Exception):
                     for value in _held_in(frame):
                         yield from ((thread.ident, lock) for lock in _locks_of(value))
 
 
 def wanted_lock(site: CallSite) -> WantedLock | None:
-    """Return the lock for whose acquisition a call waits; None if it is no such call."""
+    """Return the lock that a call waits to acquire, or None if the call does not acquire a lock."""
     called = site.called
     value = called.value if site.is_with else called.owner if called.name in _ENTRIES else UNKNOWN
     text = called.text if site.is_with else called.owner_text
@@ -81,7 +81,7 @@ def wanted_lock(site: CallSite) -> WantedLock | None:
 
 
 def owner_of(lock: object) -> int | None:
-    """Return the ident of an RLock's owner, 0 if it has none; None of another lock."""
+    """Return the ident of an RLock's owner, 0 if it is free, or None if it is not an RLock."""
     if type(lock) is RLOCK:
         found = _OWNER.search(repr(lock))
         return int(found[1]) if found else 0
@@ -90,7 +90,7 @@ def owner_of(lock: object) -> int | None:
 
 def _held_in(frame: FrameType) -> list[Any]:
     code = frame.f_code
-    # A `with` block has a handler. Thousands of functions have neither.
+    # A `with` block has an exception handler. Thousands of functions have neither that nor `acquire`.
     if "acquire" not in code.co_names and not code.co_exceptiontable:
         return []
     spot = spot_of(frame)
@@ -111,20 +111,20 @@ def _open_blocks(spot: Spot) -> Iterator[ast.expr]:
 
 
 def _acquired(spot: Spot) -> list[ast.expr]:
-    """Return the objects whose last call in the order of the code, up to where it runs, is `acquire`."""
+    """Return the objects whose last `acquire` or `release` in source order, up to the running call, is `acquire`."""
     _, line, _, column = span_of(spot.node)
     last: dict[str, tuple[str, ast.expr]] = {}
     calls = [one.func for one in nodes_in(spot.scope) if isinstance(one, ast.Call) and one is not spot.node]
     methods = [one for one in calls if isinstance(one, ast.Attribute) and one.attr in _CALLS]
     for method in sorted(methods, key=lambda one: span_of(one)[1::2]):
-        # The method that runs has not returned yet.
+        # The running call has not returned yet.
         if span_of(method)[1::2] < (line, column):
             last[ast.unparse(method.value)] = method.attr, method.value
     return [value for name, value in last.values() if name == "acquire"]
 
 
 def _locks_of(value: object) -> list[Any]:
-    """Return the lock that an object is, or wraps as its only one."""
+    """Return the lock that the object is, or that it wraps; empty if it wraps several."""
     if type(value) in (LOCK, RLOCK):
         return [value]
     if is_a(value, threading.Condition):

@@ -1,7 +1,7 @@
-"""The loops that the frames of a thread are in: what they try or ask again and again, and the file that they look for.
+"""Polling loops in the frames of a thread: the calls that they retry, and the file that they wait for.
 
-All is read from the source of functions. The operands of a call are worked out from names, constants and what joins
-paths, as far as that runs no code of the program.
+Everything is read from the source of functions. The arguments of a call are computed from names, constants and path
+operations, as far as this runs no code of the program.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dbg_wire.records.evidence import Doing, What
 from dbg_wire.records.record import fitted
 
 MAX_HELPERS = 1
-"""Functions between a loop and its sleep: in a longer chain the loop is hardly one that waits for something."""
+"""Maximum number of functions between a loop and its sleep: in a longer chain, the loop rarely waits for something."""
 
 MAX_TRIES = 3
-"""Calls of a loop that are told."""
+"""Maximum number of calls of a loop that are reported."""
 
 SLEEP = "sleep"
 
@@ -33,9 +33,9 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 
 def loops_around(spot: Spot) -> Iterator[Loop]:
-    """Yield the loops in which a frame is, the innermost first."""
+    """Yield the loops that contain the frame's current position, innermost first."""
     if isinstance(spot.node, (ast.For, ast.AsyncFor)):
-        # Before Python 3.13 the next item comes at the position of the whole statement.
+        # Before Python 3.13 fetching the next item has the position of the whole statement.
         yield spot.node
     for parent, child in spot.outward(spot.node):
         is_next = isinstance(parent, ast.For) and child is parent.iter and operation(spot.frame) == "FOR_ITER"
@@ -48,28 +48,28 @@ def _repeated(loop: Loop) -> list[ast.AST]:
 
 
 def retried(frames: Sequence[FrameType]) -> Doing | None:
-    """Return the function whose loop sleeps between tries and what it tries; None without one.
+    """Return the function whose loop sleeps between attempts, and the attempted calls; None if there is no such loop.
 
-    ``frames`` are those of a thread that sleeps. A try is a call in the loop within a ``try`` in which the sleep is
-    not, or one whose result decides whether the loop goes on.
+    ``frames`` are the frames of a sleeping thread. An attempt is a call in the loop that is in a ``try`` without the
+    sleep, or whose result decides whether the loop continues.
     """
     for frame in frames[: 1 + MAX_HELPERS]:
         spot = spot_of(frame)
         loop = next(loops_around(spot), None) if spot is not None else None
         if spot is not None and loop is not None:
-            # The loop of a pool's thread looks the same, and tries nothing again.
+            # The loop of a pool's thread looks the same, but retries nothing.
             return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else None
     return None
 
 
 def calls_in(loop: Loop) -> list[ast.Call]:
-    """Return the calls of each turn of a loop, in the order in which they are made."""
+    """Return the calls of each iteration of a loop, in the order of the source."""
     found = (one for part in _repeated(loop) for one in nodes_in(part) if isinstance(one, ast.Call))
     return sorted(found, key=lambda one: span_of(one)[1::2])
 
 
 def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
-    """Return whether a node is within a ``try``, or the body of a ``with``, in which another node is not."""
+    """Return True if ``node`` is in the body of a ``try`` or ``with`` that does not contain ``other``."""
     around_other = [child for _, child in spot.outward(other)]
     return any(
         isinstance(parent, (ast.Try, ast.TryStar, ast.With))
@@ -90,15 +90,15 @@ def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> Doing | None:
 
 
 def _called_name(call: ast.Call) -> str:
-    """Return the name of the function that is called; empty if it has none."""
+    """Return the name of the called function; empty if it has none."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _decides(spot: Spot, node: ast.AST, loop: Loop) -> bool:
-    """Tell whether the result of a call decides that a loop goes on, as in ``while not is_ready()``."""
+    """Return True if the result of a call decides whether the loop continues, as in ``while not is_ready()``."""
     for parent, child in spot.outward(node):
         if isinstance(parent, (ast.While, ast.If)) and child is parent.test:
-            # Of `if is_ready(): break` the block leaves the loop.
+            # In `if is_ready(): break` the block leaves the loop.
             leaves = (isinstance(one, (ast.Break, ast.Return)) for one in (*parent.body, *parent.orelse))
             return parent is loop or (isinstance(parent, ast.If) and any(leaves))
         if parent is loop:
@@ -107,19 +107,19 @@ def _decides(spot: Spot, node: ast.AST, loop: Loop) -> bool:
 
 
 MAX_ITEMS = 1000
-"""Files of one generator that are looked at."""
+"""Maximum number of files of one generator that are checked."""
 
 _TESTS = frozenset({"exists", "lexists", "isfile", "isdir", "is_file", "is_dir", "glob", "iglob", "access"})
-"""Functions, and methods of paths, by which a program looks for a file; none raises where there is no file."""
+"""Functions and path methods that test for a file. They don't raise if it is missing."""
 
 _USES = frozenset({"stat", "lstat", "getsize", "getmtime", "open", "read_text", "read_bytes"})
-"""Those that raise where there is none, so that they look for a file within a `try` alone."""
+"""Functions and path methods that raise if the file is missing, so they only test for a file inside a `try`."""
 
 
 def polled_file(frames: Sequence[FrameType], *, reads: bool) -> str | None:
-    """Return the file that the innermost loop around a thread's call looks for, empty for an unknown one.
+    """Return the file that the innermost loop around a thread's call waits for; empty if its name is unknown.
 
-    Return None if the loop looks for none. Without ``reads`` no local variable is read.
+    Return None if the loop does not wait for a file. Without ``reads`` no local variable is read.
     """
     for frame in frames[: 1 + MAX_HELPERS]:
         spot = spot_of(frame)
@@ -142,7 +142,7 @@ def _looked_for(spot: Spot, loop: Loop, reads: bool) -> Iterator[str]:
 
 
 def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
-    """Yield what works out a call: of one within a generator for each item, as far as its items are known."""
+    """Yield the variables to evaluate a call with; for a call in a generator, once per item if the items are known."""
     values = Values(spot.frame, reads)
     around = next((parent for parent, _ in spot.outward(call) if isinstance(parent, COMPREHENSIONS)), None)
     (only, *others) = around.generators if around is not None else (None,)
@@ -155,7 +155,7 @@ def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
 
 
 def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
-    """Return the file that a call looks for, None for another call, and whether it needs no ``try`` for it."""
+    """Return the file that a call tests for, or None, and True if the call does so without a ``try``."""
     given = [values.of(one) for one in call.args]
     owner, name = (values.of(call.func.value), call.func.attr) if isinstance(call.func, ast.Attribute) else (None, "")
     if isinstance(owner, MadePath) or is_path(owner):
@@ -168,7 +168,7 @@ def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
     called = values.of(call.func)
     called = method(owner, name) if called is UNKNOWN and name else called
     is_test, is_use = (any(called is one for one in _functions(names)) for names in (_TESTS, _USES))
-    # Of a function of the program's own that makes a test, the file is what it was given.
+    # If a function of the program makes the test, the file is its first argument.
     is_helper = type(called) is FunctionType and not is_use and not _TESTS.isdisjoint(called.__code__.co_names)
     if is_test or is_helper or (is_use and (called is not open or _is_reading(given[1:]))):
         return text_of(given[0]) if given else "", not is_use
@@ -182,5 +182,5 @@ def _is_reading(modes: Sequence[Any]) -> bool:
 def _functions(names: frozenset[str]) -> list[Any]:
     modules = [os.path, os, sys.modules.get("glob")]
     found = [vars(module)[name] for module in modules if module is not None for name in names if name in vars(module)]
-    # `os.open` makes files as well.
+    # `os.open` can also create files.
     return [one for one in found if one is not os.open] + ([open] if "open" in names else [])

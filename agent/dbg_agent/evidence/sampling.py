@@ -1,8 +1,8 @@
-"""A sampler: it looks at this rank now and then, for as long as a question about that is open, in the link's thread.
+"""Sampler of this rank: records the main thread's place from time to time while a question about it is open.
 
-Looks that take longer come more seldom. When the rank came to its last collectives torch's flight recorders tell. To
-build a dump keeps Python's lock for some 40 µs of each entry, so that a recorder is read once, and only if that is a
-small part of the time.
+It runs in the link's thread. Samples that take longer are made less often. torch's flight recorders have the times when
+the rank reached its last collectives. Building a dump holds the GIL for some 40 µs per entry. So a recorder is read
+once, and only if this takes a small part of the sampling time.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ from dbg_wire.records.samples import (
 )
 
 ENTRY_SECONDS = 40e-6
-"""Seconds for which one entry of a dump stops the program, at most."""
+"""Maximum time, in seconds, that one entry of a dump stops the program."""
 
 USUAL_ENTRIES = 2000
-"""Entries that a recorder keeps unless a variable says otherwise."""
+"""Number of entries that a recorder keeps unless an environment variable sets another number."""
 
 READING_SHARE = 0.008
-"""The part of a sampling's time that reading the recorders may take."""
+"""Maximum share of the sampling time for reading the recorders."""
 
 LEAST_OF_EACH = 16
-"""Arrivals of each group that are told even of a rank with many groups."""
+"""Minimum number of arrivals of each group that are reported, even if a rank has many groups."""
 
 Told = SourceSeen | GroupSeen | GroupArrivals
 
 
 def recorders() -> list[Recorder]:
-    """Return torch's recorders; none if the program has not loaded torch."""
+    """Return torch's recorders; empty if the program has not loaded torch."""
     native = sys.modules.get(NATIVE_MODULE)
     return recorders_of(native) if native is not None else []
 
 
 def arrivals_of(most: int, seconds: float) -> list[Told]:
-    """Return the groups of torch and the rank's arrivals in them, ``most`` at most; ``seconds`` have been sampled.
+    """Return torch's groups and the rank's arrivals in them, ``most`` at most; ``seconds`` is the sampling time.
 
-    A recorder that takes too long for these seconds is not read, which a SourceSeen says.
+    A recorder that takes too long for this time is not read, and a SourceSeen reports it.
     """
     module = sys.modules.get(MODULE)
     groups = process_groups(module) if module is not None else []
@@ -88,7 +88,7 @@ def arrivals_of(most: int, seconds: float) -> list[Told]:
 
 
 def _seconds_to_read(recorder: Recorder) -> float:
-    """Return for how long to read a recorder stops the program at most; 0 if it has recorded nothing."""
+    """Return the maximum time that reading a recorder stops the program; 0 if it has recorded nothing."""
     entries = _buffer_entries()
     if recorder.status is not None:
         status = json.loads(recorder.status()).get("pg_status", {}).values()
@@ -106,8 +106,8 @@ def _buffer_entries() -> int:
 
 def _too_long(needed: float) -> SourceSeen:
     lack = (
-        f"to read torch's flight recorder stops the rank for {1000 * needed:.0f} ms, "
-        f"which is more than 1 % of the time that was asked for; --for {needed / READING_SHARE:.0f}s reads it"
+        f"reading torch's flight recorder would stop the rank for {1000 * needed:.0f} ms, "
+        f"more than 1 % of the sampling time; use --for {needed / READING_SHARE:.0f}s"
     )
     return fitted(SourceSeen, library=LIBRARY, lack=lack)
 
@@ -128,7 +128,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[To
         by_group: defaultdict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
         for raw in entries:
             library = str(raw["profiling_name"]).partition(":")[0]
-            # The calls of a batch have one number; the first of them is when the rank came.
+            # The calls of a batch share one number; the rank arrived at the first of them.
             by_group[str(raw["process_group"][0]), library].setdefault(int(raw["collective_seq_id"]), raw)
         rows: list[Told] = []
         for group in groups:
@@ -140,7 +140,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[To
                     ]
         return rows
     except Exception as error:
-        # A newer torch has another form, or the program has changed it.
+        # A newer torch may have a different format, or the program has changed it.
         lack = f"torch's flight recorder can't be read ({type(error).__name__})"
         return [fitted(SourceSeen, library=LIBRARY, lack=lack)]
 
@@ -170,15 +170,15 @@ Seen = tuple[Step, ...]
 
 
 class Places:
-    """The places of the main thread at the looks of one sampling; each look is a time and a place."""
+    """The places of the main thread in the samples of one question; equal places are stored once."""
 
     def __init__(self) -> None:
         self._known: dict[Seen, Seen] = {}
 
     def look(self) -> Seen:
-        """Return the innermost frames, the outermost first; one of the user's own code is among them.
+        """Return the innermost frames, outermost first, with at least one frame of the user's code if there is one.
 
-        No frame is kept, which would keep the program's tensors alive.
+        The result has no frame objects, because they would keep the program's tensors alive.
         """
         innermost = thread_frame(threading.main_thread().ident)
         frames = list(islice((one for one in outward(innermost) if not is_own(one)), MAX_FRAMES))
@@ -186,14 +186,15 @@ class Places:
             users = (one for one in outward(innermost) if is_users_file(one.f_code.co_filename) and not is_own(one))
             frames[MAX_FRAMES - 1 :] = islice(users, 1)
         steps = tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in reversed(frames))
-        # A rank is seen at few places, and as often as not at the same one.
+        # A rank is seen at few places, and often at the same one.
         return self._known.setdefault(steps, steps)
 
 
 def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
-    """Return the places of looks, which are times in microseconds and places; the most frequent ones first.
+    """Group the samples, which are times in microseconds and places, by place; the most frequent places come first.
 
-    Of many places the rare ones end at the user's own line. Beyond MAX_PLACES the rest is one place without frames.
+    If there are many places, rare ones are shortened to the user's own line. Places beyond MAX_PLACES become one place
+    without frames.
     """
     kept = {seen for seen, _ in Counter(seen for _, seen in looks).most_common(MAX_PLACES // 2)}
     shown = [(at, seen if seen in kept else _of_user(seen)) for at, seen in looks]
@@ -206,7 +207,7 @@ def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[Sample
 
 
 def _of_user(steps: Seen) -> Seen:
-    """Return a place without the frames of libraries that the user's innermost one has called."""
+    """Return the place without library frames inside the innermost frame of the user's code."""
     last = max((number for number, step in enumerate(steps, 1) if is_users_file(step[0])), default=len(steps))
     return steps[:last]
 
@@ -220,21 +221,22 @@ Answer = Callable[..., None]
 """Sends the answer to a question."""
 
 BETWEEN_SECONDS = 0.1
-"""Seconds between two looks on average: in ten seconds a hundred looks tell a part of the time to within a tenth."""
+"""Average time between two samples, in seconds: a hundred samples in ten seconds give shares to within a tenth."""
 
 LOOK_SHARE = 0.004
-"""The part of the time that looks take at most; the program may not run meanwhile."""
+"""Maximum share of the time that samples take, because the program may not run during a sample."""
 
 GOLDEN = 0.6180339887
-"""The part of a turn by which the pace of looks moves on: looks at an even pace could meet each step at one place."""
+"""Phase shift of the sampling interval, as a part of a period: evenly spaced samples could always hit the same place of
+a training step."""
 
 MOST_OPEN = 8
-"""Questions that are open at once: each has looks of its own, and reads the recorders."""
+"""Maximum number of open questions: each makes its own samples and reads the recorders."""
 
 
 @dataclass(eq=False)
 class _Open:
-    """One question: what it wants, since when by the day's clock in microseconds, and what was seen since."""
+    """One open question with its samples; ``begin`` is its start in microseconds since the epoch."""
 
     ask: Ask
     question: SampleQuestion
@@ -247,7 +249,7 @@ class _Open:
 
 
 class Sampler:
-    """The open questions of one rank; ``call_later`` calls in the link's thread."""
+    """The open sampling questions of one rank; ``call_later`` schedules a call in the link's thread."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later
@@ -255,9 +257,9 @@ class Sampler:
         self._open: list[_Open] = []
 
     def begin(self, ask: Ask, question: SampleQuestion, answer: Answer) -> None:
-        """Sample for as long as a question wants, and answer then."""
+        """Sample for the duration that the question requests, then send the answer."""
         if len(self._open) >= MOST_OPEN:
-            answer(ask, Kind.ERROR, f"{MOST_OPEN} samplings of it are open already")
+            answer(ask, Kind.ERROR, f"{MOST_OPEN} sampling requests are open already; try again later")
             return
         one = _Open(ask, question, answer, time.time_ns() // 1000, self._kernel.read())
         self._open.append(one)
@@ -265,7 +267,7 @@ class Sampler:
         self._call_later(min(question.seconds, ask.seconds), lambda: self._finish(one))
 
     def _look(self, one: _Open) -> None:
-        """Look once, and arrange for the next look, as long as the question is open."""
+        """Make one sample and schedule the next one, unless the question is finished."""
         if one not in self._open:
             return
         began = time.thread_time()
@@ -279,7 +281,7 @@ class Sampler:
         try:
             rows = sample_rows(self._sampled(one))
         except Exception as error:
-            one.answer(one.ask, Kind.ERROR, f"it can't be sampled ({type(error).__name__})")
+            one.answer(one.ask, Kind.ERROR, f"sampling failed ({type(error).__name__})")
         else:
             one.answer(one.ask, Kind.VALUE, "", rows=rows)
 

@@ -1,4 +1,4 @@
-"""The threads of the program with their frames, innermost first, as one look at them shows them."""
+"""Snapshot of the program's threads and their frames, innermost first."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 MAX_FRAMES = 200
-"""Innermost frames of a thread that are looked at."""
+"""Maximum number of frames of a thread that are read, from the innermost one."""
 
 MAX_NAME = 80
 
 
 @dataclass(slots=True)
 class SeenThread:
-    """One thread; ``is_main`` tells whether it runs the program (:func:`.program_thread`).
+    """One thread; ``is_main`` is True for the thread that runs the program (:func:`.program_thread`).
 
-    ``native`` is its number in the kernel, None if unknown. ``places`` are those of the frames, outermost first.
-    ``is_readable`` tells whether its variables may be read.
+    ``native`` is its id in the kernel, or None if unknown. ``places`` are the places of the frames, outermost first.
+    ``is_readable`` is True if its variables may be read.
     """
 
     ident: int
@@ -44,7 +44,7 @@ class SeenThread:
 
 
 def seen_threads(halted: int | None) -> list[SeenThread]:
-    """Return the threads of the program, the main one first."""
+    """Return the threads of the program, the main thread first; ``halted`` is the ident of a thread in a stop."""
     import threading
 
     main, first = program_thread(), threading.main_thread().ident
@@ -65,13 +65,13 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
 
 
 def places_of(frames: Sequence[FrameType]) -> tuple[Place, ...]:
-    """Return where frames stand."""
+    """Return the places of the frames."""
     return tuple(_place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name) for frame in frames)
 
 
 @lru_cache(4096)
 def _place(file: str, line: int, function: str) -> Place:
-    # Threads mostly stand where they or others have stood before, and a record costs ten times a look-up.
+    # Cached because threads are mostly at places seen before, and a record costs ten times as much as a lookup.
     return fitted(Place, file=file, line=line, function=function)
 
 
@@ -80,12 +80,12 @@ def _frames(frame: FrameType | None) -> list[FrameType]:
 
 
 def short_place(frames: Sequence[FrameType]) -> Place | None:
-    """Return the place of the innermost frame of the user's own code, or of the innermost one; None without."""
+    """Return the place of the innermost frame of the user's code, else of the innermost frame; None without frames."""
     frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), frames[0] if frames else None)
     return next(iter(places_of([frame])), None) if frame is not None else None
 
 
 def module_of(frame: FrameType) -> str:
-    """Return the name of a frame's module."""
+    """Return the name of the frame's module; empty if it has none."""
     name = frame.f_globals.get("__name__") if type(frame.f_globals) is dict else None
     return name if type(name) is str else ""

@@ -1,6 +1,6 @@
-"""The asyncio tasks of the program, by the names of their coroutines, and what each of them waits for.
+"""The asyncio tasks of the program, with the names of their coroutines and their waits.
 
-Nothing here calls Python code of the program, or of asyncio: tasks and coroutines are read as C keeps them.
+Nothing here calls Python code of the program or of asyncio: tasks and coroutines are read from their C structures.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dbg_agent.host.descriptors import doing
 from dbg_wire.records.evidence import MAX_NAMES, Doing, WaitKind, What
 
 MAX_TASKS = 64
-"""Tasks of one loop that are told: a server has thousands that wait for their clients alone."""
+"""Maximum number of tasks of one loop that are reported: a server has thousands that only wait for their clients."""
 
 MAX_DEPTH = 100
-"""Coroutines within each other that are looked through."""
+"""Maximum depth of nested coroutines that is read."""
 
 MAX_NAME = 60
 
 
 class SeenTask(NamedTuple):
-    """A task that is not done; ``awaits`` are the tasks without which it does not go on, as objects."""
+    """A task that is not done; ``awaits`` are the task objects that it waits for."""
 
     task: Any
     name: str
@@ -40,14 +40,14 @@ class SeenTask(NamedTuple):
 
 
 def seen_tasks(loop: object) -> list[SeenTask]:
-    """Return the tasks of an event loop that wait, of so many at most; for any thread."""
+    """Return the unfinished tasks of an event loop, at most MAX_TASKS. Any thread may call it."""
     native = sys.modules.get("_asyncio")
     kind = vars(native).get("Task") if native is not None else None
     if not isinstance(kind, type) or "asyncio.tasks" not in sys.modules:
         return []
     found = []
     for task in islice(_all_tasks(native, loop), 50 * MAX_TASKS):
-        # A class of the program's own may answer with its own code, but these methods are those of C.
+        # A subclass of the program may override these methods, so call the ones of the C class.
         if is_a(task, kind) and kind.get_loop(task) is loop and not kind.done(task):  # type: ignore[attr-defined]
             found.append(_seen(kind, task))
             if len(found) >= MAX_TASKS:
@@ -56,9 +56,9 @@ def seen_tasks(loop: object) -> list[SeenTask]:
 
 
 def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[SeenTask]:
-    """Return the tasks for which a thread with these frames waits in its loop: all that no other one waits for.
+    """Return the tasks that a thread with these frames waits for in its loop: all that no other task waits for.
 
-    Of a program's main task that waits for what no other task does, it is that one alone.
+    If the program's main task waits for something that other tasks can't provide, return only this task.
     """
     main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
     alone = [one for one in tasks if one.task is main and (one.awaits or one.does.kind not in _OF_TASKS)]
@@ -69,11 +69,11 @@ def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[S
 
 
 _OF_TASKS = frozenset({WaitKind.LOCK, WaitKind.DATA})
-"""Waits that another task may end."""
+"""Kinds of waits that another task may end."""
 
 
 def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
-    """Yield tasks, those of the loop among them. Before Python 3.14 asyncio keeps sets, with names that differ."""
+    """Yield tasks, including all tasks of the loop. Before Python 3.14 asyncio keeps sets with various names."""
     if sys.version_info >= (3, 14):
         yield from native.all_tasks(loop)
         return
@@ -81,7 +81,7 @@ def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
     for name in ("_scheduled_tasks", "_all_tasks"):
         data = attribute(names.get(name), "data") if name in names else UNKNOWN
         if type(data) is set:
-            # A copy of a set is made in one step, and references are asked for their objects by C.
+            # Copying the set and calling the weak references are atomic, because both are implemented in C.
             yield from (task for reference in list(data) if (task := reference()) is not None)
             break
     yield from list(names.get("_eager_tasks", ()))
@@ -98,13 +98,13 @@ def _seen(kind: Any, task: Any) -> SeenTask:
 
 
 def _waiter_of(kind: Any, task: Any) -> Any:
-    """Return the future for which a task waits, as C keeps it; None if it is ready to run."""
+    """Return the future that a task waits for, from its C structure; None if the task is ready to run."""
     descriptor = kind.__dict__.get("_fut_waiter")
     return descriptor.__get__(task) if descriptor is not None else None
 
 
 def _frames(coroutine: object) -> Iterator[FrameType]:
-    """Yield the frames of a coroutine and of those that it awaits, outermost first."""
+    """Yield the frames of a coroutine and of the coroutines that it awaits, outermost first."""
     for _ in range(MAX_DEPTH):
         if type(coroutine) is CoroutineType:
             frame, coroutine = coroutine.cr_frame, coroutine.cr_await
@@ -120,12 +120,12 @@ def _frames(coroutine: object) -> Iterator[FrameType]:
 
 
 def _tasks_in(kind: Any, waiter: Any) -> Iterator[Any]:
-    """Yield the tasks for which a task waits: one, or those of ``gather``."""
+    """Yield the tasks that a task with this future waits for: one task, or the tasks of ``gather``."""
     if is_a(waiter, kind):
         yield waiter
     children = None
     if class_of(waiter) == ("asyncio.tasks", "_GatheringFuture"):
-        # It is a class of asyncio; C keeps the attributes of its objects where only `object` finds them.
+        # attribute() can't read it, because asyncio's C class has an instance dictionary without a `__dict__` entry.
         children = object.__getattribute__(waiter, "_children")
     if type(children) is list:
         yield from (one for one in children[:MAX_TASKS] if is_a(one, kind) and not kind.done(one))
@@ -148,7 +148,7 @@ _RULES: dict[tuple[str, str], What] = {
     ("asyncio.threads", "to_thread"): What.THREAD_CALL,
     ("asyncio.base_events", "serve_forever"): What.SERVE,
 }
-"""What coroutines of asyncio wait for, by module and function."""
+"""Waits of asyncio's coroutines, by module and function."""
 
 
 def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> Doing:
@@ -180,7 +180,7 @@ def _name_of(kind: Any, task: Any) -> str:
 
 
 def _named(frame: FrameType, function: str) -> str:
-    """Return how a coroutine names the object whose method it awaits; empty if it does not."""
+    """Return the coroutine's expression for the object whose method it awaits; empty if there is none."""
     spot = spot_of(frame)
     node = spot.node if spot is not None else None
     called = node.value if isinstance(node, ast.Await) else node

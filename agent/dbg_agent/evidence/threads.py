@@ -1,4 +1,4 @@
-"""What each thread of the program waits for, by its frames, the locks it names, and its kernel."""
+"""Activity of each thread of the program, from its frames, its locks, and the kernel."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.record import fitted
 
 MAX_SECONDS = 0.25
-"""Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may
-take 5 ms before it gives the interpreter back; on a busy host other processes take as much again."""
+"""Seconds after which one snapshot stops querying the kernel. Each query releases the GIL, and other threads may keep
+it for 5 ms; on a busy host other processes take as much again."""
 
 _STORES = frozenset(
     (module, name)
@@ -47,22 +47,24 @@ _STORES = frozenset(
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
 
 _WORKS, _GROUPS = (frozenset((module, name) for module, _ in _STORES) for name in ("Work", "ProcessGroup"))
-"""What torch returns of a call that it goes on with in other threads, and whose method that call is."""
+"""Classes, by module and name: of objects that torch returns for asynchronous calls, and of objects whose methods make
+these calls."""
 
 MAX_FUNCTION = 60
-"""Characters of the name of a function."""
+"""Maximum number of characters of a function's name."""
 
 MAX_OTHERS = 8
-"""Other processes of which one look tells what they do."""
+"""Maximum number of other processes whose activity is reported in one snapshot."""
 
 MAX_FRAMES_TEXT = 300_000
-"""Characters of the frames of all threads, as JSON: an answer may have three times as many."""
+"""Maximum number of characters of the frames of all threads, as JSON: an answer may have three times as many."""
 
 
 def threads_seen(halted: int | None) -> list[ThreadWait]:
-    """Return what each thread and task is in, the main thread first; ``halted`` is the thread that stands in a stop.
+    """Return the activity of each thread and task, the main thread first.
 
-    It is for the link's thread. It takes no lock and runs no code of the program.
+    ``halted`` is the ident of a thread in a stop, or None. The link's thread calls it. It takes no lock and runs no
+    code of the program.
     """
     threads = seen_threads(halted)
     holders = Holders(threads)
@@ -80,17 +82,17 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
 def _tasks(
     threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
 ) -> Iterator[tuple[object, bool, ThreadWait]]:
-    """Yield the tasks of each loop in which a thread waits, with the loop, and whether no other task waits for it."""
+    """Yield each task of the loops that threads wait in: its loop, True if no other task waits for it, its record."""
     for thread in threads:
         loop = waits[thread.ident].loop
         if loop is None or loop is UNKNOWN:
             continue
         try:
-            # Few programs have a loop, and all of them look.
+            # Imported here, because few programs have a loop, but all are inspected.
             from dbg_agent.evidence.tasks import roots, seen_tasks
 
             found = seen_tasks(loop)
-        except Exception:  # noqa: S112 - another release of Python keeps its tasks in another way
+        except Exception:  # noqa: S112 - another release of Python may store its tasks differently
             continue
         numbers = {id(task.task): count + at for at, task in enumerate(found, 1)}
         first = {id(task.task) for task in roots(found, thread.frames)}
@@ -108,7 +110,7 @@ def _tasks(
 
 
 def _of_loop(told: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]], wait: Wait) -> ThreadWait:
-    """Return the wait of a thread that is in an event loop as one for the tasks that no other task waits for."""
+    """Turn the wait of a thread in an event loop into a wait for the loop's tasks that no other task waits for."""
     first = [task for loop, is_first, task in tasks if loop is wait.loop and is_first] if wait.loop is not None else []
     if not first:
         return told
@@ -118,7 +120,7 @@ def _of_loop(told: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]],
 
 
 def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
-    """Yield what the processes do for which threads wait, and those for which these wait in turn."""
+    """Yield the activity of the processes that threads wait for, and of the processes that these wait for in turn."""
     until = time.monotonic() + MAX_SECONDS
     to_go = [wait.holder for wait in told if wait.holder is not None]
     to_go += [one.pid for wait in told if wait.is_main for one in wait.does.processes]
@@ -133,7 +135,7 @@ def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
 
 
 def _ended() -> list[ThreadWait]:
-    """Return the last threads that an exception has ended."""
+    """Return the last threads that an exception ended."""
     return [
         fitted(
             ThreadWait,
@@ -145,7 +147,7 @@ def _ended() -> list[ThreadWait]:
 
 
 def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
-    """Return the exception that the main thread handles: it may leave out what others wait for."""
+    """Return the exception that the main thread is handling: it may have skipped code that other ranks wait for."""
     main = next((one for one in threads if one.is_main), None)
     handled = handled_exception(main.ident) if main is not None else None
     if main is None or handled is None:
@@ -155,7 +157,7 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
-    """Return the threads without the frames that one answer has no room for: who waits for others needs it most."""
+    """Drop frames of threads that exceed MAX_FRAMES_TEXT. Threads that wait for others keep theirs first."""
     left = MAX_FRAMES_TEXT
     without = set()
     for at in sorted(range(len(told)), key=lambda at: (not told[at].awaits, not told[at].is_main, at)):
@@ -168,7 +170,7 @@ def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
 def _by_frames(
     thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, halted: int | None
 ) -> Wait | CallSite | None:
-    """Return what a thread waits for, what it calls if only the kernel knows what that waits for, or None."""
+    """Return the thread's wait; else its call, if only the kernel knows what it waits for; else None."""
     if thread.ident == halted:
         return Wait(Doing(what=What.STOP))
     if not thread.frames:
@@ -189,12 +191,12 @@ def _by_frames(
         in_library = mpi_wait(thread.frames[0], site.called, place) or jax_wait(thread.frames[0], place)
         return Wait(in_library) if in_library is not None else _in_lock(thread, threads, holders, site) or site
     except Exception as error:
-        # Frames may be of code that no compiler has made.
+        # The frame's code may not come from the compiler.
         return Wait(doing(What.UNREADABLE, state=type(error).__name__))
 
 
 def _store(thread: SeenThread) -> str:
-    """Return the address of the store of a thread that waits until all ranks of torch have come there."""
+    """Return the address of torch's store if the thread waits there for all ranks to connect; else empty."""
     frame = next((one for one in thread.frames if one.f_code.co_name == "_create_c10d_store"), None)
     if frame is None or not thread.is_readable:
         return ""
@@ -203,7 +205,7 @@ def _store(thread: SeenThread) -> str:
 
 
 def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) -> Wait:
-    """Complete what is known of a thread by what its kernel tells, if there is time."""
+    """Complete the activity of a thread with data from the kernel, if there is time."""
     is_in_time = time.monotonic() < until
     if isinstance(known, Wait):
         if known.ask is None or not is_in_time:
@@ -224,10 +226,10 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         return Wait(doing(What.NATIVE, function=called, place=place, state=state))
     told, holder = found
     if told.target is Target.SOCKET and not told.name:
-        # The kernel names no other end of a pair of sockets, which a child most likely has.
+        # The kernel does not name the other end of a socket pair; most likely a child has it.
         told, holder = from_workers(told)
     if told.what is What.SLEEP and called:
-        # A library that sleeps in C waits for something else, as SQLite does for a lock.
+        # A library that sleeps in C waits for something else, as SQLite waits for a lock.
         told = doing(What.SLEEP, function=called, place=place)
     return Wait(told, holder=holder, is_sure=True)
 
@@ -242,27 +244,27 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
     owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
         return Wait(doing(What.LOCK, **named))
-    # Any further argument may be a time limit, after which the thread goes on.
+    # Any other argument may be a timeout, after which the thread continues.
     is_bound = site.is_whole and not site.named and site.positional in ((), (True,))
     # The place is where the thread waits, not where it took the lock.
     what = What.OWN_LOCK if owner.ident == thread.ident else What.LOCK
     does = doing(what, thread=owner.name, place=short_place(owner.frames), **named)
-    # Of a lock that knows its owner; of others the frames tell.
+    # Only an RLock knows its owner; for other locks the holder is derived from frames.
     is_sure = owner_of(wanted.lock) == owner.ident
     return Wait(does, frozenset({owner.ident}) if is_bound else frozenset(), is_sure=is_sure)
 
 
 def _named(text: str, frame: FrameType) -> dict[str, str]:
-    """Return how a lock is named: what a library calls its own says little."""
+    """Return the lock's expression, and the module if a library uses it: `self.…` of a library says little."""
     is_library = text.startswith("self.") and not is_users_file(frame.f_code.co_filename)
     return {"name": text, "module": module_of(frame) if is_library else ""}
 
 
 def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
-    """Return what a thread waits for that is in a lock of another kind, by the class of the object."""
+    """Return the wait of a thread at another blocking object, by the object's class, or None."""
     value = site.called.value if site.is_with else site.called.owner
     kind = class_of(value)
-    # A class that is part of C code has its module in its name.
+    # The module of a C class is part of its name, so class_of() does not see it.
     built_in = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
     if built_in == "_queue.SimpleQueue" and site.called.name == "get":
@@ -273,7 +275,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
     if built_in == "_multiprocessing.SemLock":
         return doing(What.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
     if site.called.name == "wait" and kind in _WORKS:
-        # The recorder tells of a collective; it has no sends and receives of gloo.
+        # The flight recorder reports collectives, but not sends and receives of gloo.
         return doing(What.WORK, name=text)
     if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
         made = site.made.called
@@ -286,7 +288,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
 
 
 def _sleeping(thread: SeenThread, site: CallSite) -> Doing:
-    """Return what a thread sleeps for: the next look at a file, if the loop that it is in looks at one."""
+    """Return the activity of a sleeping thread: a poll of a file, a retry, or a plain sleep."""
     given: Any = site.positional[0] if len(site.positional) == 1 else UNKNOWN
     seconds = given if type(given) in (int, float) else None
     polled = polled_file(thread.frames, reads=thread.is_readable)
@@ -296,11 +298,11 @@ def _sleeping(thread: SeenThread, site: CallSite) -> Doing:
 
 
 def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
-    """Return the wait of a thread whose program has ended as one of the function of `atexit` that it is in."""
+    """Mark the wait with the `atexit` function that the main thread is in after the program has ended."""
     main, outermost = threading.main_thread(), thread.frames[-1] if thread.frames else None
     if outermost is None or main.ident != thread.ident or main.is_alive():
         return wait
-    # The program may have ended during this look.
+    # The program may have ended during this snapshot.
     if outermost.f_code.co_name == "<module>" or module_of(outermost) == "threading":
         return wait
     return wait._replace(does=wait.does.replace(at_exit=printable(outermost.f_code.co_name[:MAX_FUNCTION])))

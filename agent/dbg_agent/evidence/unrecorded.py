@@ -1,9 +1,9 @@
-"""The calls of libraries that record nothing, by the code of their callers: those of MPI and of JAX.
+"""Calls into libraries that record nothing, MPI and JAX, derived from the code of the callers.
 
-mpi4py is written in C and leaves no frame. A communicator is asked for its size, name and members only if MPI was
-begun with THREAD_MULTIPLE: any other call into MPI is an error while a thread is in there. On releases before Python
-3.13 the values of the caller's variables stay alive until it returns, as for any debugger that reads them. Where JAX
-has several processes, a computation on all devices ends once each process has called it.
+mpi4py is written in C and leaves no frame. A communicator is queried for its size, name and members only if MPI was
+initialised with THREAD_MULTIPLE: otherwise it is an error to call MPI while another thread is in MPI. Before Python
+3.13 the values of the caller's variables stay alive until it returns, as with any debugger that reads them. If JAX has
+several processes, a computation on all devices ends when every process has called it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dbg_wire.records.record import fitted
 LIBRARY = "mpi4py"
 
 MODULE = "mpi4py.MPI"
-"""The module of mpi4py that is written in C."""
+"""The C module of mpi4py."""
 
 _DESTINATION = {"send", "Send", "ssend", "Ssend", "bsend", "Bsend", "rsend", "Rsend", "sendrecv", "Sendrecv"}
 _SOURCE = {"recv": 1, "Recv": 1, "probe": 0, "Probe": 0, "mprobe": 0, "Mprobe": 0}
@@ -39,7 +39,7 @@ _COLLECTIVES = (
 )
 _METHODS = _COLLECTIVES | _DESTINATION | set(_SOURCE)
 _TAGS = dict.fromkeys(_DESTINATION - {"sendrecv", "Sendrecv"}, 2) | {name: at + 1 for name, at in _SOURCE.items()}
-"""Where the tag stands among the arguments; `sendrecv` has two."""
+"""Position of the tag in the arguments, by method. `sendrecv` is missing because it has two tags."""
 
 _ROOTS = {"bcast": 1, "Bcast": 1, "gather": 1, "scatter": 1, "reduce": 2} | {
     "Gather": 2,
@@ -48,23 +48,23 @@ _ROOTS = {"bcast": 1, "Bcast": 1, "gather": 1, "scatter": 1, "reduce": 2} | {
     "Scatterv": 2,
     "Reduce": 3,
 }
-"""Where the root stands among the arguments of the collectives that have one."""
+"""Position of the root in the arguments, by collective."""
 
 _WAITS = {"wait", "Wait", "waitall", "Waitall", "waitany", "Waitany", "waitsome", "Waitsome"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Communicator:
-    """A communicator, as far as it may be asked; ``ranks`` are its members as ranks of MPI_COMM_WORLD."""
+    """A communicator, as far as it may be queried; ``ranks`` are its members as ranks of MPI_COMM_WORLD."""
 
     name: str = ""
     ranks: tuple[int, ...] = ()
 
 
 def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
-    """Return the calls that threads are in, with their communicators; empty if the program does not use mpi4py."""
+    """Return the MPI calls of all threads, with their communicators; empty if the program does not use mpi4py."""
     mpi = sys.modules.get(MODULE)
-    # Two threads may be in the same communicator.
+    # Two threads may use the same communicator.
     return list(dict.fromkeys(_seen(mpi))) if mpi is not None else []
 
 
@@ -72,7 +72,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     may_ask = may_be_asked(mpi)
     lack = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
     if not may_ask:
-        lack = f"{lack}; MPI runs without THREAD_MULTIPLE, so no communicator may be asked while a thread is in a call"
+        lack = f"{lack}; without THREAD_MULTIPLE in MPI, communicators can't be queried while a thread is in a call"
     package = sys.modules.get("mpi4py")
     version = vars(package).get("__version__") if package is not None else None
     yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
@@ -81,7 +81,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
 
 
 def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> Doing | None:
-    """Return what a thread does in mpi4py, whose waits keep a processor busy; None for another call."""
+    """Return the activity of a thread in mpi4py, whose waits keep a CPU busy; None if it is not in mpi4py."""
     mpi = sys.modules.get(MODULE)
     if mpi is None:
         return None
@@ -90,20 +90,20 @@ def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> D
     is_derived = any(isinstance(kind, type) and is_a(called.owner, kind) for kind in kinds)
     if not (is_of_mpi or is_derived or _call_of(mpi, innermost) is not None):
         return None
-    # The request may be of any send, receive or collective, and does not tell of which.
+    # A request does not show whether it belongs to a send, a receive or a collective.
     what = What.MPI_REQUEST if called.name in _WAITS else What.MPI
     return fitted(Doing, what=what, name=called.text or called.name, place=place)
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
-    """Yield the call that a thread is in, by its innermost frame, and the call's communicator; nothing without one."""
+    """Yield the communicator and the MPI call of a thread with this innermost frame; nothing if it is not in one."""
     call = _call_of(mpi, innermost)
     if call is not None and call.called.name not in _WAITS:
         yield from _call_seen(mpi, call, may_ask)
 
 
 def may_be_asked(mpi: ModuleType) -> bool:
-    """Tell whether communicators may be asked in this thread while another thread is in MPI."""
+    """Return True if this thread may query communicators while another thread is in MPI."""
     try:
         # These three are allowed at any time, in any thread.
         return bool(mpi.Is_initialized() and not mpi.Is_finalized() and mpi.Query_thread() == mpi.THREAD_MULTIPLE)
@@ -121,7 +121,7 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
     kinds = tuple(kind for kind in (vars(mpi).get("Comm"), vars(mpi).get("Request")) if isinstance(kind, type))
     if issubclass(type(call.called.owner), kinds):
         return call
-    # Many classes have a method `send` or `wait`, but hardly one of them has an `Allreduce`.
+    # Many classes have a method `send` or `wait`, but hardly any class other than MPI's has an `Allreduce`.
     is_telling = call.called.name in _COLLECTIVES - {"Free", "Create"} and call.called.name[0].isupper()
     return call if call.called.owner is UNKNOWN and is_telling else None
 
@@ -129,7 +129,7 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
 def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
     communicator = _communicator(mpi, call.called.owner, may_ask)
     ranks = communicator.ranks
-    # Open MPI gives all parts of a split the same name.
+    # Open MPI names all communicators of a split alike.
     name = f"{communicator.name} {format_ranks(ranks)}".strip()
     if name:
         yield fitted(
@@ -154,16 +154,16 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
 
 
 def _tag(call: CallSite) -> int | None:
-    """Return the tag, -1 for any; None if it can't be read."""
+    """Return the tag, -1 for any tag, or None if it can't be read."""
     if call.called.name not in _TAGS:
         return None
     tag = call.argument(_TAGS[call.called.name], "tag", 0 if call.called.name in _DESTINATION else -1)
-    # MPI has a number below zero for any tag, but libraries differ in which.
+    # Any tag is a negative number, but its value differs between MPI libraries.
     return max(tag, -1) if type(tag) is int else None
 
 
 def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
-    """Return the root as a rank of MPI_COMM_WORLD; None without one, or if it can't be read."""
+    """Return the root as a rank of MPI_COMM_WORLD, or None if there is none or it can't be read."""
     if call.called.name not in _ROOTS:
         return None
     root = call.argument(_ROOTS[call.called.name], "root", 0)
@@ -171,7 +171,7 @@ def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
 
 
 def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
-    """Return the partner as a rank of MPI_COMM_WORLD; None for any partner, or if it can't be read."""
+    """Return the peer as a rank of MPI_COMM_WORLD, or None for any peer or if it can't be read."""
     if call.called.name in _DESTINATION:
         peer = call.argument(1, "dest")
     elif call.called.name in _SOURCE:
@@ -190,7 +190,8 @@ def _communicator(mpi: ModuleType, target: Any, may_ask: bool) -> Communicator:
     if not isinstance(kind, type) or not issubclass(type(target), kind):
         return Communicator()
     try:
-        # A comparison and a test for null look at the handle alone. The methods are those of mpi4py's own class.
+        # A comparison and a test for null only read the handle. Methods of mpi4py's own class are used, because the
+        # program's subclass may override them.
         if not may_ask or not kind.__bool__(target):  # type: ignore[attr-defined]
             return Communicator(name="MPI_COMM_WORLD" if _is_world(mpi, kind, target) else "")
         return Communicator(name=kind.Get_name(target), ranks=_ranks(mpi, kind, target))  # type: ignore[attr-defined]
@@ -203,7 +204,7 @@ def _is_world(mpi: ModuleType, kind: Any, communicator: Any) -> bool:
 
 
 def _ranks(mpi: ModuleType, kind: Any, communicator: Any) -> tuple[int, ...]:
-    """Return the members as ranks of MPI_COMM_WORLD; no other process takes part in this."""
+    """Return the members as ranks of MPI_COMM_WORLD. This involves no other process."""
     own, world = kind.Get_group(communicator), kind.Get_group(mpi.COMM_WORLD)
     try:
         numbers = list(range(own.Get_size()))
@@ -226,17 +227,17 @@ _JAX_WAITS = frozenset(
         *("_single_device_array_to_np_array_did_copy", "blocking_key_value_get", "blocking_key_value_get_bytes"),
     }
 )
-"""Methods written in C++ that wait for devices or for other processes; a compilation is not among them."""
+"""C++ methods that wait for devices or other processes; compilation is not among them."""
 
 
 def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
-    """Return the computations that threads wait for; empty if JAX connects no other process to this one."""
+    """Return the computations that threads wait for; empty if JAX has no other process."""
     module: Any = sys.modules.get(_STATE_MODULE)
     state = module.global_state if module is not None else None
     if state is None or state.client is None or state.num_processes < 2:
         return []
     lack, count = (
-        "JAX counts no computations, so which of equal ones a rank is in is not known",
+        "JAX counts no computations, so which of several equal ones a rank is in is not known",
         int(state.num_processes),
     )
     calls = dict.fromkeys(called for frame in list(all_frames().values()) if (called := awaited(frame)))
@@ -248,7 +249,7 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
 
 
 def awaited(innermost: FrameType) -> str:
-    """Return the call in the user's code that waits for a computation of JAX; empty for another call."""
+    """Return the call in the user's code that waits for a computation of JAX; empty if there is none."""
     site = call_site(innermost, reads=not is_traced([innermost])) if JAX in sys.modules else None
     if site is None or not _waits_in_jax(site, innermost):
         return ""
@@ -258,7 +259,7 @@ def awaited(innermost: FrameType) -> str:
 
 
 def jax_wait(innermost: FrameType, place: Place | None) -> Doing | None:
-    """Return what a thread waits for in JAX; None for another call."""
+    """Return the wait of a thread in JAX, or None if it is not in JAX."""
     name = awaited(innermost)
     return fitted(Doing, what=What.JAX, name=name, place=place) if name else None
 

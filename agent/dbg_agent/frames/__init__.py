@@ -1,1 +1,1 @@
-"""Reading the frames and the objects of a program that runs on, without running its code."""
+"""Readers of the frames and objects of a running program that run none of its code."""

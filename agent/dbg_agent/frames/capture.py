@@ -1,4 +1,4 @@
-"""The output of a command: that of its own thread only, and up to a bound."""
+"""Capture of a command's output: of its own thread only, and limited in size."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dbg_wire.limits import MIB
 from dbg_wire.messages import PromptState
 
 MAX_CAPTURED = 1 * MIB
-"""Characters that are kept of one command's output, more than any answer holds; the rest is counted and lost."""
+"""Maximum number of characters kept of one command's output: more than any answer contains. The rest is counted."""
 
 
 class Capture(io.TextIOBase):
-    """The stdout of a command, and a stdin that is at its end."""
+    """The stdout of a command, and its stdin, which is always at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Capture(io.TextIOBase):
         self.prompt = None
 
     def write(self, text: str) -> int:
-        """Keep text."""
+        """Store the text, up to MAX_CAPTURED."""
         kept = text[: max(0, MAX_CAPTURED - self._kept)]
         self._parts.append(kept)
         self._kept += len(kept)
@@ -37,15 +37,15 @@ class Capture(io.TextIOBase):
         return len(text)
 
     def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
-        """Return the end of input: no user is asked."""
+        """Return an empty string, the end of input, because there is no user to ask."""
         return ""
 
     def consume_interrupt(self) -> bool:
-        """Return False: the question that a command answers has its own deadline."""
+        """Return False, because the command's question has its own deadline."""
         return False
 
     def writable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def close(self) -> None:
@@ -53,12 +53,12 @@ class Capture(io.TextIOBase):
 
     @property
     def text(self) -> str:
-        """Return what was printed."""
+        """The captured output."""
         return "".join(self._parts)
 
 
 class ForOneThread:
-    """A stream that is ours for one thread and the program's own for all other threads."""
+    """A stream that redirects one thread to ``ours``; all other threads use the program's own stream."""
 
     def __init__(self, ours: Any, real: Any) -> None:
         self._ours = ours
@@ -66,12 +66,12 @@ class ForOneThread:
         self._thread = threading.get_ident()
 
     def release(self) -> None:
-        """Become the program's own stream for this thread, too: ``redirect_stdout`` may have kept this object."""
+        """End the redirection in this object, because ``redirect_stdout`` may have kept a reference to it."""
         self._ours = self.real
 
     @property
     def is_released(self) -> bool:
-        """Return True if the thread has its own stream again."""
+        """Whether the redirection has ended."""
         return self._ours is self.real
 
     def __getattr__(self, name: str) -> Any:
@@ -83,7 +83,7 @@ class ForOneThread:
 
 @contextmanager
 def talking_to(ours: Any, *names: str) -> Iterator[None]:
-    """Put a stream of ours in the place of these of ``sys`` for this thread in this context; usually of both below."""
+    """Redirect these streams of ``sys`` to ``ours``, for this thread and context; by default stdin and stdout."""
     before = {name: getattr(sys, name) for name in names or ("stdin", "stdout")}
     mine = {name: ForOneThread(ours, stream) for name, stream in before.items()}
     vars(sys).update(mine)
@@ -91,14 +91,14 @@ def talking_to(ours: Any, *names: str) -> Iterator[None]:
         yield
     finally:
         for name, stream in mine.items():
-            # One that the command has set on purpose stays. One that it has deleted is restored: code needs it.
+            # Keep a stream that the command has set on purpose. Restore a deleted one, because code needs it.
             if getattr(sys, name, stream) is stream:
                 setattr(sys, name, _in_use(before[name]))
             stream.release()
 
 
 def _in_use(stream: Any) -> Any:
-    """Return a stream without those of ours in front of it that another thread has released meanwhile."""
+    """Return the stream without redirections that other threads have released in the meantime."""
     while type(stream) is ForOneThread and stream.is_released:
         stream = stream.real
     return stream

@@ -1,6 +1,6 @@
-"""Threads of the program that an exception has ended, exceptions that threads handle, and workers of pools that died.
+"""Threads ended by an exception, exceptions that threads are handling, and workers of pools that died.
 
-A rank watches for them from its begin on, so this module imports little.
+A rank watches for them from its start, so this module imports little.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from dbg_wire.records.ranks import Place
 
 MAX_ENDED = 8
-"""Threads, and workers, that are remembered, the last ones."""
+"""Maximum number of ended threads, and of ended workers, that are remembered: the last ones."""
 
 MAX_ERROR = 80
-"""Characters of an exception."""
+"""Maximum number of characters of an exception."""
 
 
 class EndedThread(NamedTuple):
-    """A thread with the error that ended it, as in ``ValueError: broken shard``, and when; ``pid`` is its process."""
+    """A thread of process ``pid``, ended by an ``error`` like ``ValueError: broken shard`` at the monotonic ``at``."""
 
     name: str
     error: str
@@ -41,12 +41,12 @@ class EndedThread(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Return for how long it has been over."""
+        """The number of seconds since the thread ended."""
         return time.monotonic() - self.at
 
 
 class EndedWorker(NamedTuple):
-    """A worker of a pool of multiprocessing; its status is negative for a signal."""
+    """A worker of a multiprocessing pool; its status is negative if a signal ended it."""
 
     pid: int
     name: str
@@ -55,15 +55,15 @@ class EndedWorker(NamedTuple):
 
 _threads: deque[EndedThread] = deque(maxlen=MAX_ENDED)
 _workers: deque[tuple[int, EndedWorker]] = deque(maxlen=MAX_ENDED)
-"""Workers of pools that did not end by themselves, with the process that has started them."""
+"""Workers of pools with a non-zero exit status, with the pid of the process that started them."""
 
 _hook: Callable[[threading.ExceptHookArgs], object] | None = None
 _former: Callable[[threading.ExceptHookArgs], object] = threading.excepthook
-"""The hook that was there before ours."""
+"""The previous hook."""
 
 
 def watch() -> None:
-    """Note each thread and worker that ends by an exception from now on; a second call does nothing."""
+    """Record each thread that an exception ends, and each worker that fails, from now on. Repeated calls are no-ops."""
     global _hook, _former  # noqa: PLW0603 - one per process, as the hook itself
     when_loaded("multiprocessing.pool", _watch_pools)
     if _hook is None:
@@ -72,7 +72,7 @@ def watch() -> None:
 
 
 def unwatch() -> None:
-    """Restore the former hook, unless other code has set its own since."""
+    """Restore the previous hook, unless other code has replaced ours."""
     global _hook  # noqa: PLW0603
     if _hook is not None and threading.excepthook is _hook:
         threading.excepthook = _former
@@ -80,20 +80,20 @@ def unwatch() -> None:
 
 
 def ended_threads() -> list[EndedThread]:
-    """Return the threads of this process that an exception has ended, the oldest first; from any thread."""
-    # A fork copies what the parent has noted of its own threads.
+    """Return the threads of this process that an exception ended, oldest first. Any thread may call it."""
+    # A forked child has a copy of its parent's records.
     return [one for one in tuple(_threads) if one.pid == os.getpid()]
 
 
 def ended_workers() -> list[EndedWorker]:
-    """Return the last workers of pools that did not end by themselves: a pool forgets them, and starts others."""
+    """Return the last workers of pools that failed, because a pool forgets them and starts others."""
     return [one for pid, one in tuple(_workers) if pid == os.getpid()]
 
 
 def handled_exception(ident: int) -> tuple[str, Place | None] | None:
-    """Return the exception that a thread handles, and where the user's code raised it; None without one.
+    """Return the exception that a thread is handling and where the user's code raised it, or None.
 
-    No code of the program runs: of its message only a plain text is told.
+    No code of the program runs, so the exception's message is only reported if it is a plain string.
     """
     from dbg_agent.frames.variables import is_a
 
@@ -104,7 +104,7 @@ def handled_exception(ident: int) -> tuple[str, Place | None] | None:
 
 
 def _said(error: object, *, is_inner: bool = False) -> str:
-    """Return class and message of an exception, or of the one that is its only argument, as of a `URLError`."""
+    """Return class and message of an exception, with the exception that it wraps, as a `URLError` does."""
     from dbg_agent.frames.variables import class_of, is_a
 
     arguments = _arguments(error)
@@ -113,7 +113,7 @@ def _said(error: object, *, is_inner: bool = False) -> str:
         text = "" if is_inner else _said(last, is_inner=True)
     else:
         text = last[: 2 * MAX_ERROR] if type(last) is str else ""
-        # What gloo says stands behind the place in its own source.
+        # gloo's messages start with the place in its own source.
         text = text.partition("] ")[2] if text.startswith(("[/", "[enforce fail at /")) else text
     return _in_one_line(class_of(error)[1], text)
 
@@ -123,7 +123,7 @@ def _in_one_line(kind: str, text: str) -> str:
 
 
 def _raised_at(traceback: TracebackType | None) -> Place | None:
-    """Return where the user's own code raised an exception; its frame may be elsewhere by now."""
+    """Return the place in the user's code where an exception was raised; the frame may have moved on since."""
     found = None
     while traceback is not None:
         if not is_own(traceback.tb_frame) and is_users_file(traceback.tb_frame.f_code.co_filename):
@@ -137,7 +137,7 @@ _traceback: Callable[[Any], Any] = vars(BaseException)["__traceback__"].__get__
 
 
 def _note(args: threading.ExceptHookArgs) -> None:
-    """Call the former hook, and note the thread; in the thread that ends."""
+    """Call the previous hook and record the thread. It is called in the thread that ends."""
     _former(args)
     with suppress(Exception):
         if args.exc_type is not SystemExit:

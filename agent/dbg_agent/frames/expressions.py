@@ -1,8 +1,8 @@
-"""What a frame is calling: the expression of the function or of the ``with`` block, by the source that it runs.
+"""Call of a frame: the expression of the called function or of the ``with`` block, from the frame's source.
 
-An expression of names, attributes and items with a constant or a variable as key is resolved to its value, and so are
-sums and products of whole numbers, and what joins texts to paths. Of any other one, as of a call's result, nothing is
-known: no code of the program runs.
+Expressions of names, attributes and items with a constant or a variable as key are resolved to their values. So are
+arithmetic on integers, and string and path joins. Any other expression, such as a call's result, stays unknown, because
+no code of the program is run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dbg_agent.frames.variables import CO_OPTIMIZED, UNKNOWN, attribute, class_o
 
 _CALLS = ("CALL", "PRECALL", "BEFORE_WITH")
 _MAY_WAIT = (*_CALLS, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
-"""Beginnings of the names of instructions in which C code may run for long."""
+"""Prefixes of names of instructions that may run C code for long."""
 
 _MAX_WHOLE = 1 << 63
-"""Size of a whole number with which nothing is worked out: any number of a rank, a tag or a count is smaller."""
+"""Limit for integers in computations: rank numbers, tags and counts are smaller."""
 
 _MAX_TEXT, MAX_PATH = 200, 4096
-"""Characters of an expression, and of a text that is worked out."""
+"""Maximum number of characters of an expression, and of a computed string."""
 
 
 class Expression(NamedTuple):
-    """An expression, as text and value; of an attribute also its object's text and value, and its name."""
+    """An expression's text and value. For an attribute, also the text and value of its object, and its name."""
 
     text: str
     value: Any
@@ -42,20 +42,20 @@ class Expression(NamedTuple):
 
 
 UNRESOLVED = Expression("", UNKNOWN)
-"""An expression that is not a plain one."""
+"""An expression that is not plain, so it has no text and value."""
 
 
 class MadePath(NamedTuple):
-    """A path of pathlib that a program makes anew each time."""
+    """A pathlib path that the program creates at each evaluation."""
 
     text: str
 
 
 class CallSite(NamedTuple):
-    """The call that a frame is in, with the values of its arguments, each UNKNOWN where it can't be read.
+    """The call that a frame is in, with the values of its arguments, UNKNOWN if they can't be read.
 
-    ``is_with`` tells that it is the entry of a ``with`` block, ``is_whole`` that these are all arguments. ``made`` is
-    the call that has made the object whose method this is, as in ``group.broadcast(tensor).wait()``.
+    ``is_with`` is True for the entry of a ``with`` block, ``is_whole`` if these are all arguments. ``made`` is the call
+    that returned the object whose method this is, as in ``group.broadcast(tensor).wait()``.
     """
 
     called: Expression
@@ -66,7 +66,7 @@ class CallSite(NamedTuple):
     made: CallSite | None = None
 
     def argument(self, position: int, name: str, default: Any = UNKNOWN) -> Any:
-        """Return an argument by its name or its place, ``default`` if it was not given, UNKNOWN if it can't be read."""
+        """Return an argument by name or position, ``default`` if it is missing, UNKNOWN if it can't be read."""
         if name in self.named:
             return self.named[name]
         if position < len(self.positional):
@@ -75,15 +75,15 @@ class CallSite(NamedTuple):
 
 
 def is_calling(frame: FrameType) -> bool:
-    """Tell whether C code may run in a frame's current instruction."""
+    """Return True if the frame's current instruction may run C code."""
     return operation(frame).startswith(_MAY_WAIT)
 
 
 def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
-    """Return what a frame is calling, with an empty text if that is no plain expression; None if it is at no call.
+    """Return the call that a frame is in, or None. The text is empty if the called expression is not plain.
 
-    A function written in C has no frame, so its name and arguments are in the caller's code alone. Without ``reads``
-    no local variable is read, so that values are UNKNOWN.
+    A C function has no frame, so its name and arguments are only in the caller's code. Without ``reads`` no local
+    variable is read, so values are UNKNOWN.
     """
     if not operation(frame).startswith(_CALLS):
         return None
@@ -98,7 +98,7 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
 
 
 def entered_by(spot: Spot) -> ast.expr | None:
-    """Return the expression of the ``with`` block that a frame enters or leaves; None where it does neither."""
+    """Return the expression of the ``with`` block that a frame is entering or leaving, or None."""
     node = spot.node
     if isinstance(node, (ast.With, ast.AsyncWith)):
         # Before Python 3.13 the instruction has the position of the whole statement.
@@ -109,7 +109,7 @@ def entered_by(spot: Spot) -> ast.expr | None:
 
 
 def entered_items(spot: Spot) -> int:
-    """Return the number of items of a ``with`` statement that a frame has begun to enter."""
+    """Return the number of items of a ``with`` statement that the frame has started to enter."""
     code, whole = spot.frame.f_code, span_of(spot.node)
     positions = islice(code.co_positions(), spot.frame.f_lasti // 2 + 1)
     begun = (opname[code.co_code[2 * at]] for at, span in enumerate(positions) if span == whole)
@@ -117,13 +117,13 @@ def entered_items(spot: Spot) -> int:
 
 
 class Values:
-    """Works out expressions of a frame's code."""
+    """Evaluator of expressions in a frame's code."""
 
     def __init__(self, frame: FrameType, reads: bool, known: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._frame, self._reads, self._known = frame, reads, known
 
     def call(self, node: ast.Call) -> CallSite:
-        """Return a call with its arguments."""
+        """Return the call site of a call, with its arguments."""
         plain = next((at for at, one in enumerate(node.args) if isinstance(one, ast.Starred)), len(node.args))
         named = {one.arg: self.of(one.value) for one in node.keywords if one.arg is not None}
         is_whole = plain == len(node.args) and len(named) == len(node.keywords)
@@ -133,7 +133,7 @@ class Values:
         return CallSite(_bound(self.expression(node.func)), False, positional, named, is_whole, made)
 
     def expression(self, node: ast.expr) -> Expression:
-        """Return an expression with its text, if it is a plain one."""
+        """Return the text and value of an expression, or UNRESOLVED if it is not plain."""
         if not _is_plain(node):
             return UNRESOLVED._replace(name=node.attr) if isinstance(node, ast.Attribute) else UNRESOLVED
         text, value = ast.unparse(node)[:_MAX_TEXT], self.of(node)
@@ -142,7 +142,7 @@ class Values:
         return Expression(text, value, ast.unparse(node.value)[:_MAX_TEXT], self.of(node.value), node.attr)
 
     def of(self, node: ast.expr | None) -> Any:
-        """Return the value of an expression; UNKNOWN if it can't be worked out without running code of the program."""
+        """Return the value of an expression, or UNKNOWN if that needs code of the program."""
         try:
             work_out = _OPERATIONS.get(type(node))
             return work_out(self, node) if work_out is not None else UNKNOWN
@@ -193,7 +193,7 @@ class Values:
         return str(value) if type(value) is int else text_of(value) or UNKNOWN
 
     def _made(self, node: ast.Call) -> Any:
-        """Return what a call returns, if it makes a path of known ones, or a range."""
+        """Return the result of a call if it makes a path from known ones, or a range."""
         called, given = self.of(node.func), [self.of(one) for one in node.args]
         if called is range and not node.keywords:
             return range(*map(_whole_number, given))
@@ -248,7 +248,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _bound(called: Expression) -> Expression:
-    """Return an expression for a method of C with its object, whatever it is called by."""
+    """Add the object and the name of a bound C method to its expression, if it is one."""
     if type(called.value) is not BuiltinFunctionType:
         return called
     owner = called.value.__self__
@@ -256,17 +256,17 @@ def _bound(called: Expression) -> Expression:
 
 
 def is_path(value: object) -> bool:
-    """Return whether a value is a path of pathlib."""
+    """Return True if the value is a pathlib path."""
     return class_of(value) in (("pathlib", "PosixPath"), ("pathlib._local", "PosixPath"))
 
 
 def text_of(value: Any) -> str:
-    """Return a path as text; empty if it is unknown."""
+    """Return the text of a path or string; empty if it is unknown."""
     if isinstance(value, MadePath):
         return value.text
     if not is_path(value):
         return value if type(value) is str else ""
-    # A path keeps its text once it was asked for it, and before that what it was made of.
+    # A path stores its text once it was requested, and before that the parts it was made from.
     text = attribute(value, "_str")
     parts = next((one for name in ("_raw_paths", "_parts") if type(one := attribute(value, name)) is list), [])
     if type(text) is not str and parts and all(type(part) is str for part in parts):

@@ -1,4 +1,4 @@
-"""The source files of the program, and whether they were edited since the rank loaded them."""
+"""Source files of the program, and detection of edits since the rank loaded them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from dbg_agent.host.proc import TICKS, stat_of, word_at
 from dbg_agent.process.imports import compiled
 
 MAX_FILE_BYTES = 4_000_000
-"""Bytes of a file that is read."""
+"""Maximum size of a file that is read, in bytes."""
 
 STARTUP_SECONDS = 0.03
-"""Seconds in which a process has loaded nothing of its program yet; the kernel gives its start in hundredths."""
+"""Seconds after its start when a process has not loaded any file of its program yet. The kernel has the start in
+hundredths of a second."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
-"""Parts of paths of files that users don't edit while they debug."""
+"""Parts of the paths of files that users don't edit while they debug."""
 
 _class_dict = type.__dict__["__dict__"].__get__
 
 
 def edited_files(frame: FrameType | None) -> list[str]:
-    """Return the files of this frame and its callers that were edited since they were loaded."""
+    """Return the files of this frame and its callers that were edited after they were loaded."""
     running: dict[str, set[CodeType]] = {}
     for one in outward(frame):
         path = one.f_code.co_filename
@@ -35,10 +36,10 @@ def edited_files(frame: FrameType | None) -> list[str]:
 
 
 def is_edited(path: str, running: Iterable[CodeType]) -> bool:
-    """Tell whether a file was edited since it was loaded.
+    """Return True if the file was edited after it was loaded.
 
-    A file older than the process was not. Of another one, which may have been made before it was loaded, the text is
-    compiled, and compared with the code of its functions and with code that runs.
+    A file older than the process was not edited. A newer file may have been written before it was loaded. It is
+    compiled and compared with the code of its functions and with ``running``.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 - pathlib would be loaded into every rank
@@ -63,7 +64,7 @@ def is_edited(path: str, running: Iterable[CodeType]) -> bool:
 
 
 def lines_of(source: bytes) -> list[str]:
-    """Return the lines of a source, decoded as Python does."""
+    """Return the lines of a source, decoded as Python decodes it."""
     import io
     import tokenize
 
@@ -76,7 +77,7 @@ def lines_of(source: bytes) -> list[str]:
 
 
 def read_file(path: str, most: int = MAX_FILE_BYTES) -> bytes | None:
-    """Return a file's content; None if it can't be read, or is longer than ``most`` bytes."""
+    """Return the file's content, or None if it can't be read or is longer than ``most`` bytes."""
     try:
         # O_NONBLOCK: open() of a pipe must not wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -87,19 +88,19 @@ def read_file(path: str, most: int = MAX_FILE_BYTES) -> bytes | None:
 
 
 def file_of(module: object) -> str | None:
-    """Return the source file of a loaded module, None if it has none."""
-    # getattr would run the code of a lazy module.
+    """Return the source file of a loaded module, or None if it has none."""
+    # vars(), because getattr() would run the code of a lazy module.
     path = vars(module).get("__file__") if isinstance(module, ModuleType) else None
     return path if isinstance(path, str) and path.endswith(".py") else None
 
 
 def functions_of(path: str) -> Iterator[CodeType]:
-    """Yield the code of the functions and methods that modules of this file hold."""
+    """Yield the code of the functions and methods in the modules of this file."""
     for module in list(sys.modules.values()):
         if file_of(module) != path:
             continue
         for value in list(vars(module).values()):
-            # `vars` and `isinstance` would run the code of a class's own metaclass, or of an object that is a proxy.
+            # `vars` and `isinstance` would run the code of a metaclass, or of a proxy object.
             members = list(_class_dict(value).values()) if issubclass(type(value), type) else [value]
             for member in members:
                 if type(member) is FunctionType and member.__code__.co_filename == path:
@@ -107,7 +108,7 @@ def functions_of(path: str) -> Iterator[CodeType]:
 
 
 def all_codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code and the codes that are compiled within it."""
+    """Yield the code object and all code objects nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -115,11 +116,11 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(code: CodeType, other: CodeType) -> bool:
-    # Not all Python releases compare the line tables of codes.
+    # Not all Python releases compare line tables in `==`.
     return code == other and list(code.co_lines()) == list(other.co_lines())
 
 
 def process_started() -> float:
-    """Return when this process began, in seconds since the epoch; the present time if the kernel doesn't tell."""
+    """Return the start time of this process in seconds since the epoch; the current time if it is unknown."""
     ticks = word_at(stat_of("self")[1], 19)
     return time.time() if ticks is None else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / TICKS

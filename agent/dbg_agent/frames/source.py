@@ -1,7 +1,7 @@
-"""The part of a program's source that a frame runs, as a syntax tree.
+"""Syntax tree node that a frame is executing.
 
-Python tells the position of each instruction, so no bytecode is read. A function is parsed at most once. Without its
-source, or where the source has changed since, nothing is told.
+Python has the source position of each instruction, so no bytecode is decoded. Each function is parsed at most once. The
+node is unknown if the source is missing or has changed.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from dbg_agent.host.descriptors import FILE_SECONDS, file_system
 from dbg_agent.process.imports import parsed
 
 MAX_FILE_BYTES = 2_000_000
-"""Bytes of a file that is read."""
+"""Maximum size of a file that is read, in bytes."""
 
 MAX_PARSED = 100_000
-"""Characters that are parsed at once; the parser keeps the interpreter meanwhile, for some 15 ms."""
+"""Maximum number of characters that are parsed at once: the parser holds the GIL for some 15 ms for them."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
 COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
-"""What may have a frame of its own."""
+"""Comprehensions, which may have a frame of their own."""
 
 Span = tuple[int, int, int, int]
-"""First and last line, first column and the column behind."""
+"""First line, last line, first column, and the column after the last one."""
 
 
 class Tree(NamedTuple):
-    """A parsed text: the nodes by their spans, and the parent of each."""
+    """A parsed source: the nodes by their spans, and the parent of each node."""
 
     spans: Mapping[Span, list[ast.AST]]
     parents: Mapping[ast.AST, ast.AST]
 
 
 class Spot(NamedTuple):
-    """What a frame runs: an expression, or the statement whose own instruction it is."""
+    """The node that a frame is executing: an expression, or a statement if the instruction belongs to it directly."""
 
     frame: FrameType
     node: ast.AST
     tree: Tree
 
     def outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield a node's parents within its function, the nearest first, each with the child on the way to it."""
+        """Yield the node's parents within its function, nearest first, each with its child that contains the node."""
         is_part = self.frame.f_code.co_name.endswith(("comp>", "expr>"))
         while (parent := self.tree.parents.get(node)) is not None:
             yield parent, node
@@ -59,25 +59,25 @@ class Spot(NamedTuple):
 
     @property
     def scope(self) -> ast.AST:
-        """Return the node of the whole function."""
+        """The node of the whole function."""
         return next((parent for parent, _ in reversed(list(self.outward(self.node)))), self.node)
 
 
 class _UnreadError(Exception):
-    """A file can't be read, or not now."""
+    """Raised when a file can't be read, or its file system does not answer in time."""
 
 
 def operation(frame: FrameType) -> str:
-    """Return the name of the instruction that a frame runs; empty if it has not begun."""
+    """Return the name of the instruction that a frame is executing; empty if it has not started."""
     raw, at = frame.f_code.co_code, frame.f_lasti
-    # A frame that has called a function of Python is at the end of the call's caches.
+    # While a called Python function runs, f_lasti is at the last inline cache of the call.
     while at > 0 and at < len(raw) and opname[raw[at]] == "CACHE":
         at -= 2
     return opname[raw[at]] if 0 <= at < len(raw) else ""
 
 
 def spot_of(frame: FrameType) -> Spot | None:
-    """Return what a frame runs; None if it isn't known."""
+    """Return the node that a frame is executing, or None if it is unknown."""
     span = _span(frame)
     try:
         tree = _tree(frame.f_code) if span is not None else None
@@ -86,7 +86,7 @@ def spot_of(frame: FrameType) -> Spot | None:
     if span is None or tree is None:
         return None
     found = tree.spans.get(span) or [
-        # The call of a method on another line begins at the method's name.
+        # The span of a method call on a continuation line starts at the method's name.
         node
         for where, nodes in tree.spans.items()
         for node in nodes
@@ -105,7 +105,10 @@ def _span(frame: FrameType) -> Span | None:
 
 
 def _is_of(spot: Spot, code: CodeType) -> bool:
-    """Return whether a node is of a function, and all names in it are the function's: its file may have changed."""
+    """Return True if the node belongs to the function and the function knows all its names.
+
+    Otherwise the file may have changed.
+    """
     scope = spot.scope
     name = scope.name if isinstance(scope, _DEFINITIONS) else ""
     if name != ("" if code.co_name.startswith("<") else code.co_name):
@@ -118,19 +121,19 @@ def _is_of(spot: Spot, code: CodeType) -> bool:
 
 
 def span_of(node: Any) -> Span:
-    """Return where an expression or a statement is."""
+    """Return the span of an expression or a statement."""
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def mangled(code: CodeType, name: str) -> str:
-    """Return a name as a method's code has it: with that of the class before it, if it is a private one."""
+    """Return the name as the method's code has it: a private name gets the class name as prefix."""
     if not name.startswith("__") or name.endswith("__"):
         return name
     return next((one for one in code.co_names if one.startswith("_") and one.endswith(name)), name)
 
 
 def nodes_in(node: ast.AST, without: tuple[type, ...] = _SCOPES) -> Iterator[ast.AST]:
-    """Yield a node and those in it, without those of functions and classes in it."""
+    """Yield the node after its descendants, without nodes of nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, without):
             yield from nodes_in(child, without)
@@ -139,12 +142,12 @@ def nodes_in(node: ast.AST, without: tuple[type, ...] = _SCOPES) -> Iterator[ast
 
 @lru_cache(256)
 def _tree(code: CodeType) -> Tree | None:
-    """Return the tree of the text of a function, or of its file where the function is part of an expression."""
+    """Return the tree of a function's source, or of the whole file if the code is a lambda, comprehension or module."""
     lines = _lines(code.co_filename)
     first, text = code.co_firstlineno, "".join(lines)
     if not code.co_name.startswith("<"):
         ends = (end for one in all_codes(code) for _, end, _, _ in one.co_positions() if end)
-        # A block keeps its indentation, so that its columns are those of the file.
+        # An indented function is put into a block, so that its columns stay the same as in the file.
         text = "".join(lines[first - 1 : max(ends, default=first)])
         text, shift = (f"if 1:\n{text}", first - 2) if text[:1].isspace() else (text, first - 1)
     else:
@@ -173,11 +176,11 @@ def _indexed(module: ast.Module, shift: int) -> Tree:
 
 
 def _lines(path: str) -> list[str]:
-    """Return the lines of a file as far as they are known here, or its file system gives them soon."""
+    """Return the lines of a file from linecache, or from the file. Raise _UnreadError if reading fails or hangs."""
     entry = linecache.cache.get(path)
     if entry is not None and len(entry) > 1:
         return list(entry[2])
-    # Few functions have no file, such as those of frozen modules.
+    # Some functions have no file, for example those of frozen modules.
     is_file = not path.startswith("<")
     found = file_system.within(FILE_SECONDS, lambda: read_file(path, MAX_FILE_BYTES), None) if is_file else None
     if found is None:

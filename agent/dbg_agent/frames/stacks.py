@@ -1,6 +1,7 @@
-"""Frames and stacks of the program's threads, without our own, and which frame is the user's.
+"""Frames and stacks of the program's threads, without the agent's own frames, and selection of the user's frame.
 
-A rank that hangs waits inside of a library, and its user asks for the variables of the program."""
+A hanging rank waits inside a library, but the user asks for variables of the program.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
-"""Whether ``sys._current_frames`` may stop the whole process for ever (CPython issue 106883). In these releases a
-garbage collection may begin inside it, while it keeps the interpreter's list of threads locked. If the collection runs
-Python code, a thread that starts or ends just then waits for the list and keeps the interpreter's lock (GIL)."""
+"""Whether ``sys._current_frames`` may deadlock the whole process (CPython issue 106883). In these releases a garbage
+collection may start inside it, while it holds the lock of the interpreter's thread list. If the collection runs Python
+code, a thread that starts or ends at that time waits for the lock while it holds the GIL."""
 
 call_it = methodcaller("__call__")
-"""Calls what it is given, from C code, where no other thread runs in between."""
+"""Calls its argument from C code, so no other thread runs in between."""
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
@@ -38,7 +39,8 @@ RUNNERS = (
     "dbg_agent.process.imports",
     "dbg_agent.torch.group_timeouts",
 )
-"""Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
+"""Modules of the agent that call the program's code without holding a lock: to run a script, an import, or the creation
+of a group."""
 
 LOCKLESS = (
     *RUNNERS,
@@ -49,51 +51,53 @@ LOCKLESS = (
     "dbg_agent.frames.capture",
     "dbg_agent.values",
 )
-"""Modules and packages of ours without a lock: all that call the program's code for a debugger or a question."""
+"""Modules and packages of the agent without a lock: all that call the program's code for a debugger or a question."""
 
 REDIRECTED = "_dbg_agent_redirected"
-"""The name of the code that stock debuggers' functions get."""
+"""Name of the code object that replaces the code of stock debuggers' functions."""
 
 OUTERMOST_KEPT = 64
-"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
+"""Number of frames kept at the outer end of a truncated stack. The others are kept at the inner end, which is more
+useful."""
 
 MAX_NAME = 200
-"""Characters of a thread's name."""
+"""Maximum number of characters of a thread's name."""
 
 OWN_NAMES = "dbg-agent"
-"""How the names of our threads begin: one that has just been started has no frame of ours yet."""
+"""Prefix of the names of the agent's threads. A thread that was just started has no frame of the agent yet."""
 
 UNNAMED = "unnamed"
-"""The name of a thread that C code has made and Python knows nothing of."""
+"""Name shown for a thread that C code created and that Python does not know."""
 
 MAX_NAMED = 6
-"""Functions that an error names: the innermost ones, among which the wanted one mostly is."""
+"""Maximum number of functions in an error message: the innermost ones, because users mostly want one of these."""
 
 STACK_FRAMES = 100
-"""Depth of calls with which a stop begins, imports at its first use included; with less it could break off anywhere."""
+"""Depth of calls that the start of a stop needs, including the imports of its first use. With less stack, it could fail
+anywhere."""
 
 DEBUGGER_FRAMES = 250
-"""Frames for debuggers and questions: urwid nests a hundred to draw PuDB, its first import nearly as many."""
+"""Frames for debuggers and questions: urwid nests 100 calls to draw PuDB, and its first import nearly as many."""
 
 _LOCKLESS_PREFIXES = tuple(f"{name}." for name in LOCKLESS)
 
 _INSTALLED = ("site-packages", "dist-packages")
 
 _TYPED = ("<string>", "<stdin>", "<console>", "<ipython-input", "<python-input")
-"""Names of code without a file: given by ``python -c``, or typed at a prompt."""
+"""Prefixes of the file names of code from ``python -c`` or from a prompt."""
 
 
 def all_frames() -> dict[int, FrameType]:
-    """Return the innermost frame of each thread, by the thread's number in :mod:`threading`.
+    """Return the innermost frame of each thread, by the thread's ident in :mod:`threading`.
 
-    No garbage collection begins meanwhile in the releases of Python in which one would be dangerous.
+    Garbage collection is off during the call in those releases of Python where it could deadlock.
     """
     if not LOOK_MAY_LOCK_UP or not gc.isenabled():
         return sys._current_frames()
     frames: dict[int, FrameType]
     try:
-        # One call of C code, in which no other thread runs. Collections may have been turned off since they were seen
-        # on, and are then off again at the end.
+        # One call of C code, during which no other thread runs. Another thread may have disabled collection after the
+        # check above; then it is disabled again below.
         is_on, _, frames, _ = tuple(map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
     except BaseException:
         gc.enable()
@@ -108,13 +112,13 @@ OWN_MAIN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py
 
 
 def is_own(frame: FrameType) -> bool:
-    """Tell whether a frame is ours."""
+    """Return True if the frame belongs to the agent."""
     module = frame.f_globals.get("__name__")
     return (isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES) or _is_main(frame)
 
 
 def is_runner(frame: FrameType) -> bool:
-    """Tell whether a frame is of a module in RUNNERS: it calls the program's code and holds no lock then."""
+    """Return True if the frame belongs to a module in RUNNERS, which calls the program's code without a lock."""
     return frame.f_globals.get("__name__") in RUNNERS or _is_main(frame)
 
 
@@ -123,16 +127,16 @@ def _is_main(frame: FrameType) -> bool:
 
 
 def outward(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame, its caller, and so on to the outermost frame of the thread."""
+    """Yield the frame, its caller, and so on to the outermost frame of the thread."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
-    """Tell whether our code called a frame. Frames from the id ``until`` on don't count, if one is given."""
+    """Return True if the agent's code called the frame. The walk ends before the frame with the id ``until``."""
     walk: FrameType | None = frame
-    # No generator: this runs in a traced thread, for each call of it.
+    # No generator, because this runs in a traced thread at each call.
     while walk is not None and id(walk) != until:
         if is_own(walk) and not is_runner(walk):
             return True
@@ -141,7 +145,7 @@ def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
 
 
 def holds_no_lock(frame: FrameType) -> bool:
-    """Return True if our innermost function on this stack is of a module in LOCKLESS, and no context just changes."""
+    """Return True if the innermost frame of the agent on this stack is in LOCKLESS, and contextlib is not running."""
     if frame.f_globals.get("__name__") == "contextlib":
         return False
     ours = next(filter(is_own, outward(frame)), None)
@@ -149,28 +153,28 @@ def holds_no_lock(frame: FrameType) -> bool:
 
 
 def is_traced_by_us(frame: FrameType) -> bool:
-    """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
-    # By name, since a rank in which no debugger was opened has not loaded them.
+    """Return True if a debugger of the agent traces the frame, and so the functions that it calls."""
+    # By name, because a rank that has never opened a debugger has not loaded these modules.
     return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.debuggers.")
 
 
 def is_split(frame: FrameType) -> bool:
-    """Return whether torch.compile has split this function at a call, and runs the rest as a function of its own."""
+    """Return True if torch.compile has split this function at a call and runs the rest as a separate function."""
     return any(name.startswith("__resume_at_") for name in frame.f_code.co_names)
 
 
 def is_redirected(frame: FrameType) -> bool:
-    """Return whether a function of another module has our code."""
+    """Return True if the frame's function is a stock debugger's function with code of the agent."""
     return frame.f_code.co_name == REDIRECTED
 
 
 def is_rest(frame: FrameType) -> bool:
-    """Return whether a function is the rest of one that torch.compile has split."""
+    """Return True if the frame's function is the rest of a function that torch.compile has split."""
     return frame.f_code.co_name.startswith("torch_dynamo_resume_in_")
 
 
 def skip_runner(frames: Sequence[FrameType]) -> int:
-    """Return how many of the frames, outermost first, only run the program: Python's and ours, before its first one."""
+    """Return the number of frames of runpy and the agent before the program's first frame; outermost frames first."""
     for number, frame in enumerate(frames):
         if not (is_own(frame) or frame.f_globals.get("__name__") == "runpy"):
             return number
@@ -178,19 +182,19 @@ def skip_runner(frames: Sequence[FrameType]) -> int:
 
 
 def place_of(frame: FrameType, line: int | None = None) -> Place:
-    """Return where a frame is, or was if it is at another line than this one by now."""
+    """Return the place of the frame; ``line`` replaces its current line if it has moved on."""
     line = frame.f_lineno if line is None else line
     return fitted(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
 
 
 def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
-    """Return the places from the outermost frame to this one, without our frames and the middle of a deep stack."""
+    """Return the places from the outermost frame to this one, without the agent's frames; truncate a deep stack."""
     return bounded_stack(whole_stack(frame), most)
 
 
 def whole_stack(frame: FrameType | None) -> tuple[Place, ...]:
-    """Return all places from the outermost frame to this one, without our frames."""
-    # Outside of our runner, as of any script, are only the frames by which Python runs a module.
+    """Return all places from the outermost frame to this one, without the agent's frames."""
+    # The callers of `python -m dbg_agent` are only frames of runpy.
     frames = list(takewhile(lambda one: not _is_main(one), outward(frame)))[::-1]
     return tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame))
 
@@ -208,14 +212,14 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
 
 
 def thread_frame(thread: int | None) -> FrameType | None:
-    """Return the innermost frame of a thread that is not ours; None if there is none."""
+    """Return the thread's innermost frame that does not belong to the agent, or None."""
     return next((frame for frame in outward(all_frames().get(thread or 0)) if not is_own(frame)), None)
 
 
 def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
-    """Return a stack of at most so many places and MAX_STACK_BYTES.
+    """Limit a stack to ``most`` places and MAX_STACK_BYTES.
 
-    The middle of a larger one is left out, which one place tells.
+    One place, which shows how many frames are left out, replaces the middle of a larger stack.
     """
     stack = _outer_and_inner(places, most)
     while len(stack) > 1 and bytes_of(stack) > MAX_STACK_BYTES:
@@ -225,8 +229,8 @@ def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tu
 
 
 def bytes_of(stack: tuple[Place, ...]) -> int:
-    """Return at most how many bytes a stack has in a message."""
-    # A character has six at most, if it is escaped. Of nearly all stacks that is enough to know.
+    """Return an upper bound for the size of a stack in a message, in bytes."""
+    # An escaped character has at most six bytes. For nearly all stacks this estimate is enough.
     atmost = 6 * sum(len(place.file) + len(place.function) for place in stack) + 60 * len(stack)
     return atmost if atmost <= MAX_STACK_BYTES else sum(size_of(place) + 1 for place in stack)
 
@@ -241,9 +245,9 @@ def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
 
 
 def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadStack, ...]:
-    """Return the threads, the main one first; ``stack`` is that of the thread ``halted``, if one stands in a stop.
+    """Return the stacks of the threads, the program's thread first; ``stack`` is that of the stopped thread ``halted``.
 
-    If all are more than MAX_THREADS_BYTES the middle of the deepest ones is left out, as a place of each tells.
+    If they exceed MAX_THREADS_BYTES together, the deepest stacks are truncated in the middle.
     """
     threads = program_threads(halted)
     whole = [stack if thread.ident == halted else whole_stack(thread.frame) for thread in threads]
@@ -259,7 +263,7 @@ def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadS
 
 
 class ProgramThread(NamedTuple):
-    """One thread and its innermost frame; ``object`` is the one of :mod:`threading`, None if that knows none."""
+    """One thread and its innermost frame; ``object`` is its Thread object, None if :mod:`threading` has none."""
 
     ident: int
     name: str
@@ -268,16 +272,16 @@ class ProgramThread(NamedTuple):
 
 
 _TRAINING_THREAD = "TrainingThread"
-"""Begin of the name of the thread in which Ray Train runs the training function."""
+"""Prefix of the name of the thread that runs the training function of Ray Train."""
 
 
 def is_in(frame: FrameType | None, file: str, function: str) -> bool:
-    """Return True if a frame is of this function in a file whose path ends so."""
+    """Return True if the frame runs this function in a file whose path ends with ``file``."""
     return frame is not None and frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
 
 
 def program_thread() -> int:
-    """Return the thread that runs the program: the main one, unless that waits for calls of an actor of Ray."""
+    """Return the ident of the thread that runs the program: the main thread unless it runs a Ray actor's main loop."""
     main, frames = threading.main_thread().ident or 0, all_frames()
     if not is_in(frames.get(main), "/ray/_private/worker.py", "main_loop"):
         return main
@@ -292,10 +296,10 @@ def program_thread() -> int:
 
 
 def program_threads(halted: int | None) -> list[ProgramThread]:
-    """Return at most MAX_THREADS threads, that of the program first, then the thread ``halted``."""
+    """Return at most MAX_THREADS threads: the program's thread first, then the thread ``halted``."""
     main = program_thread()
     frames = all_frames()
-    # `threading.enumerate` takes a lock, which a thread that stands in a stop may hold.
+    # Not `threading.enumerate`, because it takes a lock that a stopped thread may hold.
     known = dict(getattr(threading, "_active", {}))
     idents = [ident for ident in frames if ident == main or not _is_own_thread(known.get(ident), frames[ident])]
     idents.sort(key=lambda ident: (ident != main, ident != halted))
@@ -310,7 +314,7 @@ def _name(thread: Any) -> str:
 
 
 def _is_own_thread(thread: Any, frame: FrameType) -> bool:
-    """Tell whether our code is the outermost of a thread, apart from what starts every thread."""
+    """Return True if the thread belongs to the agent: its outermost frame outside :mod:`threading` does."""
     if _name(thread).startswith(OWN_NAMES):
         return True
     outermost = [one for one in outward(frame) if one.f_globals.get("__name__") != "threading"][-1:]
@@ -318,7 +322,7 @@ def _is_own_thread(thread: Any, frame: FrameType) -> bool:
 
 
 FrameAt = tuple[FrameType, int]
-"""A frame and the line at which it is, as :mod:`bdb` has them: a traceback's frames may have moved on since."""
+"""A frame and its line, as in :mod:`bdb`. They differ for a traceback, whose frames may have moved on."""
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -327,20 +331,20 @@ _STDLIBS = tuple({os.path.join(folder, "") for folder in (_STDLIB, os.path.realp
 
 
 class NoSuchFrame(Exception):
-    """A frame that the stack doesn't have; the text names some that it has."""
+    """Raised when the stack does not have the requested frame. The message names some of its functions."""
 
 
 @lru_cache(4096)
 def is_users_file(path: str) -> bool:
-    """Tell whether a code's file is the user's: neither of the standard library nor of an installed package.
+    """Return True if the file is the user's: not in the standard library nor in an installed package.
 
-    The path is taken as it stands, since the file may be on a file system that hangs.
+    The path is not resolved, because its file system may hang.
     """
     return not (path.startswith(("<", *_STDLIBS)) or any(part in _INSTALLED for part in path.split("/")))
 
 
 def frames_of(frame: FrameType | None) -> list[FrameAt]:
-    """Return the program's frames from the outermost one to this one."""
+    """Return the program's frames from the outermost frame to this one."""
     return _of_program([(one, one.f_lineno or 0) for one in outward(frame)][::-1])
 
 
@@ -359,9 +363,10 @@ def _of_program(frames: list[FrameAt]) -> list[FrameAt]:
 
 
 def users_frame(frames: Sequence[FrameAt]) -> FrameAt | None:
-    """Return the innermost frame of the user's own code, the innermost of all if none is; None of no frames.
+    """Return the innermost frame of the user's code, else the innermost frame; None if there are no frames.
 
-    Code without a file counts as the user's only if there is no other: libraries make such code, too.
+    A frame of code without a file is only used if no frame has a file of the user, because libraries create such code,
+    too.
     """
     typed: FrameAt | None = None
     for at in reversed(frames):
@@ -374,19 +379,19 @@ def users_frame(frames: Sequence[FrameAt]) -> FrameAt | None:
 
 
 def find_frame(frames: Sequence[FrameAt], wanted: str) -> FrameAt:
-    """Return the frame that the user asks for: a function's innermost one, or a number as Python indexes the frames.
+    """Return the frame that the user requests: a function's innermost frame, or the frame at a Python index.
 
-    Raise NoSuchFrame, with the functions that there are.
+    Raise NoSuchFrame, which names the functions in the stack.
     """
     if _NUMBER.fullmatch(wanted):
         if -len(frames) <= int(wanted) < len(frames):
             return frames[int(wanted)]
         count = f"{len(frames)} frame" if len(frames) == 1 else f"{len(frames)} frames"
-        raise NoSuchFrame(f"there is no frame {wanted}; the stack has {count}, innermost first {_names(frames)}")
+        raise NoSuchFrame(f"there is no frame {wanted}: the stack has {count}; innermost first: {_names(frames)}")
     for at in reversed(frames):
         if wanted in (at[0].f_code.co_name, at[0].f_code.co_qualname):
             return at
-    raise NoSuchFrame(f"there is no frame of {wanted}; the stack has, innermost first, {_names(frames)}")
+    raise NoSuchFrame(f"the stack has no frame of {wanted}; innermost first: {_names(frames)}")
 
 
 def _names(frames: Sequence[FrameAt]) -> str:
@@ -396,17 +401,17 @@ def _names(frames: Sequence[FrameAt]) -> str:
 
 
 def is_at_end(frame: FrameType) -> bool:
-    """Tell whether a frame of the main thread runs below an excepthook or after the program; in that thread."""
+    """Return True if the main thread runs an excepthook or code after the program's end. Call it in that thread."""
     if sys.is_finalizing() or not threading.main_thread().is_alive():
-        # The callbacks of atexit run after threading has counted the main thread as ended.
+        # threading marks the main thread as ended before the atexit callbacks run.
         return True
     ending = _ending_codes()
     return any(one.f_code in ending for one in outward(frame))
 
 
 def _ending_codes() -> set[CodeType]:
-    """Return the code of the functions that the interpreter, and a child of multiprocessing, call at the end."""
-    # The module is loaded only if the program uses it.
+    """Return the code of the functions that the interpreter and a multiprocessing child call at their end."""
+    # Not imported here: it is only loaded if the program uses it.
     processes = sys.modules.get("multiprocessing.util")
     functions = (sys.excepthook, getattr(threading, "_shutdown", None), getattr(processes, "_exit_function", None))
     return {code for code in map(_code_of, functions) if code is not None}
@@ -423,11 +428,11 @@ def _code_of(function: object) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-# ------------------------------------------------------------------ the room that a stop needs on the stack
+# ------------------------------------------------------------------ stack headroom for a stop
 
 
 def has_room(frames: int = STACK_FRAMES) -> bool:
-    """Tell whether the calling thread may nest so many calls more."""
+    """Return True if the calling thread may nest ``frames`` more calls."""
     try:
         sys._getframe(max(sys.getrecursionlimit() - frames, 0))
     except ValueError:
@@ -436,7 +441,7 @@ def has_room(frames: int = STACK_FRAMES) -> bool:
 
 
 def lacks_room(failed: Callable[[Exception], object], frames: int = STACK_FRAMES) -> bool:
-    """Tell whether the calling thread may not nest so many calls more; if so, ``failed`` is told."""
+    """Return True, and report the error to ``failed``, if the calling thread can't nest ``frames`` more calls."""
     if has_room(frames):
         return False
     try:  # noqa: SIM105 - contextlib would need the stack that is missing

@@ -1,7 +1,7 @@
-"""Read variables and attributes of the program without running any code of the program.
+"""Readers of the program's variables and attributes that run no code of the program.
 
-No property, ``__getattr__``, ``__eq__`` or ``__repr__`` is called. A name whose value can't be had in this way is
-UNKNOWN. The first part is for another thread than that whose frame is read, and the last part for the frame's own.
+No property, ``__getattr__``, ``__eq__`` or ``__repr__`` is called. A value that can't be read in this way is UNKNOWN.
+The first part is for threads other than the frame's thread, the last part for the frame's own thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final, final
 from dbg_agent.frames.stacks import outward
 
 WRITES_THROUGH = sys.version_info >= (3, 13)
-"""Whether ``f_locals`` of a function writes to the frame itself; before that it is a copy that the frame keeps."""
+"""Whether ``f_locals`` of a function writes to the frame itself. Before 3.13 it is a copy that the frame keeps."""
 
 SOLE_REFERENCES = 3
-"""References to a copy that only its frame has: the frame's, our variable's and that of the call that counts."""
+"""Reference count of a copy that only its frame has: references of the frame, our variable and getrefcount()."""
 
 CO_OPTIMIZED = 1
-"""The flag of functions' code, as in :mod:`inspect`."""
+"""Flag of the code of functions, as in :mod:`inspect`."""
 
 
 @final
@@ -41,15 +41,15 @@ def local(frame: FrameType, name: str) -> Any:
     """Return a local or closed-over variable of a frame.
 
     Before Python 3.13, ``f_locals`` of a function is a snapshot that the frame keeps. It would keep tensors alive that
-    the function deletes later, so its entries are removed, unless the program or a debugger has the snapshot as well.
-    The frame of a thread that is traced must not be read in this way (see `is_traced`).
+    the function deletes later, so its entries are removed, unless the program or a debugger also has the snapshot.
+    Don't call it for a frame of a traced thread (see `is_traced`).
     """
     if not frame.f_code.co_flags & CO_OPTIMIZED:
         values = frame.f_locals
         # The body of a class may have any mapping.
         return values.get(name, UNKNOWN) if type(values) is dict else UNKNOWN
     try:
-        # No name of ours for the snapshot: another reference would keep it from being emptied.
+        # Don't bind the snapshot to a name: another reference would keep it from being emptied.
         value = frame.f_locals[name]
     except KeyError:
         value = UNKNOWN
@@ -58,15 +58,16 @@ def local(frame: FrameType, name: str) -> Any:
 
 
 def is_traced(frames: Sequence[FrameType]) -> bool:
-    """Tell whether reading a variable of these frames of one thread could change one: before Python 3.13, if traced.
+    """Return True if reading a variable of these frames of one thread could change it: before 3.13, if it is traced.
 
-    After a call of a trace or profile function Python writes the snapshot back into the variables.
+    The reason is that Python writes the snapshot back into the variables after each call of a trace or profile
+    function.
     """
     return not WRITES_THROUGH and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
 
 
 def is_traced_within(innermost: FrameType | None, outermost: FrameType) -> bool:
-    """Tell the same of the frames from the innermost one to another one, whoever traces its callers."""
+    """Return the result of :func:`is_traced` for the frames from ``innermost`` to ``outermost`` only."""
     return is_traced([*takewhile(lambda one: one is not outermost, outward(innermost)), outermost])
 
 
@@ -76,7 +77,7 @@ def _is_tracer(frame: FrameType) -> bool:
 
 
 def variable(frame: FrameType, name: str) -> Any:
-    """Return a global variable or builtin that a frame sees."""
+    """Return the global variable or builtin of this name in the frame."""
     for values in (frame.f_globals, frame.f_builtins):
         if type(values) is dict and name in values:
             return values[name]
@@ -84,18 +85,18 @@ def variable(frame: FrameType, name: str) -> Any:
 
 
 def is_a(value: object, kind: type) -> bool:
-    """Tell whether a value is of a class or of one derived from it; `isinstance` would ask the value as well."""
+    """Return True if the value's type is ``kind`` or a subclass. `isinstance` would also read ``__class__``."""
     return any(base is kind for base in mro_of(type(value)))
 
 
 def class_of(value: object) -> tuple[str, str]:
-    """Return module and name of a value's class, whatever its metaclass; empty where they are no texts."""
+    """Return module and name of the value's class, for any metaclass; the module is empty if it is not a string."""
     module = class_dict(type(value)).get("__module__")
     return (module if type(module) is str else "", type.__dict__["__name__"].__get__(type(value)))
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """Return the instance dictionary of a value, empty if it has none that Python itself keeps."""
+    """Return the instance dictionary of a value; empty if it has none or a class redefines ``__dict__``."""
     for base in mro_of(type(value)):
         entry = class_dict(base).get("__dict__")
         if entry is None:
@@ -108,7 +109,7 @@ def attributes(value: object) -> dict[str, Any]:
 
 
 def attribute(value: object, name: str) -> Any:
-    """Return an attribute as it stands in the instance, its slots, its module or its class."""
+    """Return an attribute from the instance, its slots, its module or its class, without calling descriptors."""
     if is_a(value, type):
         return _plain(_in_class(value, name))
     in_class = _in_class(type(value), name)
@@ -124,7 +125,7 @@ def attribute(value: object, name: str) -> Any:
 
 
 def method(value: object, name: str) -> Any:
-    """Return the function of a value's class that is a method of it; UNKNOWN if it has none in Python."""
+    """Return the Python function that implements a method of the value; UNKNOWN if there is none."""
     found = _in_class(type(value), name)
     return found if type(found) is FunctionType else UNKNOWN
 
@@ -138,17 +139,17 @@ def _in_class(kind: Any, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a class's attribute, unless Python would call its ``__get__`` for an instance."""
+    """Return the attribute of a class, or UNKNOWN if Python would call its ``__get__``."""
     return UNKNOWN if has_method(value, "__get__") else value
 
 
 def has_method(value: object, name: str) -> bool:
-    """Tell whether a value's class has an attribute of its own or inherited, apart from ``__getattr__``."""
+    """Return True if the value's class has or inherits this attribute; ``__getattr__`` is not called."""
     return any(name in class_dict(base) for base in mro_of(type(value)))
 
 
 def item(value: object, key: object) -> Any:
-    """Return an item of a plain list, tuple or dictionary; its key is a plain text or number."""
+    """Return an item of a plain list, tuple or dictionary by a plain string or integer key, else UNKNOWN."""
     if type(key) not in (int, str):
         return UNKNOWN
     if type(value) is dict:
@@ -162,10 +163,10 @@ def item(value: object, key: object) -> Any:
 
 
 def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
-    """Make ``values``, which are ``f_locals`` of a frame with what was assigned there, the frame's own.
+    """Write ``values``, a frame's ``f_locals`` with assignments, to the frame's variables.
 
-    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign
-    there as before.
+    Call it in the frame's thread. Deletions in ``values`` have no effect. A debugger that has the frame's ``f_locals``
+    can still assign there.
     """
     if WRITES_THROUGH:
         return
@@ -173,16 +174,16 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     # Python 3.11 writes a copy back only once for each time that it was read, so it is read before and after.
     copy: Any = frame.f_locals
     copy.update(assigned)
-    # 0 keeps variables that the copy lacks. To delete one is for Python 3.12 to assign None, with a warning.
+    # 0 keeps variables that are missing in the copy. With 1, Python 3.12 would assign None to them, with a warning.
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     frame.f_locals  # noqa: B018 - see above
 
 
 def release(frames: Iterable[FrameType]) -> None:
-    """Empty the copies of locals that these frames keep since somebody read them: they keep tensors alive.
+    """Empty the copies of locals that these frames keep after they were read, because copies keep tensors alive.
 
-    In the thread of the frames. A copy that the program or a debugger has as well stays. So does that of a frame whose
-    trace or profile function runs just now, since Python writes it back afterwards.
+    Call it in the frames' thread. A copy that the program or a debugger also has is kept. So is the copy of a frame
+    whose trace or profile function is running, because Python writes it back afterwards.
     """
     if WRITES_THROUGH:
         return
@@ -193,29 +194,30 @@ def release(frames: Iterable[FrameType]) -> None:
 
 
 def read_locals(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables, and leave none with the frame; in the thread of the frame."""
+    """Return a copy of a frame's variables, without leaving one in the frame. Call it in the frame's thread."""
     values = dict(frame.f_locals)
     release([frame])
     return values
 
 
 def empty(frame: FrameType) -> None:
-    """Empty the copy of locals that a function's frame keeps, unless the program or a debugger has it as well.
+    """Empty the copy of locals that a function's frame keeps, unless the program or a debugger also has it.
 
-    Not for a frame of a thread that is traced: Python writes the copy back. Nothing happens from Python 3.13 on.
+    Don't call it for a frame of a traced thread, because Python writes the copy back. It does nothing from Python 3.13
+    on.
     """
     if WRITES_THROUGH:
         return
     copy: Any = frame.f_locals
     if type(copy) is dict and sys.getrefcount(copy) == SOLE_REFERENCES:
         code = frame.f_code
-        # Names that `exec` has added are not the frame's variables; only the copy has them.
+        # Names that `exec` added are not variables of the frame: only the copy has them, so they stay.
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             copy.pop(name, None)
 
 
 def _traced_now() -> set[int]:
-    """Return the ids of the frames for which a trace or profile function runs in this thread."""
+    """Return the ids of the frames whose trace or profile function is running in this thread."""
     traced = set()
     for frame in outward(sys._getframe()):
         code = frame.f_code

@@ -1,1 +1,4 @@
-"""The process beside a rank that speaks for the rank when the rank can't. Only `rank_side` runs in the rank."""
+"""The guard: a helper process per rank that reports to the broker when the rank is stuck or dead.
+
+Only `rank_side` runs inside the rank.
+"""

@@ -1,7 +1,7 @@
-"""What the broker asks of a guard beside its rank: commands and native stacks; each ends with its asker.
+"""Questions that a guard works on for the broker: commands next to the rank, and native stacks.
 
-All of it runs in the guard's event loop, several at a time, while the guard goes on watching its rank. A stack with its
-frames of C code is read by py-spy from the rank's memory.
+The work runs in the guard's event loop, several questions at a time, while the guard continues to watch its rank. A
+question that is withdrawn ends. py-spy reads stacks with their C frames from the rank's memory.
 """
 
 from __future__ import annotations
@@ -33,43 +33,45 @@ from dbg_wire.records.record import fitted, within_bytes
 PROGRAM = "py-spy"
 
 MAX_OUTPUT = 16 * MIB
-"""Bytes of py-spy's output that are read: a thousand deep threads."""
+"""Maximum size of py-spy's output that is kept, in bytes: enough for a thousand deep threads."""
 
 MAX_AT_ONCE = 4
-"""Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
+"""Maximum number of questions that a guard works on at once: several people may look at one rank, and each command may
+be a profiler."""
 
 STAY_SECONDS = 30.0
-"""Seconds for which a guard stays at the broker for the next question: people ask several in a row."""
+"""How long, in seconds, a guard stays connected for the next question: people ask several in a row."""
 
 ANSWER_SECONDS = 1.0
-"""Seconds of a question's time that are kept for the way of its answer."""
+"""Part of a question's time, in seconds, that is reserved for sending its answer."""
 
 TERM_SECONDS = 0.3
-"""Seconds between SIGTERM and SIGKILL for a command that is ended: a tracer lets go of its process within them."""
+"""Seconds between SIGTERM and SIGKILL for a command that is ended: enough for a tracer to detach from its process."""
 
 PIPE_SECONDS = 0.3
-"""Seconds that output is read for after the command has ended, if something that it has started holds its pipe."""
+"""How long, in seconds, output is read after the command has ended, if a process that it has started keeps the pipe
+open."""
 
 PID, RANK = "DBG_PID", "DBG_RANK"
-"""Variables by which a command knows its rank: the process id and the global number."""
+"""Environment variables of a command with its rank's process id and global number."""
 
 
 class CantStart(Exception):
-    """A command that can't be started, with the reason as a sentence."""
+    """Raised when a command can't be started. The message is the reason, as a sentence."""
 
 
 class Output:
-    """The first and the last part of what a command prints, and the number of bytes between them."""
+    """The first and the last part of a command's output, and the number of bytes between them."""
 
     def __init__(self, first: int = MAX_FIRST, last: int = MAX_LAST) -> None:
-        """Begin; ``first`` and ``last`` are how many bytes are kept of either."""
+        """Keep the first ``first`` and the last ``last`` bytes."""
         self._most = first, last
         self._first = bytearray()
         self._last = bytearray()
         self._total = 0
 
     def feed(self, data: bytes) -> None:
-        """Take in what was printed."""
+        """Add output."""
         self._total += len(data)
         room = self._most[0] - len(self._first)
         self._first += data[:room]
@@ -78,17 +80,17 @@ class Output:
 
     @property
     def left_out(self) -> int:
-        """Return how many bytes are not kept."""
+        """The number of bytes that are not kept."""
         return self._total - len(self._first) - len(self._last)
 
     def text(self) -> str:
-        """Return what is kept, with a line that tells of what is not."""
+        """Return the kept output, with a line that shows how many bytes are left out."""
         first, last = (bytes(part).decode("utf-8", "replace") for part in (self._first, self._last))
         return f"{first}\n[{self.left_out:,} bytes are left out]\n{last}" if self.left_out else first + last
 
 
 class Command:
-    """A process in a session of its own, which ends with all that it has started."""
+    """A process in its own session, which is ended together with all processes that it has started."""
 
     def __init__(
         self, words: Sequence[str], environ: Mapping[str, str], directory: str, output: Output | None = None
@@ -98,7 +100,7 @@ class Command:
         self._at_end = asyncio.Event()
 
     async def finish(self, seconds: float) -> CommandEnd:
-        """Run it until it has ended, for so many seconds at most, and end all that is left of it.
+        """Run the command for at most ``seconds``, then end all its remaining processes.
 
         Raise CantStart if it can't be started.
         """
@@ -149,7 +151,7 @@ class Command:
 
 
 async def _end(process: Process) -> None:
-    """End a command and what it has started; it is reaped unless the kernel holds it."""
+    """End a command and the processes that it has started. It is reaped unless the kernel blocks it."""
     try:
         await _signal_and_wait(process, signal.SIGTERM)
     finally:
@@ -168,13 +170,14 @@ def _signal_group(process: Process, number: int) -> None:
 
 
 class NoStack(Exception):
-    """No stack can be read, with the reason as a sentence."""
+    """Raised when no stack can be read. The message is the reason, as a sentence."""
 
 
 async def stack_of(pid: int, environ: Mapping[str, str], seconds: float, own: Sequence[str]) -> tuple[Place, ...]:
-    """Return the main thread's frames, those of C code among them, outermost first, but those in our ``own`` folders.
+    """Return the main thread's frames, including C frames, outermost first.
 
-    The process stands still meanwhile, some hundredths of a second. Raise NoStack if that can't be done.
+    Frames with files in the ``own`` directories are omitted. The process is paused while it is read, for some
+    hundredths of a second. Raise NoStack if no stack can be read.
     """
     program = find_program(environ)
     words = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
@@ -182,23 +185,23 @@ async def stack_of(pid: int, environ: Mapping[str, str], seconds: float, own: Se
     end = await command.finish(seconds)
     said = command.output.text()
     if end.ended:
-        raise NoStack(f"{PROGRAM} was not done within {seconds:.3g} s, and was ended")
+        raise NoStack(f"{PROGRAM} did not finish within {seconds:.3g} s and was terminated")
     if end.status != 0:
         raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
     return frames_of(said, pid, own, files_at(read_proc(f"/proc/{pid}/maps", MIB)))
 
 
 def find_program(environ: Mapping[str, str]) -> str:
-    """Return the path of py-spy, on the rank's PATH or beside its Python. Raise NoStack if there is none."""
+    """Return the path of py-spy, on the rank's PATH or next to its Python. Raise NoStack if it is missing."""
     beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)  # noqa: PTH118, PTH120
     found = shutil.which(PROGRAM, path=environ.get("PATH")) or shutil.which(beside)
     if found is None:
-        raise NoStack(f"{PROGRAM} is not installed there: `pip install {PROGRAM}` into the job's environment")
+        raise NoStack(f"{PROGRAM} is not installed there; run `pip install {PROGRAM}` in the job's environment")
     return found
 
 
 def files_at(maps: str) -> dict[str, int]:
-    """Return the address at which each file begins in a process's memory, which differs from process to process."""
+    """Return the start address of each mapped file in a process's memory. The addresses differ between processes."""
     begins: dict[str, int] = {}
     for words in (line.split(maxsplit=5) for line in maps.splitlines()):
         if len(words) == 6:
@@ -207,17 +210,17 @@ def files_at(maps: str) -> dict[str, int]:
 
 
 def frames_of(text: str, pid: int, own: Sequence[str], begins: Mapping[str, int]) -> tuple[Place, ...]:
-    """Return the main thread's frames of py-spy's JSON; a function without a name has its address within its file.
+    """Return the main thread's frames from py-spy's JSON. A function without a name gets its address within its file.
 
-    Raise NoStack for another text.
+    Raise NoStack if the text is not py-spy's JSON.
     """
     try:
         threads: list[dict[str, Any]] = json.loads(text)
-        # Within the process's own numbers the main thread has that of the process.
+        # The main thread has the number of the process, or its pid in the process's own namespace.
         main = [thread for thread in threads if thread["os_thread_id"] in (pid, thread["pid"])] or threads[-1:]
         frames = [_place(frame, begins) for frame in main[0]["frames"]]
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
-        raise NoStack(f"{PROGRAM} says {printable(text.strip(), 100)!r}, which is no stack") from None
+        raise NoStack(f"{PROGRAM} printed {printable(text.strip(), 100)!r}, which is not a stack") from None
     folders = tuple(folder.rstrip("/") + "/" for folder in own)
     innermost = [place for place in frames if not place.file.startswith(folders)]
     kept, _ = within_bytes(innermost[: MAX_STACK_FRAMES - 1], MAX_STACK_BYTES)
@@ -238,7 +241,7 @@ def _why_no_stack(said: str, scope: str) -> str:
     if "ermission" not in said and "not permitted" not in said:
         return f"{PROGRAM} failed: {printable(said.strip().partition(chr(10))[0])}"
     return (
-        f"it may not be traced there: kernel.yama.ptrace_scope is {scope or 'not set'}, where 0 lets it be read,"
+        f"reading its memory is not permitted: kernel.yama.ptrace_scope is {scope or 'not set'} (0 permits it),"
         " and a container needs the capability SYS_PTRACE"
     )
 
@@ -247,12 +250,12 @@ Say = Callable[[Answer], Awaitable[None]]
 
 
 class Beside:
-    """The questions that a guard works on."""
+    """The open questions of a guard, and their work."""
 
     def __init__(self, about: Mapping[str, Any], pid: int, has_changed: Callable[[], None], own: Sequence[str]) -> None:
-        """Begin without any; ``has_changed`` is called when :attr:`is_wanted` may have changed.
+        """Start without questions; ``has_changed`` is called when :attr:`is_wanted` may have changed.
 
-        ``own`` are the folders of our packages, whose frames are left out of stacks.
+        ``own`` are the directories of the agent's packages, whose frames are omitted from stacks.
         """
         self._own = own
         self._about = about
@@ -263,7 +266,7 @@ class Beside:
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether a question is open, or the next one may come soon."""
+        """Whether a question is open, or the next one may arrive soon."""
         return bool(self._working) or time.monotonic() < self._stays_until
 
     def stay(self) -> None:
@@ -272,7 +275,7 @@ class Beside:
         asyncio.get_running_loop().call_later(STAY_SECONDS + 0.1, self._has_changed)
 
     def receive(self, ask: Ask, say: Say) -> None:
-        """Begin to work on a question, or end that if it is withdrawn; ``say`` sends the answer."""
+        """Start work on a question, or cancel it if the question is withdrawn; ``say`` sends the answer."""
         if ask.withdrawn:
             task = self._working.get(ask.request)
             if task is not None:
@@ -283,7 +286,7 @@ class Beside:
             task.add_done_callback(partial(self._done, ask.request))
 
     async def end(self) -> None:
-        """End all work, and wait until nothing is left of it."""
+        """Cancel all work and wait until it has ended."""
         tasks = list(self._working.values())
         for task in tasks:
             task.cancel()
@@ -294,7 +297,7 @@ class Beside:
     def _done(self, request: int, task: asyncio.Task[None]) -> None:
         del self._working[request]
         if not task.cancelled():
-            # An answer that could not be sent: the connection has ended, which others notice.
+            # If the answer could not be sent, the connection has ended, and other code handles that.
             task.exception()
         self.stay()
         self._has_changed()
@@ -311,7 +314,7 @@ class Beside:
 
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:
-            return _error(ask, f"{MAX_AT_ONCE} commands run beside it already")
+            return _error(ask, f"{MAX_AT_ONCE} commands are already running for this rank")
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         if ask.action is Action.NATIVE:
@@ -330,16 +333,16 @@ class Beside:
         return answer_to(ask.request, kind, _sentence(end), rows=rows)
 
     def environ(self) -> dict[str, str]:
-        """Return the environment of a command: the rank's when its guard began, and who the rank is."""
-        # The variable would make a rank of the command if that is Python.
+        """Return the environment of a command: the rank's at the start of its guard, and PID and RANK."""
+        # With AUTOSTART a command that is a Python program would become a rank.
         environ = {name: value for name, value in os.environ.items() if name != AUTOSTART}
         return environ | {PID: str(self._pid), RANK: str(self._about["rank"])}
 
 
 def ignore_but_let_pass() -> None:
-    """Go on ignoring the signals that are meant for the job, but let the commands that are started have them."""
+    """Ignore signals for the job in the guard, but not in the commands that it starts."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # An ignored signal would be ignored by each command, too; one with a handler is not.
+        # Commands would inherit SIG_IGN, but they don't inherit a handler.
         signal.signal(number, _ignore)
 
 

@@ -1,7 +1,7 @@
-"""What comes through a guard's pipe: faulthandler's dumps, and the few lines that the rank itself writes between them.
+"""Parser for a guard's pipe: faulthandler's dumps, and the lines that the rank itself writes between them.
 
-Pure. A dump has no end mark, so the reader decides when it is over. A dump may be cut anywhere. The rank's lines may
-stand in the middle of a dump's line: they begin with a character that no dump contains.
+Pure. A dump has no end mark, so the reader decides when it is complete. A dump may be cut off anywhere. The rank's
+lines may be in the middle of a dump's line. They start with a character that no dump contains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 MAX_DUMP = 2 * 1024 * 1024
-"""Characters of a dump that are kept: enough for 100 threads of 100 frames each, where faulthandler stops."""
+"""Maximum number of characters kept of a dump: enough for faulthandler's limit of 100 threads with 100 frames each."""
 
 SIGNALS = {
     "Segmentation fault": 11,
@@ -25,7 +25,7 @@ SIGNALS = {
     "Illegal instruction": 4,
     "Floating point exception": 8,
 }
-"""faulthandler's words for the signals that it knows, with Linux's numbers."""
+"""faulthandler's names of signals, with the signals' numbers on Linux."""
 
 _OWN = re.compile(f"{MARK}([^\n{MARK}]*)\n")
 _HEADER = re.compile(r"^Fatal Python error: (.*)\n", re.MULTILINE)
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One thread of a dump; ``frames`` outermost first."""
+    """One thread of a dump, with its frames outermost first."""
 
     thread: int
     current: bool
@@ -45,7 +45,7 @@ class Stack:
 
 
 def parse_dump(text: str) -> list[Stack]:
-    """Return the threads of a dump in its order; lines that belong to no Python stack are skipped."""
+    """Return the threads of a dump in its order. Lines outside Python stacks are skipped."""
     stacks: list[Stack] = []
     frames: list[Place] | None = None
     found: list[tuple[int, bool, list[Place]]] = []
@@ -69,7 +69,7 @@ def _place(frame: re.Match[str]) -> Place:
 
 
 def _unescaped(text: str) -> str:
-    """Undo faulthandler's escapes of characters that are not ASCII; an undecodable byte becomes ``?``."""
+    """Decode faulthandler's escapes of non-ASCII characters. An undecodable byte becomes ``?``."""
 
     def character(found: re.Match[str]) -> str:
         number = int(found[1] or found[2] or found[3], 16)
@@ -79,26 +79,26 @@ def _unescaped(text: str) -> str:
 
 
 def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple[Place, ...]:
-    """Return the stack to report: of the current thread, if preferred, or of the main thread, else the last stack."""
+    """Return the stack to report: the current thread's if preferred, else the main thread's, else the last one."""
     current = [stack for stack in stacks if stack.current]
     of_main = [stack for stack in stacks if stack.thread == main]
     for wanted in (current, of_main) if prefer_current else (of_main, current):
         if wanted:
             return wanted[0].frames
-    # faulthandler names the oldest thread last.
+    # faulthandler prints the oldest thread last.
     return stacks[-1].frames if stacks else ()
 
 
 class DumpRecord:
-    """What came through the pipe so far.
+    """The data received through the pipe.
 
-    ``key`` is the rank's key at the broker, ``owner`` which of several brokers has the rank, ``thread`` the kernel's
-    number of the thread that beats, ``signal`` the fatal signal that came; ``beats``, ``calls`` and ``fed`` count the
+    ``key`` is the rank's key at the broker, ``owner`` the rank's broker among several. ``thread`` is the kernel's id of
+    the thread that sends beats, ``signal`` the fatal signal of the rank. ``beats``, ``calls`` and ``fed`` count the
     rank's lines, its calls and the bytes.
     """
 
     def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
-        """Begin; ``main`` is Python's number of the rank's main thread, ``own`` the folders of our packages."""
+        """Start empty; ``main`` is the ident of the rank's main thread, ``own`` the agent's package directories."""
         self.key, self.owner = key, ""
         self.thread: int | None = None
         self.is_calm = False
@@ -113,7 +113,7 @@ class DumpRecord:
         self._text = ""
 
     def feed(self, data: bytes) -> None:
-        """Take in data from the pipe, in pieces of any size."""
+        """Add data from the pipe, in pieces of any size."""
         self.fed += len(data)
         self._text += data.decode("ascii", "replace")
         for own in _OWN.finditer(self._text):
@@ -137,11 +137,11 @@ class DumpRecord:
             self.thread, self.key, self.owner = int(thread), key, owner
 
     def expect(self) -> None:
-        """Forget the last dump, since a new dump is asked for."""
+        """Forget the last dump, because a new dump is requested."""
         self._text = ""
 
     @property
     def frames(self) -> tuple[Place, ...]:
-        """Return the stack of the last dump, without the agent's own frames."""
+        """The stack of the last dump, without the agent's own frames."""
         chosen = choose(parse_dump(self._text), self._main, prefer_current=self.is_fatal)
         return tuple(place for place in chosen if not place.file.startswith(self._own))

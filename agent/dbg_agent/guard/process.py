@@ -1,8 +1,8 @@
-"""The guard of one rank: it reads what the rank's faulthandler writes, and reports a hang or a fatal end.
+"""The guard of one rank: reads the dumps of the rank's faulthandler, and reports a hang or a fatal end.
 
-:mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It imports only what a bare
-interpreter has loaded anyway, ``watched`` and ``proc``: each rank has a guard, and nearly all guards end without a
-report.
+:mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It only imports ``watched``,
+``proc`` and modules that a bare interpreter has loaded anyway. The reason is that each rank has a guard, and nearly all
+guards end without a report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-# A bare interpreter finds no packages. The rank's own path may have other modules first; a report adds it.
+# A bare interpreter finds no packages. The rank's own path may have other modules first, so only a report adds it.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 from dbg_agent.host.watched import (
     GRACE_SECONDS,
@@ -30,16 +30,16 @@ MARK = b"\x01"
 
 
 class Pipe:
-    """What the rank writes: first a line about itself, ``PID SECONDS JSON``, then beats and dumps.
+    """Reader of the rank's pipe: one line about the rank, ``PID SECONDS JSON``, then beats and dumps.
 
-    ``said`` is the part that may still be needed. ``beat_at`` is when the last beat came, or None while none is
-    expected. ``is_over`` says that the rank ends its guard and waits for that, ``is_called`` that the broker has
-    something for the guard to do.
+    ``said`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat is
+    expected. ``is_over`` means that the rank ends its guard and waits for its end. ``is_called`` means that the broker
+    has work for the guard.
     """
 
     def __init__(self) -> None:
         self.said = b""
-        # The rank ran when it wrote that line, and may have been stuck ever since.
+        # The rank was running when it wrote the first line, and may have been stuck ever since.
         self.beat_at: float | None = time.monotonic()
         self.is_over = self.is_called = self._has_left = False
         while b"\n" not in self.said:
@@ -50,7 +50,7 @@ class Pipe:
         self.pid, self._patience = int(pid), float(seconds)
 
     def read(self) -> bool:
-        """Wait for data and take it in; return False at the end of the pipe."""
+        """Wait for data and process it. Return False at the end of the pipe."""
         data = os.read(PIPE, 65536)
         self.said += data
         if MARK in data:
@@ -68,16 +68,16 @@ class Pipe:
         return bool(data)
 
     def has_dump(self) -> bool:
-        """Tell whether there is more than the rank's own lines."""
+        """Return True if there is more data than the rank's own lines."""
         return any(line and not line.startswith(MARK) for line in self.said.split(b"\n"))
 
     def patience(self) -> float | None:
-        """Return the seconds within which the next beat must come, or None if no beat is expected."""
+        """Return the number of seconds until the next beat is overdue, or None if no beat is expected."""
         return None if self.beat_at is None else max(0.0, self.beat_at + self._patience - time.monotonic())
 
 
 def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
-    """Wait for a dump, a missing beat or a call, and return True; or for the end, and tell if that is news."""
+    """Wait for a dump, a missing beat, a call, or the rank's end. Return True if there is something to report."""
     watched = [PIPE] if process.descriptor < 0 else [PIPE, process.descriptor]
     while not (pipe.has_dump() or pipe.is_called):
         patience = pipe.patience()
@@ -85,7 +85,7 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
             patience = min(LOOK_SECONDS, LOOK_SECONDS if patience is None else patience)
         ready = select.select(watched, [], [], patience)[0]
         if not ready and pipe.patience() == 0.0:
-            # If the host or container was suspended, this process may go on before the rank does.
+            # If the host or container was suspended, this process may continue before the rank does.
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:
                 return True
@@ -99,7 +99,7 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
         if has_ended:
             if process.is_alive(LINGER_SECONDS):
                 return False
-            # Its last words come a moment after its end, if that is seen first.
+            # The end of the process may be seen before its last data in the pipe.
             while PIPE in select.select([PIPE], [], [], 0)[0] and pipe.read():
                 pass
             return not pipe.is_over and process.has_ended_unheard(is_calm=pipe.beat_at is None)

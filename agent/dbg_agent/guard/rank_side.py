@@ -1,13 +1,13 @@
-"""The rank's side of its guard: a process beside the rank that reports what the rank itself can't report any more.
+"""The rank's side of its guard, a helper process that reports problems that the rank itself can't report any more.
 
-A thread of the rank writes beats into a pipe to the guard: the interpreter runs. The thread does nothing else, so only
-a stuck interpreter can delay a beat. faulthandler, all in C and without the interpreter's lock, writes stacks into the
-same pipe: at fatal signals, and at a signal that the guard sends. If the program sets up faulthandler itself, its
+A thread of the rank writes beats into a pipe to the guard, which show that the interpreter runs. The thread does
+nothing else, so only a stuck interpreter can delay a beat. faulthandler, which is all C and needs no GIL, writes stacks
+into the same pipe: at fatal signals, and at a signal from the guard. If the program sets up faulthandler itself, its
 settings stay.
 
-The guard asks for stacks only when the interpreter stands still. It sends the signal to the thread that beats: in
-another thread a signal would interrupt the system call in which the program waits. faulthandler's own watchdog is of no
-use here. It fires when a suspended process goes on, and walks the stacks of running threads, which may end the process.
+The guard only requests stacks when the interpreter does not run. It sends the signal to the beating thread, because in
+another thread it would interrupt the system call that the program waits in. faulthandler's own watchdog is unsuitable.
+It fires when a suspended process continues, and walks the stacks of running threads, which may crash the process.
 """
 
 from __future__ import annotations
@@ -30,40 +30,41 @@ from dbg_agent.process.threads import own_thread, within
 from dbg_dial.home import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 MARK = "\x01"
-"""Begins a line of the rank; faulthandler writes only printable ASCII."""
+"""First character of a line of the rank; faulthandler only writes printable ASCII."""
 
 BEAT = "beat"
 CALM = "calm"
-"""First words of the rank's lines: ``beat``, its interpreter runs; ``calm``, the process ends, and no more beats will
-come. The kernel's number of the thread that beats follows, and the rank's key and its broker's address."""
+"""First words of the rank's lines. ``beat``: its interpreter runs. ``calm``: the process ends, and sends no more beats.
+The line continues with the kernel's id of the beating thread, the rank's key and its broker's address."""
 
 END = "end"
 LEAVE = "leave"
 CALL = "call"
-"""First words, too: ``end``, the rank ends the guard and waits for that; ``leave``, the guard must stop being a child
-of the rank; ``call``, the broker has something for the guard to do."""
+"""More first words. ``end``: the rank ends the guard and waits for its end. ``leave``: the guard must stop being a
+child of the rank. ``call``: the broker has work for the guard."""
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
 
 STUCK_SECONDS = 6.0
-"""Seconds without a beat after which the interpreter counts as stuck: more than twice the pause between two beats, so
-that a beat may be late, and few enough that the guard answers a question within its 10 s even if the interpreter got
-stuck when it was asked. A checkpoint may keep the interpreter for some seconds."""
+"""Seconds without a beat after which the interpreter is treated as stuck. More than twice BEAT_SECONDS, so that a beat
+may be late; short enough that the guard answers a question within its 10 s even if the interpreter gets stuck at the
+same time. A checkpoint may hold the interpreter for some seconds."""
 
 REQUEST_SIGNAL = signal.SIGRTMIN + 8
-"""The signal that has the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""
+"""Signal that makes the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""
 
 PIPE_BYTES = 256 * 1024
-"""Bytes that the pipe holds while the guard gets no processor: a dump of 50 deep threads. No writer waits for room."""
+"""Capacity of the pipe, in bytes, for the time when the guard gets no CPU: a dump of 50 deep threads. Writers never
+wait for space."""
 
 FIRST_DESCRIPTOR = 10
-"""The lowest descriptor of the pipe. Those below are left to the shell, which knows only single digits."""
+"""Lowest descriptor of the pipe. Lower ones are left to the shell, which only supports single digits."""
 
 SHELL = "/bin/sh"
 
 END_SECONDS = 1.0
-"""Seconds that a rank waits for its guard to end or to leave it. The guard needs milliseconds, unless it reports."""
+"""Seconds that a rank waits for its guard to end or to detach. The guard needs milliseconds, unless it is reporting."""
 
 WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forkserver", "subprocess", "pty"})
 """Modules that fork and then wait only for their own child."""
@@ -71,23 +72,24 @@ WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forks
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
 
 PR_SET_PTRACER = 0x59616D61
-"""The number of the call by which a process names who may trace it: that process, and all that it starts."""
+"""Option of prctl() that allows one process, and all that it starts, to trace the caller."""
 
 KEPT_VARIABLES = (BROKER, CA, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
-"""Variables that say where the broker is. The pipe carries them, since the program may change them at any time."""
+"""Environment variables with the broker's address. They are sent through the pipe, because the program may change them
+at any time."""
 
 LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")
-"""Variables that the guard doesn't get: secrets, and libraries that profile or allocate for the rank."""
+"""Environment variables that the guard doesn't get: secrets, and libraries that profile or allocate for the rank."""
 
 
 _guard: Guard | None = None
 _stopped: Guard | None = None
-"""The guard that :func:`stop` has told to end, which may take a moment."""
+"""The guard that :func:`stop` has requested to end, which may take some time."""
 _hooks_registered = False
 
 
 def start(guard: Guard) -> None:
-    """Start this guard beside this process, unless it has one. Raise OSError if that fails."""
+    """Start this guard for this process, unless it already has one. Raise OSError if that fails."""
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
@@ -99,7 +101,7 @@ def start(guard: Guard) -> None:
 
 
 def stop() -> None:
-    """Undo what :func:`start` set up, as far as the program has not replaced it; the guard ends by itself."""
+    """Undo :func:`start`, as far as the program has not replaced the settings. The guard ends by itself."""
     global _guard, _stopped  # noqa: PLW0603 - one per process
     guard, _guard = _guard, None
     if guard is not None:
@@ -108,19 +110,19 @@ def stop() -> None:
 
 
 def call() -> bool:
-    """Have the guard dial the broker, which has something for it to do; return False if there is no guard.
+    """Make the guard dial the broker, which has work for it. Return False if there is no guard.
 
-    Any thread; returns at once.
+    Any thread may call it. It does not block.
     """
     return _guard is not None and _guard.call()
 
 
 def allow_tracing() -> None:
-    """Let the guard and its children trace this process until it ends, where Yama asks for that.
+    """Allow the guard and its children to trace this process until it ends, if the host has Yama.
 
-    Any thread; never raises.
+    Any thread may call it. It never raises.
     """
-    # A guard that is no child any more can't be named.
+    # The pid of a guard that is no longer a child is unknown.
     if _guard is not None and _guard.child is not None and os.path.exists(YAMA_SCOPE):  # noqa: PTH110
         with suppress(Exception):
             import ctypes
@@ -129,16 +131,16 @@ def allow_tracing() -> None:
 
 
 def stop_heartbeat_check() -> None:
-    """Have the guard expect no more beats, since the process ends; fatal signals are still reported."""
+    """Make the guard expect no more beats, because the process ends. Fatal signals are still reported."""
     if _guard is not None:
         _guard.stop_heartbeat_check()
 
 
 def end() -> None:
-    """End the guard and wait for that, within a second; the last action of a process that ends by itself.
+    """End the guard and wait up to a second for its end. This is the last action of a process that exits by itself.
 
     A guard that outlives its rank stays a zombie if process 1 doesn't reap children, as in many containers. A fatal
-    signal after this writes the stack to stderr.
+    signal after this call writes the stack to stderr.
     """
     global _guard, _stopped
     (guard, stopped), (_guard, _stopped) = (_guard, _stopped), (None, None)
@@ -149,7 +151,7 @@ def end() -> None:
 
 
 def _make_room() -> None:
-    """Hide the guard from a program that forks by itself: the program may wait for any child, or for all of them."""
+    """Detach the guard from a program that forks by itself, because the program may wait for any or all children."""
     caller = sys._getframe().f_back
     name = caller.f_globals.get("__name__") if caller is not None else None
     if _guard is not None and name not in WAIT_BY_NUMBER:
@@ -164,7 +166,7 @@ def _forget() -> None:
 
 
 class _PipeEnd:
-    """The file that faulthandler keeps. While it lives, the program has not replaced what was set up with it."""
+    """The file object that faulthandler keeps. While it lives, the program has not replaced our setting."""
 
     __slots__ = ("__weakref__", "_descriptor")
 
@@ -172,18 +174,18 @@ class _PipeEnd:
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """Return the pipe's writing end."""
+        """Return the descriptor of the pipe's write end."""
         return self._descriptor
 
     def flush(self) -> None:
-        """Do nothing; nothing is buffered."""
+        """Do nothing, because nothing is buffered."""
 
 
 _Held = weakref.ReferenceType[_PipeEnd]
 
 
 class _Pipe:
-    """The pipe to the guard; not open before :meth:`open`, and after :meth:`close`."""
+    """The pipe to the guard. It is open from :meth:`open` to :meth:`close`."""
 
     def __init__(self) -> None:
         self.read, self.write = -1, -1
@@ -199,17 +201,17 @@ class _Pipe:
         finally:
             os.close(read)
             os.close(write)
-        # The rank keeps the reading end: without a reader the next byte would be a SIGPIPE, which may be fatal here.
+        # The rank keeps the read end, because without a reader the next write would cause a SIGPIPE, perhaps fatal.
         os.set_blocking(self.write, False)
         with suppress(OSError):
             fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def is_ours(self) -> bool:
-        """Tell whether the program has left the pipe open."""
+        """Return True if the pipe is open and the program has not closed it."""
         return self.write >= 0 and _identity(self.write) == self._identity
 
     def close(self) -> None:
-        """Close both ends, unless the program has done so: it may have files of its own under their numbers."""
+        """Close both ends, unless the program has: it may have reused their numbers for its own files."""
         ends = self.read, self.write
         self.forget()
         for end in ends:
@@ -217,12 +219,12 @@ class _Pipe:
                 os.close(end)
 
     def forget(self) -> None:
-        """Leave the numbers to whoever has them now."""
+        """Forget the descriptors without closing them."""
         self.read = self.write = -1
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Return by what an open file is known under any number; None if the descriptor is not open."""
+    """Return the device and inode of an open file, or None if the descriptor is not open."""
     try:
         status = os.fstat(descriptor)
     except OSError:
@@ -231,11 +233,11 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 class Guard:
-    """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread.
+    """The guard of this process, from :meth:`start` to :meth:`stop`. Each is called once, from any thread.
 
-    ``key`` returns the rank's key at the broker, and ``owner`` which of several brokers has the rank, as an address.
-    ``broker`` is the address that was given, ``registration`` the frame with which the rank registers, and ``rank`` its
-    global number. Without ``may_exec`` the guard starts no program.
+    ``key`` returns the rank's key at the broker, and ``owner`` the address of the rank's broker among several.
+    ``broker`` is the configured address, ``registration`` the rank's frame for registration, and ``rank`` its global
+    number. Without ``may_exec`` the guard starts no program.
     """
 
     def __init__(
@@ -266,7 +268,7 @@ class Guard:
     # ------------------------------------------------------------------------------------------------- any thread
 
     def start(self) -> None:
-        """Start the guard and have faulthandler write to it. Raise OSError if that fails."""
+        """Start the guard and make faulthandler write to it. Raise OSError if that fails."""
         with self._lock:
             try:
                 self._pipe.open()
@@ -276,7 +278,7 @@ class Guard:
                 thread = own_thread(self._run, "dbg-agent-guard")
                 thread.start()
                 self._thread = thread.native_id
-                # The thread's own first beat may never come, since the program may keep the interpreter from now on.
+                # The thread may never send its first beat, because the program may hold the GIL from now on.
                 self._say(BEAT)
             except BaseException:
                 self._pipe.close()
@@ -284,13 +286,13 @@ class Guard:
             self._enable()
 
     def stop(self) -> None:
-        """Undo what :meth:`start` set up, as far as the program has not replaced it; the guard ends by itself."""
+        """Undo :meth:`start`, as far as the program has not replaced the settings. The guard ends by itself."""
         with self._lock:
             self._say(END)
             self._let_go()
 
     def end(self) -> None:
-        """Do as :meth:`stop` does, wait until the guard has ended, and leave fatal signals to stderr."""
+        """Call :meth:`stop`, wait until the guard has ended, and report later fatal signals to stderr."""
         had_fatal = _is_held(self._fatal)
         self.stop()
         self.wait_for_end()
@@ -300,11 +302,11 @@ class Guard:
                 faulthandler.enable(all_threads=True)
 
     def wait_for_end(self) -> None:
-        """Wait, within a second, until the guard has ended."""
+        """Wait up to a second until the guard has ended."""
         self._no_child.wait(END_SECONDS)
 
     def leave(self) -> None:
-        """Make the guard no child of this process; the guard goes on."""
+        """Make the guard stop being a child of this process. The guard continues."""
         if self.child is not None:
             self.child = None
             with self._lock:
@@ -322,20 +324,20 @@ class Guard:
             self._stopping.set()
 
     def stop_heartbeat_check(self) -> None:
-        """Have the guard expect no more beats."""
+        """Make the guard expect no more beats."""
         with self._lock:
             self._is_calm = True
             self._say(CALM)
             self._stopping.set()
 
     def call(self) -> bool:
-        """Have the guard dial the broker; return False if the guard has ended or the program closed the pipe."""
+        """Make the guard dial the broker. Return False if the guard has ended or the program has closed the pipe."""
         with self._lock:
             return not self._has_ended and self._say(CALL)
 
     def forget(self) -> None:
-        """Leave the parent's guard alone, in a forked child."""
-        # Threads of the parent may have held both at the fork.
+        """Detach from the parent's guard, in a forked child."""
+        # Threads of the parent may have held the locks of both at the fork.
         self._lock, self._stopping = threading.RLock(), threading.Event()
         self.child = None
         self._let_go()
@@ -346,7 +348,7 @@ class Guard:
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-        # A guard that has left its parent goes on in a child of its own.
+        # A guard that has left its parent continues in a child of its own.
         self._has_ended = self.child is not None
         self.child = None
         self._no_child.set()
@@ -358,12 +360,12 @@ class Guard:
             self._stopping.wait(BEAT_SECONDS)
 
     def _beat(self) -> bool:
-        """Tell the guard that the interpreter runs; return whether beats go on."""
+        """Send a beat to the guard. Return True if beats continue."""
         with self._lock:
             if self._is_calm or self._pipe.write < 0:
                 return False
             if not self._pipe.is_ours():
-                # The program has closed all descriptors, as daemons do, and may use the same numbers by now.
+                # The program has closed all descriptors, as daemons do, and may already reuse the same numbers.
                 self._pipe.forget()
                 self._let_go()
                 return False
@@ -383,7 +385,7 @@ class Guard:
             faulthandler.register(REQUEST_SIGNAL, file=end, all_threads=True, chain=False)
 
     def _write_about_rank(self) -> None:
-        # If the program handles this signal itself, its handler would run instead of faulthandler's.
+        # If the program handles this signal itself, its handler runs instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
         environ = {**os.environ, **broker_overrides}
         about = {
@@ -397,14 +399,14 @@ class Guard:
         }
         line = f"{self.pid} {STUCK_SECONDS} {json.dumps(about)}\n".encode()
         if os.write(self._pipe.write, line) != len(line):
-            raise OSError("what the guard must know doesn't fit into its pipe")
+            raise OSError("the data for the guard doesn't fit into its pipe")
 
     def _say(self, word: str) -> bool:
-        """Write a line to the guard, and tell whether it was written."""
+        """Write a line to the guard. Return True if it was written."""
         if not self._pipe.is_ours():
             return False
         line = f"{MARK}{word} {self._thread or 0} {self._key()} {self._owner()}\n"
-        # The line is shorter than PIPE_BUF: it is written whole or, if the pipe is full, not at all.
+        # The line is shorter than PIPE_BUF, so it is written completely or, if the pipe is full, not at all.
         with suppress(OSError):
             return os.write(self._pipe.write, line.encode("ascii", "replace")) > 0
         return False
@@ -415,13 +417,13 @@ def _is_held(end: _Held | None) -> bool:
 
 
 def _start_process(read: int) -> int:
-    """Start the guard and return its process id; raise OSError if that fails.
+    """Start the guard and return its process id. Raise OSError if that fails.
 
-    A shell becomes the guard: the interpreter may lie on a file system that does not answer, and then the kernel blocks
-    the process that executes it.
+    A shell is started, which then executes the interpreter. If the interpreter is on a file system that does not
+    answer, the kernel only blocks the shell.
     """
     python = sys.executable
-    # If the look takes too long, the interpreter is tried all the same.
+    # If the check takes too long, try the interpreter anyway.
     if not python or not within(END_SECONDS, lambda: os.access(python, os.X_OK), True):
         raise OSError(f"no Python interpreter at {sys.executable!r}")
     command = [SHELL, "-c", 'exec "$@" <&3 3<&-', "sh", sys.executable, "-I", "-S", "-B", SCRIPT]

@@ -1,4 +1,4 @@
-"""What a guard does once it has something to report: it dials the broker, testifies, and answers for the rank."""
+"""Reports of a guard: dials the broker, sends the guard's findings, and answers questions for the rank."""
 
 from __future__ import annotations
 
@@ -62,43 +62,45 @@ OWN_FOLDERS = (
     os.path.dirname(os.path.abspath(dbg_dial.__file__ or "")),  # noqa: PTH100, PTH120
     os.path.dirname(os.path.abspath(dbg_wire.__file__ or "")),  # noqa: PTH100, PTH120
 )
-"""The folders of our packages, whose frames are left out of the program's stack."""
+"""The directories of the agent's packages, whose frames are omitted from the program's stack."""
 
 QUIET_SECONDS = 0.3
-"""Seconds without a byte after which a dump is over. A rank that was only suspended sends a beat within them."""
+"""Seconds without a byte after which a dump is complete. A rank that was only suspended sends a beat within this
+time."""
 
 ASKED_QUIET_SECONDS = 0.05
-"""Seconds without a byte after which a dump that was asked for is over: a terminal may wait for it."""
+"""Seconds without a byte after which a requested dump is complete. Shorter, because a terminal may wait for it."""
 
 ASKED_SECONDS = 1.0
-"""Seconds within which a dump that was asked for must begin: it takes a millisecond, or never comes."""
+"""Timeout, in seconds, for the start of a requested dump: it takes a millisecond, or never arrives."""
 
 RETRY_SECONDS = 5.0
-"""The longest pause before the broker is dialled again. Pauses are random, since a whole job may be stuck at once."""
+"""Maximum pause before the broker is dialled again, in seconds. Pauses are random, because a whole job may be stuck at
+once."""
 
 LAST_RETRY_SECONDS = 1.0
-"""The longest pause once the rank has ended."""
+"""Maximum pause after the rank has ended, in seconds."""
 
 LAST_WORDS_SECONDS = 10.0
-"""Seconds that a guard outlives its rank at most: a broker that runs takes its report within one second."""
+"""Maximum time, in seconds, that a guard outlives its rank: a running broker accepts its report within one second."""
 
 
 class _End:
-    """The end of the rank, as far as it has come: its signal or status, and who sent that."""
+    """The end of the rank, if it has ended: its signal or exit status, and the sender of the signal."""
 
     def __init__(self) -> None:
         self.has_come = False
         self.cause, self.more = "", ""
         self.signal: int | None = None
         self.exit: int | None = None
-        """The status with which it ended by itself, if it can't have told it."""
+        """The exit status if the rank exited by itself and can't have reported it."""
         self.silent_from = math.inf
-        """When the guard ends even if no broker has taken its last report."""
+        """The time when the guard exits even if no broker has accepted its last report."""
 
     def note(self, process: WatchedProcess, dumped: int | None, *, is_calm: bool) -> None:
-        """Note that the process has ended, and by which signal: that of its status, else the one that it has dumped.
+        """Record the end of the process and its signal: from its exit status, else the one in its dump.
 
-        A process that is not ``is_calm`` has not said that it ends.
+        A process that is not ``is_calm`` has not announced its end.
         """
         self.has_come = True
         status = process.status()
@@ -112,10 +114,10 @@ class _End:
 
 
 class Witness:
-    """The guard as it speaks for its rank.
+    """The reporting guard of a rank.
 
-    ``about`` is what the rank told when it started its guard, ``beat_at`` when the last beat came, or None while no
-    beat is expected.
+    ``about`` is the data that the rank sent when it started its guard. ``beat_at`` is the time of the last beat, or
+    None while no beat is expected.
     """
 
     def __init__(self, about: Mapping[str, Any], process: WatchedProcess, beat_at: float | None) -> None:
@@ -137,14 +139,14 @@ class Witness:
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes, *, is_called: bool = False) -> None:
-        """Testify to what the pipe has said so far, and go on until the rank has ended or let go of its guard.
+        """Report according to the pipe's ``data``, and continue until the rank has ended or released its guard.
 
-        With ``is_called`` the rank has called its guard, which that part of the data may not tell any more.
+        With ``is_called`` the rank has called its guard; the line with the call may be missing in ``data``.
         """
         ignore_but_let_pass()
         loop = asyncio.SelectorEventLoop()
         self._main = loop.create_task(self._attend(data, is_called=is_called))
-        # The task is cancelled if no broker takes the last report in time.
+        # The task is cancelled if no broker accepts the last report in time.
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(self._main)
 
@@ -166,7 +168,7 @@ class Witness:
                     await self._ask_rank()
                 told = await self._speak()
                 if not told and time.monotonic() >= self._end.silent_from:
-                    # The cancellation of this task is lost if what it awaits ends at that moment.
+                    # The cancellation of this task can get lost if the awaited object ends at the same time.
                     return
                 if not told:
                     await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
@@ -177,7 +179,7 @@ class Witness:
             else:
                 await self._news.wait()
 
-    # --------------------------------------------------------------------------------------------------- what happens
+    # --------------------------------------------------------------------------------------------------------- events
 
     def _receive(self, data: bytes) -> None:
         record = self._record
@@ -206,7 +208,7 @@ class Witness:
         loop.call_later(LINGER_SECONDS, self._check_end, True)
 
     def _check_beats(self) -> None:
-        """Check whether beats have stopped, and why; then plan the next check, for when the next beat is overdue."""
+        """Check whether beats have stopped, and why. Schedule the next check for when the next beat is overdue."""
         patience: float = self._about["stuck"] + GRACE_SECONDS
         left = patience if self._beat_at is None else self._beat_at + patience - time.monotonic()
         if left <= 0:
@@ -238,7 +240,7 @@ class Witness:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
 
     async def _settle(self, seconds: float) -> None:
-        """Wait until nothing has come for some seconds, and take the stack from the dump."""
+        """Wait until no data has arrived for ``seconds``, then read the stack from the dump."""
         fed = -1
         while fed != self._record.fed:
             fed = self._record.fed
@@ -246,7 +248,7 @@ class Witness:
         self._frames = self._record.frames or self._frames
 
     def _finding(self) -> Finding | None:
-        """Return what is to be reported now; None if nothing is."""
+        """Return the finding to report now, or None if there is none."""
         if self._end.has_come:
             return Finding.ENDED if (self._end.signal, self._end.exit) != (None, None) else None
         if self._let_go:
@@ -255,14 +257,14 @@ class Witness:
             return Finding.FATAL
         return self._silent or (Finding.CALLED if self._beside.is_wanted else None)
 
-    # ------------------------------------------------------------------------------------------------------- speaking
+    # ------------------------------------------------------------------------------------------------------ reporting
 
     async def _speak(self) -> bool:
-        """Report to the broker until nothing is left to report; return False if the broker didn't take it."""
+        """Report to the broker until nothing is left to report. Return False if the broker has not accepted it."""
         try:
             connection = await dial(self._reach(await self._finder.find()), "/agent", self._lookups)
         except Exception:
-            # The guard can tell no one of an error; it dials again.
+            # The guard can't report an error to anyone, so it dials again.
             return False
         answering = asyncio.ensure_future(self._answer_all(connection))
         try:
@@ -271,14 +273,14 @@ class Witness:
             return False
         finally:
             async with self._answering:
-                # A rank that goes on after its dump ends the report, while the broker still waits for the answer.
+                # A rank that continues after its dump ends the report, but the broker still waits for the answer.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
             await self._beside.end()
             await connection.close()
 
     def _reach(self, reach: Reach) -> Reach:
-        """Return a reach with the broker that has the rank first, if that is one of several."""
+        """Return the connection data with the rank's own broker first, if there are several brokers."""
         if not self._record.owner:
             return reach
         owner = parse_endpoint(self._record.owner, source="the rank's broker")
@@ -301,7 +303,7 @@ class Witness:
                 await connection.send(encode(self._testimony(finding)))
                 told = finding
                 if finding is Finding.ENDED:
-                    # The broker closes the connection when it has taken the testimony.
+                    # The broker closes the connection after it has accepted the report.
                     await asyncio.wait({answering}, timeout=LAST_WORDS_SECONDS)
                     return True
                 continue
@@ -312,13 +314,13 @@ class Witness:
         return False
 
     def _said(self) -> Register | None:
-        """Return what the rank registered with when it started its guard."""
+        """Return the rank's registration from the start of its guard."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
         return message if isinstance(message, Register) else None
 
     def _registration(self) -> Register | None:
-        """Return the rank's registration; None if the rank has another key by now."""
+        """Return the rank's registration with its ancestors, or None if the rank now has another key."""
         message = self._said()
         if message is None or message.identity.key != self._record.key:
             return None
@@ -345,14 +347,14 @@ class Witness:
         return 0.0 if self._beat_at is None else round(time.monotonic() - self._beat_at, 3)
 
     async def _answer_all(self, connection: BrokerWebSocket) -> None:
-        """Answer what the broker asks until the connection ends."""
+        """Answer the broker's questions until the connection ends."""
         async for frame in connection:
             if not isinstance(frame, str):
                 raise PeerError("terminal bytes for a guard")
             try:
                 message = decode(frame, Sender.BROKER)
             except UnknownType:
-                # A newer broker of the same major may say more than this release understands.
+                # A newer broker of the same major version may send messages that this release does not know.
                 continue
             if isinstance(message, Refusal):
                 raise PeerError(message.text)
@@ -364,11 +366,11 @@ class Witness:
 
     async def _answer(self, ask: Ask) -> Answer:
         if ask.action is not Action.WHERE:
-            return answer_to(ask.request, Kind.ERROR, f"{self._state()}, and does nothing else")
+            return answer_to(ask.request, Kind.ERROR, f"{self._state()}, so it can't do this")
         text, found = self._state(), self._finding()
         found = Finding.SUSPENDED if self._process.is_suspended() else found if found is Finding.STUCK else None
         if found is Finding.STUCK and await self._ask_rank():
-            text += "; asked now"
+            text += "; stack just read"
         age = self._age() or None
         rows = _evidence(self._process.pid, self._frames) if ask.look is Look.EVIDENCE else ()
         return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows, found=found)
@@ -383,7 +385,7 @@ class Witness:
         return f"ended by {end}" if self._record.is_fatal else "running"
 
     async def _ask_rank(self) -> bool:
-        """Ask the rank for its stacks, and tell whether it wrote them."""
+        """Request the rank's stacks. Return True if the rank wrote them."""
         thread = self._record.thread
         if not self._about["signal"] or not thread or self._process.is_suspended():
             return False
@@ -400,7 +402,7 @@ class Witness:
 
 
 def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
-    """Return what the kernel tells of a rank that can't answer; its main thread is in C code."""
+    """Return the kernel's data about a rank that can't answer; its main thread is in C code."""
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     does = Doing(what=What.NATIVE)
     wait = fitted(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
@@ -408,7 +410,7 @@ def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
 
 
 def suspended_by(pid: int) -> str:
-    """Return who has stopped a process: SIGSTOP, or the tracer by name and number."""
+    """Return what has stopped a process: SIGSTOP, or the tracer by name and pid."""
     tracer = process_seen(pid).tracer
     if tracer is None:
         return "SIGSTOP"
@@ -421,7 +423,7 @@ async def _say(connection: BrokerWebSocket, answer: Answer) -> None:
 
 
 def _signal_thread(pid: int, thread: int, number: int) -> None:
-    """Send a signal to one thread of another process, and to no other thread; raise OSError if that fails."""
+    """Send a signal to one thread of another process, and to no other thread. Raise OSError if that fails."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)

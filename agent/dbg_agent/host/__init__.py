@@ -1,1 +1,1 @@
-"""What the kernel tells of this process, its host and its control groups: all that reads /proc and /sys."""
+"""Kernel data about this process, its host and its control groups: all code that reads /proc and /sys."""

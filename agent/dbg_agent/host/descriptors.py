@@ -1,4 +1,4 @@
-"""What a thread waits for by its system call: a file, a socket with addresses, a pipe with who has its other end."""
+"""Targets of waiting system calls: files, sockets with their addresses, pipes with the processes at the other end."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ from dbg_wire.records.evidence import Doing, Target, What
 from dbg_wire.records.record import fitted
 
 MAX_SECONDS = 0.1
-"""Seconds of processor time after which one search through the processes of the host ends."""
+"""Maximum CPU time, in seconds, of one search through the processes of the host."""
 
 FILE_SECONDS = 0.5
-"""Seconds for which a file system may take to tell of a file; it takes less than a millisecond, or never does."""
+"""Timeout, in seconds, for a query about a file. A file system answers within a millisecond, or never."""
 
 file_system = BoundedThreads("dbg-agent-path", 1)
-"""Asks file systems, which may never answer."""
+"""The thread that queries file systems, because they may never answer."""
 
 MAX_CHILDREN = 32
-"""Child processes whose descriptors are looked at."""
+"""Maximum number of child processes whose descriptors are read."""
 
 Waited = tuple[Doing, int | None]
-"""What a thread waits for, and the one process that has it, None if that isn't known."""
+"""The thread's activity, and the pid of the only process that holds the awaited resource, or None if unknown."""
 
 
 def doing(what: What, **fields: Any) -> Doing:
-    """Return what a thread is in, of values of the program."""
+    """Build a Doing from values of the program."""
     return fitted(Doing, what=what, **fields)
 
 
 def held_by(does: Doing, pids: Iterable[int]) -> Waited:
-    """Return a wait with the processes that have what it is for, and the only one of them."""
+    """Return ``does`` with the processes that hold the awaited resource, and the pid if there is only one."""
     listed = list(dict.fromkeys(pids))
     return does.replace(processes=tuple(map(named, listed[:MAX_CHILDREN]))), listed[0] if len(listed) == 1 else None
 
 
 def lock_holders(path: str) -> list[int]:
-    """Return the processes that hold a lock of a file, by the kernel's list of locks."""
+    """Return the processes that hold a lock of the file, from the kernel's list of locks."""
     try:
         inode = os.stat(path).st_ino  # noqa: PTH116 - no pathlib in a rank
     except OSError:
         return []
     lines = [line.split() for line in read_proc("/proc/locks", 1 << 20).splitlines()]
-    # A line of a process that waits has an arrow before the kind of the lock.
+    # The line of a waiting process has an arrow before the kind of the lock.
     held = [line for line in lines if len(line) > 5 and line[1] != "->" and line[5].rpartition(":")[2] == str(inode)]
     return [int(line[4]) for line in held if line[4].isdecimal() and line[4] != "0"]
 
 
 def openers(path: str) -> list[int]:
-    """Return the processes that have a file open, of those whose descriptors may be read."""
+    """Return the processes that have the file open, as far as this process may read their descriptors."""
     with suppress(OSError):
         own = os.getpid()
-        # A program's processes mostly have numbers near each other.
+        # Processes of one program mostly have pids close to each other.
         pids = sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), key=lambda pid: abs(pid - own))  # noqa: PTH208
         return [pid for pid, _ in _descriptors(pids, path)]
     return []
 
 
 def other_ends(pipe: str, *, reads: bool) -> list[int]:
-    """Return which of this process and its children have the end of a pipe that writes to a reader, or the reverse."""
+    """Return the pids, among this process and its children, with the pipe's write end if ``reads``, else read end."""
     mode = os.O_WRONLY if reads else os.O_RDONLY
     return [pid for pid, number in _descriptors([os.getpid(), *children()], pipe) if _mode(pid, number) == mode]
 
 
 class LookedUp(NamedTuple):
-    """A path without symbolic links, as the links in /proc are; the file's age in seconds is None if there is none."""
+    """A path without symbolic links, like links in /proc, and the file's age in seconds, None if there is no file."""
 
     path: str
     age: float | None = None
 
 
 def looked_up(path: str) -> LookedUp:
-    """Return what a path leads to; the path as it is if its file system does not answer."""
+    """Resolve a path and return it with the file's age; return it unchanged if its file system does not answer."""
 
     def look() -> LookedUp:
         real = os.path.realpath(path)
@@ -92,8 +92,8 @@ def looked_up(path: str) -> LookedUp:
 
 
 def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
-    """Yield each process that has a descriptor of a file, with that descriptor, once for each."""
-    # Time of this thread alone: on a busy host a search would find less each time.
+    """Yield (process, descriptor) for each descriptor of the file that these processes have open."""
+    # The limit is CPU time of this thread: with elapsed time, a search on a busy host would find less.
     until = time.thread_time() + MAX_SECONDS
     for pid in pids:
         with suppress(OSError):
@@ -119,14 +119,14 @@ _ON_DESCRIPTORS = {
     **dict.fromkeys(("fsync", "fdatasync", "ioctl", "ftruncate", "fallocate", "fstat", "lseek"), What.ON_DESCRIPTOR),
     **dict.fromkeys(("sendfile", "copy_file_range", "getdents64", "sync_file_range"), What.ON_DESCRIPTOR),
 }
-"""Calls with a descriptor as first argument."""
+"""System calls whose first argument is a descriptor."""
 
 _PLAIN = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep"), What.SLEEP),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), What.SELECT),
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), What.SIGNAL),
 }
-"""Calls that say it all."""
+"""System calls that determine the activity by themselves."""
 
 _STATES = {
     **dict.fromkeys(("", "Z", "X"), What.GONE),
@@ -134,11 +134,11 @@ _STATES = {
     "t": What.TRACED,
     "D": What.DISK,
 }
-"""What a process does in a state of the kernel that says it all."""
+"""Activity of a process by those states of the kernel that determine it by themselves."""
 
 
 def does(pid: int) -> Waited:
-    """Return what the main thread of another process does, as far as the kernel tells this one."""
+    """Return the activity of another process's main thread, as far as this process may see it."""
     state = state_of(pid)
     if state in _STATES:
         return Doing(what=_STATES[state]), None
@@ -153,7 +153,7 @@ def does(pid: int) -> Waited:
 
 
 def waits_in(call: SystemCall) -> Waited | None:
-    """Return what a thread in this call waits for; None if the call does not tell."""
+    """Return what a thread in this system call waits for, or None if the call does not determine it."""
     name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
         return Doing(what=_PLAIN[name]), None
@@ -163,7 +163,7 @@ def waits_in(call: SystemCall) -> Waited | None:
         found = polled(call)
         return _on(call, found[0], What.POLL, count=len(found) - 1) if found else None
     if name in ("select", "pselect6"):
-        # Nobody waits for nothing but with a time limit.
+        # A select() without descriptors is a sleep.
         plain = Doing(what=What.SELECT if first else What.SLEEP), None
         return _on(call, 0, What.POLL) if first == 1 else plain
     if name in ("flock", "fcntl"):
@@ -179,7 +179,7 @@ def waits_in(call: SystemCall) -> Waited | None:
 
 
 def _child(call: SystemCall) -> Waited:
-    # waitid() has a kind of id before it, of which 1 is a process and 3 a descriptor of one.
+    # The first argument of waitid() is the id type: 1 is P_PID, 3 is P_PIDFD.
     pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
     return held_by(Doing(what=What.CHILD_END), [pid] if 0 < pid < 2**31 else [])
 
@@ -190,12 +190,12 @@ def _locked(call: SystemCall) -> Waited:
 
 
 def _target(process: str, number: int) -> str:
-    """Return what a descriptor stands for, as the kernel writes it; the file is not touched. Raises OSError."""
+    """Return the kernel's text for a descriptor's target without accessing the file. Raise OSError."""
     return os.readlink(f"/proc/{process}/fd/{number}")  # noqa: PTH115 - no pathlib in a rank
 
 
 def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
-    """Return what is done to a descriptor."""
+    """Return the activity of a call on the descriptor ``first``, with the descriptor's target."""
     process, number = call.process, first
     try:
         target = _target(process, number)
@@ -218,18 +218,18 @@ def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
 
 
 def _is_input(process: str, number: int, target: str) -> bool:
-    """Return whether this is a process's standard input, perhaps under another number."""
+    """Return True if the descriptor is the process's standard input, perhaps under another number."""
     with suppress(OSError):
         return number == 0 or _target(process, 0) == target
     return False
 
 
 def _pipe(process: str, number: int, pipe: str, found: Doing) -> Waited:
-    """Return who should write to, or read from, a pipe: this process or its children, where they have its other end."""
+    """Return the wait at a pipe with the processes at its other end, among this process and its children."""
     is_own, is_writing = process == "self", found.what is What.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
-        # Another process is in this call for so long only if the pipe is full.
+        # Another process is seen in this call only if the pipe is full; otherwise the call returns at once.
         is_full = not (is_own and _has_room(number))
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
@@ -247,7 +247,7 @@ def _has_room(number: int) -> bool:
 
 
 def children() -> list[int]:
-    """Return the child processes of this process, at most MAX_CHILDREN; empty where the kernel does not tell."""
+    """Return the child processes of this process, at most MAX_CHILDREN; empty if the kernel does not list them."""
     found: list[int] = []
     try:
         threads = os.listdir("/proc/self/task")  # noqa: PTH208 - no pathlib in a rank
@@ -261,11 +261,11 @@ def children() -> list[int]:
 
 
 def _addresses(descriptor: int) -> tuple[str, str]:
-    """Return the own address of a socket of this process and its peer's; empty where it has none."""
+    """Return the local and the peer address of a socket of this process; empty if it has none."""
     import _socket
 
-    # The family is asked of the kernel, since addresses are read by it. The type makes no difference, but without
-    # SOCK_NONBLOCK a program with a default time-out of sockets would have the descriptor made non-blocking.
+    # -1 makes the constructor query the address family, which decodes the addresses. The type does not matter, but
+    # without SOCK_NONBLOCK the descriptor becomes non-blocking if the program has set a default socket timeout.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:
@@ -278,7 +278,7 @@ def _addresses(descriptor: int) -> tuple[str, str]:
             except OSError:
                 found.append("")
     finally:
-        # The descriptor stays open: it is the program's.
+        # Keep the descriptor open, because it belongs to the program.
         asked.detach()
     return found[0], found[1]
 

@@ -1,6 +1,6 @@
-"""Files of /proc and of control groups, as the kernel writes them.
+"""Readers for files of /proc and of control groups.
 
-This module imports only what a bare interpreter has loaded anyway: a guard reads it from its start on.
+This module imports only modules that a bare interpreter has loaded anyway, because a guard uses it from its start on.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from collections.abc import Sequence
 CGROUPS = "/sys/fs/cgroup"
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of a second in which stat files count."""
+"""Clock ticks per second, the unit of times in stat files."""
 
 YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
-"""What Linux's Yama allows: 1 lets a process be traced by nobody but its ancestors and those that it names."""
+"""Setting of Linux's Yama. With 1, only ancestors, and processes that a process names, may trace it."""
 
 UNLIMITED = 1 << 60
-"""Bytes from which on a limit is none: version 1 of control groups writes nearly 2**63 for no limit."""
+"""Number of bytes from which on a limit means "no limit": control groups v1 write nearly 2**63 for that."""
 
 _MAX_DEPTH = 16
-"""Groups around each other that are looked at."""
+"""Maximum number of nested groups that are read."""
 
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _COUNTS = ("memory.events", "memory.oom_control")
-"""Files of version 2 and of version 1."""
+"""Names of the files in control groups v2 and v1."""
 
 
 def read_proc(path: str, most: int = 65536) -> str:
-    """Return a file of /proc or of a control group, of so many bytes at most; empty if it can't be read."""
+    """Return the first ``most`` bytes of a file of /proc or of a control group; empty if it can't be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return ""
     try:
-        # The kernel gives a page at a time.
+        # The kernel returns at most one page per read.
         found = os.read(descriptor, most)
         while len(found) < most and (more := os.read(descriptor, most - len(found))):
             found += more
@@ -46,54 +46,54 @@ def read_proc(path: str, most: int = 65536) -> str:
 
 
 def fields_of(path: str, separator: str = ":") -> dict[str, str]:
-    """Return the lines of a file, by the names before the separator."""
+    """Return the values of a file's lines, by the names before the separator."""
     lines = (line.partition(separator) for line in read_proc(path).splitlines())
     return {name: value.strip() for name, _, value in lines}
 
 
 def number_in(text: str) -> int | None:
-    """Return a number; None for another text."""
+    """Return the number in ``text``, or None if it is not a decimal number."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:
-    """Return the name of a process, or of ``PID/task/TID``, and its words from the state on; none if it is gone."""
+    """Return the name of a process, or of ``PID/task/TID``, and its stat fields from the state on; empty if gone."""
     # "pid (name) state parent …": the name may hold any character, even parentheses.
     before, _, after = read_proc(f"{proc}/{process}/stat").rpartition(")")
     return before.partition("(")[2], after.split()
 
 
 def word_at(words: Sequence[str], place: int) -> int | None:
-    """Return a number among the words of a stat file, None if it is not there."""
+    """Return the number at ``place`` in the fields of a stat file, or None if it is missing."""
     return number_in(words[place]) if len(words) > place else None
 
 
 class MemoryGroup:
-    """The control group that accounts the memory of a process."""
+    """The control group that accounts for the memory of a process."""
 
     def __init__(self, pid: int | str, root: str = CGROUPS, proc: str = "/proc") -> None:
-        """Find the group; ``root`` and ``proc`` are where the kernel shows groups and processes."""
+        """Find the group; ``root`` and ``proc`` are the mount points of control groups and of /proc."""
         self._folders = group_folders(read_proc(f"{proc}/{pid}/cgroup"), root, "memory", (*_COUNTS, *_LIMITS))
 
     def limit(self) -> int | None:
-        """Return the bytes that the group may hold, None if only the host's memory bounds it."""
+        """Return the memory limit of the group in bytes, or None if only the host's memory limits it."""
         found = [number_in(read_proc(f"{folder}/{name}")) for folder in self._folders for name in _LIMITS]
         for folder in self._folders[:1]:
             found.append(number_in(fields_of(f"{folder}/memory.stat", " ").get("hierarchical_memory_limit", "")))
         return min((size for size in found if size is not None and size < UNLIMITED), default=None)
 
     def kills(self) -> int | None:
-        """Return how often the kernel has ended a process of the group for want of memory, None if it doesn't tell."""
+        """Return how many processes of the group the kernel has killed for lack of memory, or None if unknown."""
         texts = (fields_of(f"{folder}/{name}", " ").get("oom_kill") for folder in self._folders[:1] for name in _COUNTS)
         return next((number_in(text) for text in texts if text is not None), None)
 
 
 def group_folders(text: str, root: str, controller: str, names: Sequence[str]) -> list[str]:
-    """Return the folders of the control groups of a process that a controller has, the innermost first.
+    """Return the directories of a process's control groups for this controller, innermost first.
 
-    ``text`` is the process's list of groups. The first folder is one that has a file of these ``names``.
-    A container may see its own group as the top, under a path that is the host's.
+    ``text`` is the process's list of groups. The first directory returned contains a file of these ``names``.
+    A container may see its own group as the top, although the path in the list is the path on the host.
     """
     for number, controllers, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2):
         if controller in controllers.split(","):

@@ -1,6 +1,6 @@
-"""This process and its threads as the kernel sees them: amounts, limits, system calls, and what they lack.
+"""This process and its threads as the kernel sees them: counters, limits, system calls, and resource shortages.
 
-Of two readings of counters the difference tells what was lacking in between.
+The difference of two readings of the counters shows the shortages between them.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import ProcessorUse
 
 MAX_POLLED = 8
-"""Descriptors of one poll() that are looked at."""
+"""Maximum number of descriptors of one poll() that are read."""
 
 _MAX_PATH = 4096
 
 MAX_COMMAND = 60
-"""Characters of a command line."""
+"""Maximum number of characters of a command line."""
 
 
 class SystemCall(NamedTuple):
-    """A call with its six arguments; ``name`` is its number's text if the number is not in the table.
+    """A system call with its six arguments; ``name`` shows its number if the number is not in the table.
 
-    ``process`` is the folder in /proc of the process that is in it.
+    ``process`` is the directory in /proc of the calling process.
     """
 
     name: str
@@ -53,10 +53,13 @@ _NAMES = call_names(os.uname().machine)
 
 
 def system_call(thread: int, process: str = "self") -> SystemCall | None:
-    """Return the call that a thread, by its kernel's id, is in; None if it runs, or if the kernel does not tell."""
+    """Return the system call that a thread is in, or None if it runs or the kernel does not report it.
+
+    ``thread`` is the thread's id in the kernel.
+    """
     fields = read_proc(f"/proc/{process}/task/{thread}/syscall").split()
     try:
-        # A thread that is blocked outside of any call has the number -1.
+        # The number is -1 if the thread is blocked outside a system call.
         if len(fields) < 7 or int(fields[0]) < 0:
             return None
         number = int(fields[0])
@@ -68,9 +71,9 @@ def system_call(thread: int, process: str = "self") -> SystemCall | None:
 
 
 def kernel_thread(native: object, *, is_main: bool) -> int | None:
-    """Return a thread's number in the kernel, by the one that :mod:`threading` keeps; None if it is unknown.
+    """Return a thread's id in the kernel, or None if it is unknown; ``native`` is the id kept by :mod:`threading`.
 
-    The main thread of a forked process keeps the number that it had in its parent, where another thread may have it.
+    The main thread of a forked process still has its parent's id there, so that id is checked first.
     """
     if type(native) is int and os.path.exists(f"/proc/self/task/{native}"):  # noqa: PTH110 - no pathlib in a rank
         return native
@@ -78,7 +81,7 @@ def kernel_thread(native: object, *, is_main: bool) -> int | None:
 
 
 def path_of(call: SystemCall) -> str:
-    """Return the path that a call has got; empty if it has none, or if it can't be read."""
+    """Return the path argument of a system call; empty if it has none or the path can't be read."""
     if call.name in ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "readlink", "statfs", "chdir"):
         address = call.arguments[0]
     elif call.name in ("openat", "openat2", "newfstatat", "statx", "faccessat", "faccessat2", "unlinkat", "readlinkat"):
@@ -96,7 +99,7 @@ def polled(call: SystemCall) -> list[int]:
 
 
 def peer_of(call: SystemCall) -> str:
-    """Return the address to which a connect() goes; empty if it can't be read."""
+    """Return the address that a connect() connects to; empty if it can't be read."""
     import socket
 
     raw = _memory(call, call.arguments[1], min(call.arguments[2], 128))
@@ -112,13 +115,13 @@ def peer_of(call: SystemCall) -> str:
 
 
 def _memory(call: SystemCall, address: int, count: int) -> bytes:
-    """Return memory of a call's process; less than ``count``, or nothing, where there is none or it may not be read."""
+    """Return up to ``count`` bytes of memory of the call's process; empty if the memory can't be read."""
     try:
         descriptor = os.open(f"/proc/{call.process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        # The kernel reads as far as it can; an address without memory is an error, and no fault of the process.
+        # The kernel reads as much as it can. An unmapped address is an error here only, not in the process.
         return os.pread(descriptor, count, address)
     except (OSError, OverflowError):
         return b""
@@ -127,13 +130,13 @@ def _memory(call: SystemCall, address: int, count: int) -> bytes:
 
 
 def process_seen(pid: int | None = None) -> ProcessSeen:
-    """Return what /proc tells of this process, or of another one; empty fields where it tells nothing.
+    """Return the data of /proc about this process, or about ``pid``; fields without data stay empty.
 
-    For any thread; it never raises.
+    Any thread may call it. It never raises.
     """
     process = "self" if pid is None else str(pid)
     status, whole, ours = fields_of(f"/proc/{process}/status"), fields_of(f"/proc/{process}/io"), own_traffic()
-    # What our threads read to tell of a rank is no progress of it.
+    # Bytes that the agent's own threads transfer are not progress of the rank.
     read, written = (_without(whole.get(name, ""), ours[name] if pid is None else 0) for name in ("rchar", "wchar"))
     tracer = number_in(status.get("TracerPid", ""))
     return fitted(
@@ -158,16 +161,16 @@ def _main_cpu(pid: int) -> float | None:
 
 
 def thread_time(ident: int | None) -> float | None:
-    """Return the processor time of the main thread in seconds, None if the kernel does not tell."""
+    """Return the CPU time of the main thread in seconds, or None if the kernel does not report it."""
     try:
-        # The main thread does not end before the process does; the clock of another thread must not be asked for.
+        # Only the main thread is safe: it ends with the process, and the clock of an ended thread must not be used.
         return time.clock_gettime(time.pthread_getcpuclockid(ident or 0))
     except OSError:
         return None
 
 
 def named(pid: int) -> NamedProcess:
-    """Return a process with its command line, if it runs another program than this one."""
+    """Return the process, with its command line if it runs a different program than this process."""
     if pid == os.getpid():
         return NamedProcess(pid=pid, relation=Relation.ITSELF)
     if is_same_program(pid):
@@ -179,27 +182,27 @@ def named(pid: int) -> NamedProcess:
 
 
 def is_same_program(pid: int) -> bool:
-    """Tell whether a process runs the program of this one, as a fork does, or another rank."""
+    """Return True if the process runs the same program as this process, as a fork or another rank does."""
     line = read_proc(f"/proc/{pid}/cmdline", 1000)
     return line != "" and line == read_proc("/proc/self/cmdline", 1000)
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process has ended, also if its parent has not asked for its end yet."""
+    """Return True if the process has ended, even if its parent has not waited for it yet."""
     state = state_of(pid)
     return state in ("", "Z", "X")
 
 
 def state_of(pid: int) -> str:
-    """Return the letter of a process's state; empty if there is no such process."""
+    """Return the letter of the process's state; empty if the process does not exist."""
     return next(iter(stat_of(pid)[1]), "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The counters at one moment, None where the kernel does not tell; in seconds.
+    """The counters at one time, in seconds; None if the kernel does not report a counter.
 
-    ``throttles`` are the used up and all periods of each control group around the process.
+    ``throttles`` has, for each control group of the process, the number of throttled and of all periods.
     """
 
     at: float
@@ -208,7 +211,7 @@ class Reading:
 
 
 class Kernel:
-    """Reads the counters of this process below ``proc``, and its control groups."""
+    """Reader of the counters of this process, below ``proc``, and of its control groups, below ``cgroups``."""
 
     def __init__(self, proc: str = "/proc", cgroups: str = CGROUPS) -> None:
         self._proc = proc
@@ -216,7 +219,7 @@ class Kernel:
         self._main = kernel_thread(threading.main_thread().native_id, is_main=True)
 
     def read(self) -> Reading:
-        """Return the counters as they are now; it never raises."""
+        """Return the current counters; never raise."""
         waited = read_proc(f"{self._proc}/self/task/{self._main}/schedstat").split()
         queued = number_in(waited[1]) if len(waited) == 3 else None
         return Reading(
@@ -226,13 +229,13 @@ class Kernel:
         )
 
     def quota(self) -> float | None:
-        """Return the cores that the narrowest control group allows, None for no limit."""
+        """Return the number of cores that the smallest quota of the control groups allows, or None if unlimited."""
         found = [_quota(folder) for folder in self._folders]
         return min((cores for cores in found if cores is not None), default=None)
 
 
 def processors(before: Reading, after: Reading, quota: float | None) -> ProcessorUse:
-    """Return what the main thread got of processors between two readings."""
+    """Return the processor use of the main thread between two readings."""
     throttled, periods = max(
         (
             (used - used_before, passed - passed_before)

@@ -1,4 +1,4 @@
-"""Which process has claimed a rank's place; its children inherit the claim in ``DBG_AUTOSTART``."""
+"""The claim of a process to a rank's place; its children inherit the claim in ``DBG_AUTOSTART``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_PLACE = "none"
 """The place of a program that no launcher has started."""
 
 FRAMEWORK = "framework"
-"""The launcher's name if only a library knows the rank, which children of the process don't inherit."""
+"""The launcher's name if only a library knows the rank; children of the process don't inherit it."""
 
 RAY = "ray"
 """The launcher's name if an actor of Ray has its number in its variables."""
@@ -21,7 +21,7 @@ BY_LIBRARY = "lightning"
 
 
 class JobPart(Enum):
-    """What a process is in the job."""
+    """The part of a process in the job."""
 
     RANK = "rank"
     LAUNCHER = "launcher"
@@ -29,14 +29,14 @@ class JobPart(Enum):
 
 
 def has_claimed() -> bool:
-    """Say whether this process itself has claimed to be the rank."""
+    """Return True if this process itself has claimed to be the rank."""
     return claim_in(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), JobPart.RANK)
 
 
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
     """Return job, run and rank of the parent of the process ``pid``, by the value of ``DBG_AUTOSTART``; pure.
 
-    None if the value doesn't tell: it does so only for a parent that no launcher has started.
+    Return None if the value doesn't contain them: it does so only for a parent that no launcher has started.
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")
@@ -48,7 +48,7 @@ def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
 
 
 def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
-    """Return the process, its part and the place of a claim; (None, None, "") if the value is no claim yet."""
+    """Return the process, its part and the place of a claim; (None, None, "") if the value is not a claim yet."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
     place = place.partition(":")[0]

@@ -1,7 +1,7 @@
-"""The launchers: how each one is recognised, and what its variables mean.
+"""The launchers: how each one is recognised, and the meaning of its variables.
 
-Every launcher writes its own variables and inherits those of the launchers around it. So the order of :data:`ROWS`
-counts: innermost first, the first row that applies wins, a row with bad numbers doesn't apply.
+Every launcher writes its own variables and inherits the variables of the launchers around it. So the order of
+:data:`ROWS` matters: innermost first. The first row that applies is used; a row with bad numbers doesn't apply.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Nine digits hold any rank, and exclude SLURM's batch, extern and interactive "steps", which are just below 2**32.
+# Nine digits suffice for any rank, and exclude SLURM's batch, extern and interactive "steps", which are just below
+# 2**32.
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
@@ -19,7 +20,7 @@ _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What the rows look at in a process.
+    """The properties of a process that the rows read.
 
     ``ancestors`` are process ids, the parent first, or None if the launcher doesn't know the same ids. ``proxy_pid`` is
     the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
@@ -33,7 +34,7 @@ class Process:
     proxy_pid: int | None
 
     def number(self, name: str) -> int | None:
-        """Return the variable as a number, or None if it is unset or isn't one."""
+        """Return the variable as a number, or None if it is unset or not a number."""
         text = self.environ.get(name, "")
         return int(text) if _NUMBER.fullmatch(text) else None
 
@@ -58,7 +59,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Name the torchrun process if its launch has no other, else the endpoint that all of them share."""
+    """Return a name of the torchrun process if it is alone in its launch, else the endpoint that all of them share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -66,7 +67,7 @@ def _torchrun_agent(process: Process) -> str:
 
 
 def _hydra_proxy(process: Process) -> str:
-    """Name MPICH's proxy if all ranks are its children; MPICH gives its ranks nothing else in common."""
+    """Return a name of MPICH's proxy if all ranks are its children; MPICH's ranks have nothing else in common."""
     size = process.number("PMI_SIZE")
     alone = size is not None and process.number("MPI_LOCALNRANKS") == size
     return f"{short_name(process.hostname)}-{process.proxy_pid}" if alone and process.proxy_pid else ""
@@ -92,7 +93,10 @@ def _number_by_node(process: Process) -> int | None:
 
 
 def slurm_is_ours(process: Process) -> bool:
-    """Say whether this process descends from its SLURM task, not from a tmux or Jupyter that outlived the task."""
+    """Return True if this process descends from its SLURM task.
+
+    A tmux or Jupyter may outlive the task; its processes don't belong to the task.
+    """
     task = process.number("SLURM_TASK_PID")
     known = process.ancestors
     # A chain of ancestors that doesn't end at process 1 is incomplete, and proves nothing.
@@ -100,18 +104,18 @@ def slurm_is_ours(process: Process) -> bool:
 
 
 def _is_slurm_task(process: Process) -> bool:
-    """Tell whether this is a task of srun; the shell of sbatch has a SLURM_PROCID as well, but is no step."""
+    """Return True if this is a task of srun; the shell of sbatch also has a SLURM_PROCID, but is not a step."""
     return process.number("SLURM_STEP_ID") is not None and slurm_is_ours(process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """How one launcher is recognised, and what its variables mean.
+    """The rules to recognise one launcher, and the meaning of its variables.
 
     The row applies if all of ``needs`` are set, one of ``any_of`` (unless that is empty) is set, ``holds`` is true, and
-    the numbers are good. ``number`` returns the rank if no variable has it. Of ``local``, ``world`` and ``job`` the
-    first that is set counts; of ``run`` all count. ``in_step`` says that all ranks are in one step of the scheduler
-    (mpirun starts the ranks of other hosts in a step of its own).
+    the numbers are good. ``number`` returns the rank if no variable has it. In ``local``, ``world`` and ``job`` the
+    first source that is set is used; in ``run`` all are used. ``in_step`` is True if all ranks are in one step of the
+    scheduler (mpirun starts the ranks of other hosts in a separate step).
     """
 
     name: str
@@ -168,7 +172,7 @@ ROWS = (
         job=(_MINDSPORE_SCHEDULER,),
         run=(_MINDSPORE_SCHEDULER,),
     ),
-    Row(  # the older way of MindSpore, a table of ranks
+    Row(  # the older method of MindSpore, a table of ranks
         name="mindspore",
         needs=("RANK_TABLE_FILE", "RANK_SIZE"),
         rank="RANK_ID",
@@ -229,7 +233,7 @@ ROWS = (
         world=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
     ),
     Row(name="pmix", rank="PMIX_RANK", job=(_NAMESPACE,), run=(_NAMESPACE,), in_step=False),
-    Row(  # env:// by hand or by a library; a RANK alone may be left over in a shell
+    Row(  # env:// by hand or by a library; a single RANK may be left over in a shell
         name="env",
         needs=("WORLD_SIZE",),
         rank="RANK",
@@ -238,7 +242,7 @@ ROWS = (
         job=(_ENDPOINT,),
         run=(_ENDPOINT,),
     ),
-    Row(  # Lightning without torchrun: rank 0 starts the others of its host as programs of their own
+    Row(  # Lightning without torchrun: rank 0 starts the others of its host as separate programs
         name="lightning",
         needs=("LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
         holds=lambda process: "RANK" not in process.environ,

@@ -1,4 +1,4 @@
-"""The rank that this process is, by its launcher and its framework.
+"""The identity of this process as a rank, by its launcher and its framework.
 
 ``DBG_RANK``, ``DBG_LOCAL_RANK``, ``DBG_WORLD_SIZE``, ``DBG_JOB`` and ``DBG_HOST`` override single fields. The framework
 overrides the numbers of the launcher.
@@ -22,19 +22,21 @@ from dbg_agent.launch.claim import NO_PLACE, VARIABLE, JobPart, claim_in
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_ANCESTORS = 16
-"""Ancestors of a rank that are looked at. Shells and containers between a launcher and its rank are fewer."""
+"""Maximum number of a rank's ancestors that are read. Shells and containers between a launcher and its rank are
+fewer."""
 
 ANCESTRY_SECONDS = 1.0
-"""Seconds that a look at the ancestors may block the program: it takes a millisecond, or never ends."""
+"""Maximum time in seconds that reading the ancestors may block the program: it takes a millisecond, or never ends."""
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
 
 MAX_NAME = 100
-"""Characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks stays readable."""
+"""Maximum number of characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks
+stays readable."""
 
 MAX_PATH = 4096
-"""Characters of a script or directory: PATH_MAX."""
+"""Maximum number of characters of a script or directory: PATH_MAX."""
 
 _HYDRA_PROXY = "hydra_pmi_proxy"
 """The name of MPICH's process that starts the ranks of one host."""
@@ -49,13 +51,13 @@ def ancestors(pid: int) -> tuple[int, ...]:
 
 
 KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
-"""What the first look found above a process, by its id."""
+"""Processes that the first check found above a process, by its id."""
 
 
 def remembered_above(pid: int) -> list[tuple[int, str]]:
-    """Return what :func:`processes_above` yielded at the first look at this process.
+    """Return the result of the first call of :func:`processes_above` for this process.
 
-    A look at another process in ``/proc`` may block. If it takes longer than a second, the result is empty.
+    Reading another process in ``/proc`` may block. If it takes longer than a second, the result is empty.
     """
     if pid not in KNOWN_ABOVE:
         from dbg_agent.process.threads import within
@@ -81,7 +83,7 @@ def parent_and_name(pid: int) -> tuple[int, str]:
 
 
 def sees_all_processes() -> bool:
-    """Say whether process ids here are the same as those outside of any container, which a launcher writes down."""
+    """Return True if process ids here are the same as outside of any container; a launcher writes down the latter."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:
@@ -111,7 +113,7 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """Return the identity as one opaque string. It changes only if the launcher's variables or the numbers do."""
+        """The identity as one opaque string; it changes only if the launcher's variables or the numbers do."""
         return f"{self.job}/{self.run}/{self.host}:{self.rank}/{self.pid}"
 
 
@@ -129,9 +131,9 @@ def identify(
 ) -> Identity:
     """Return the identity of a process with these properties; pure, and no value makes it raise.
 
-    ``executable_module`` is what ``python -m`` runs, ``framework`` a (rank, world size) from :func:`framework_rank`.
-    ``ancestors`` are process ids, the parent first, or None if they can't be compared with SLURM's. ``proxy_pid`` is
-    the nearest ancestor that is MPICH's proxy.
+    ``executable_module`` is the module that ``python -m`` runs, ``framework`` a (rank, world size) from
+    :func:`framework_rank`. ``ancestors`` are process ids, the parent first, or None if they can't be compared with
+    SLURM's. ``proxy_pid`` is the nearest ancestor that is MPICH's proxy.
     """
     script = _script(argv, executable_module, directory)
     process = Process(
@@ -145,8 +147,8 @@ def identify(
     row, numbers = detect(process, framework)
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
     if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
-        # A child has connected a few processes of its own, as an inference engine in a rank does. Where a launcher has
-        # numbered ranks for torch they may be as many as the ranks.
+        # A child has connected a few processes of its own, as an inference engine in a rank does. If a launcher has
+        # numbered ranks for torch, these processes may be as many as the ranks.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
@@ -166,10 +168,10 @@ def identify(
 
 
 def this_process() -> Identity:
-    """Return the identity of this process as it is now.
+    """Return the present identity of this process.
 
     The answer may change once a framework is connected, which knows the rank of a process that no launcher has named.
-    Any thread; never raises, and blocks for :data:`.ancestry.ANCESTRY_SECONDS` at most.
+    Any thread; never raises, and blocks for at most :data:`ANCESTRY_SECONDS`.
     """
     pid = os.getpid()
     argv, module = _command()
@@ -189,7 +191,7 @@ def this_process() -> Identity:
 
 
 def claim() -> None:
-    """Tell all later children of this process that it is the rank; in the program's thread.
+    """Mark this process as the rank for all its later children; runs in the program's thread.
 
     The claim names the present place: a framework may have given this process another place since the last claim.
     """
@@ -199,13 +201,16 @@ def claim() -> None:
 
 
 def own_place() -> str:
-    """Return the place that launchers gave this process. Two processes share a place only if one started the other."""
+    """Return the place that launchers gave this process.
+
+    Two processes share a place only if one started the other.
+    """
     me = this_process()
     return NO_PLACE if me.launcher in (NONE.name, FRAMEWORK.name) else f"{me.launcher}/{me.run}/{me.rank}"
 
 
 def place_told(place: str) -> str:
-    """Return a place as children inherit it, with the names of this rank if no launcher tells them to the children."""
+    """Return a place as children inherit it, with this rank's names if no launcher passes them to the children."""
     if place != NO_PLACE:
         return place
     me = this_process()
@@ -215,8 +220,8 @@ def place_told(place: str) -> str:
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
     """Return (rank, world size) from a framework that is imported and connected, else None.
 
-    Looks only into ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, even if a
-    module does. A world of one is no answer: MPI reports it in every process that mpirun didn't start.
+    Reads only ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, even if a
+    module does. A world of one is ignored: MPI reports it in every process that mpirun didn't start.
     """
     for name, ask in _FRAMEWORKS:
         module = modules.get(name)
@@ -232,7 +237,7 @@ def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
 def _asked(ask: Callable[[Any], tuple[Any, Any] | None], module: object) -> tuple[Any, Any] | None:
     try:
         return ask(module)
-    except Exception:  # it is half imported, a stand-in, or of another version: nothing that the user should see
+    except Exception:  # the module is half imported, a stand-in, or another version; no error for the user
         return None
 
 
@@ -243,7 +248,7 @@ def _ask_torch(distributed: Any) -> tuple[Any, Any] | None:
 
 
 def _ask_mpi(mpi: Any) -> tuple[Any, Any] | None:
-    # MPI ends the process if it is asked before its initialisation or after its end.
+    # MPI ends the process if it is called before its initialisation or after its end.
     if not mpi.Is_initialized() or mpi.Is_finalized():
         return None
     return mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
@@ -300,7 +305,7 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row is NONE:
         parts.append(unique)
     if row.in_step and scheduler:
-        # The job's name may lack the step, if the user named the job, and always lacks the count of requeues.
+        # The job's name doesn't contain the step if the user named the job, and never contains the number of requeues.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
     told = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
     return job, _reduced(".".join([*told, str(process.number(row.restart) or 0)]))
@@ -347,13 +352,13 @@ def _program(script: str) -> str:
 def _reduced(name: str) -> str:
     """Return the name in the characters that a target may have, or "" if none is left.
 
-    A run of other characters becomes one ``-``. A ``-`` at either end is removed, since a command line would take a
-    name that begins with one for an option.
+    A run of other characters becomes one ``-``. A ``-`` at either end is removed, because a command line would read a
+    name that begins with one as an option.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     if len(name) <= MAX_NAME:
         return name
-    # The checksum keeps cut names different: long ids often differ only at their ends.
+    # The checksum keeps truncated names different: long ids often differ only at their ends.
     return f"{name[: MAX_NAME - 9]}-{zlib.crc32(name.encode()):08x}"
 
 
@@ -372,7 +377,7 @@ def _command() -> tuple[list[str], str | None]:
     if module is None and argv[:1] == ["-m"]:  # the interpreter is still starting
         return argv, started_module(argv, sys.orig_argv)
     if module is None and isinstance(file := getattr(main, "__file__", None), str):
-        # argv[0] may be relative, and mean another file once the program has changed its directory.
+        # argv[0] may be relative, and name another file once the program has changed its directory.
         argv[:1] = [file]
     return argv, module
 
@@ -381,12 +386,12 @@ def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
     """Return the module of ``python -m`` while ``argv`` begins with ``-m`` because Python is still looking for it."""
     index = len(original) - len(argv)
     name = original[index] if 0 < index < len(original) else ""
-    # `-m name`, or as one word, perhaps behind other letters: `-umname`.
+    # `-m name`, or as one word, perhaps after other letters: `-umname`.
     return (name.partition("m")[2] if name.startswith("-") else name) or None
 
 
 def _directory() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 - pathlib would be loaded into every rank
-    except OSError:  # it was removed
+    except OSError:  # the directory was removed
         return ""

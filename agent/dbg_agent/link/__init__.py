@@ -1,1 +1,1 @@
-"""The rank's connection to the broker: look-up, dialling, silence, outgoing queue. Not what messages mean."""
+"""The connection of a rank to the broker, and the queue of messages to send."""

@@ -1,6 +1,6 @@
-"""The asynchronous part of the link: its event loop, how it gets a connection, and how it notices a silent broker.
+"""The asynchronous part of the link: its event loop, connecting, and detection of a silent broker.
 
-Only the link's thread and the guard import this module, since asyncio is heavy.
+Only the link's thread and the guard import this module, because asyncio is heavy.
 """
 
 from __future__ import annotations
@@ -24,28 +24,30 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, error_line
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
-"""Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
+"""Maximum time in seconds until the peer's kernel accepts a connection. The local kernel retries ever more rarely; a
+new attempt retries at once."""
 
 OPEN_SECONDS = 30.0
-"""Seconds for TLS and the upgrade, all brokers together: a broker that thousands of ranks dial at once needs them, and
-what it does for one that gives up is lost. While it is suspended, it costs the others this time."""
+"""Maximum time in seconds for TLS and the upgrade, for all brokers together. A broker needs that long if thousands of
+ranks connect at once, and its work for a rank that gives up is lost. A suspended broker costs the others this time."""
 
 LOOKUP_SECONDS = 10.0
-"""Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
+"""Maximum wait in seconds for a name look-up. A longer look-up continues, and the next attempt uses it."""
 
 PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
-"""Seconds without a byte after which an idle link is pinged: below the idle time-outs of common firewalls and tunnels.
-A broker that is there has sent a probe by then, which tells as much, so there is nothing to ping."""
+"""Time in seconds without a byte after which an idle link is pinged, below the idle timeouts of common firewalls and
+tunnels. A live broker has sent a probe before that, which proves as much, so no ping is needed."""
 
 PING_ATTENDED_SECONDS = 2.0
-"""Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
+"""Interval between pings in seconds while a user works with the rank; the user should soon notice a silent tunnel."""
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
-"""Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
-2,000 ranks come no faster than the broker can shake hands."""
+"""Bounds of the random pause before the next attempt, in seconds. After a restart a broker has its ranks back within
+the upper bound, and 2,000 ranks connect no faster than the broker can shake hands."""
 
 LAST_REFUSED_SECONDS = 8.0
-"""The upper bound if a broker refuses the rank, or hangs up as it does if too many come: each attempt costs it time."""
+"""The upper bound in seconds if a broker refuses the rank, or hangs up because too many ranks connect. Each attempt
+costs the broker time."""
 
 logger = Logger("dbg_agent.link")
 
@@ -53,11 +55,11 @@ logger = Logger("dbg_agent.link")
 async def dial(
     reach: Reach, path: str, lookups: Lookups, answered: Callable[[], None] | None = None, *, last: str = ""
 ) -> BrokerWebSocket:
-    """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
+    """Return an open connection; raise BrokerUnreachable, Refused or BadEndpoint with the reason.
 
-    ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. The broker at
-    the URL ``last`` is dialled after the others. After a broker that hangs up no other one is dialled at once: where
-    too many ranks come, they come to all brokers.
+    ``answered`` is called as soon as the peer's kernel has accepted the connection, long before it is open. The broker
+    at the URL ``last`` is tried last. If a broker hangs up, no other broker is tried at once: if too many ranks
+    connect, they connect to all brokers.
     """
     routes = reach.routes(last)
     seconds = OPEN_SECONDS / len(routes)
@@ -66,7 +68,7 @@ async def dial(
         async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
             return await lookups.ask(route.endpoint.host, find, LOOKUP_SECONDS)
 
-        logger.debug("dials %s", route.endpoint.url)
+        logger.debug("dialling %s", route.endpoint.url)
         return await dial_broker(route, path, ask, seconds, connect_seconds=CONNECT_SECONDS, answered=answered)
 
     return await first_to_answer(routes, dial_one, final=HungUp)
@@ -75,7 +77,7 @@ async def dial(
 async def end_when_silent(connection: BrokerWebSocket, heard: asyncio.Event, is_attended: Callable[[], bool]) -> None:
     """Abort a connection when the broker has not answered a ping for SILENT_SECONDS, and return.
 
-    ``heard`` is set by whatever comes from it.
+    ``heard`` is set by any data from the broker.
     """
     while True:
         heard.clear()
@@ -93,7 +95,7 @@ async def end_when_silent(connection: BrokerWebSocket, heard: asyncio.Event, is_
 
 
 class Dialler:
-    """The attempts of a rank to connect; each one looks for the broker anew, by ``find``."""
+    """The connection attempts of a rank; each attempt looks up the broker again by ``find``."""
 
     def __init__(
         self, find: Callable[[], Awaitable[Reach]], names: Lookups, clock: Callable[[], float] = time.monotonic
@@ -103,25 +105,29 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self._last: Reach | None = None
-        """Where the last connection was."""
+        """The broker of the last connection."""
         self.dialled = ""
-        """The address of the broker that was dialled last."""
+        """The address of the last broker dialled."""
         self.avoided = ""
-        """The address of the broker that hung up on this rank or was silent last: others may have more time."""
+        """The address of the broker that last hung up on this rank or was silent; other brokers may be less busy."""
         self.unanswered_since: float | None = None
-        """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
+        """The time since which no kernel has accepted a connection; None after one has, and before the first
+        attempt."""
         self.has_been_answered = False
-        """Whether a kernel took the last connection that was taken or refused."""
+        """Whether a kernel accepted the connection in the last finished attempt."""
 
     def pause(self, error: DbgError | None) -> float:
-        """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
+        """Return the seconds to wait before the next attempt.
+
+        ``error`` is the error of the last attempt, or None if it succeeded.
+        """
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
         is_away = error is None or (isinstance(error, BrokerUnreachable) and not isinstance(error, HungUp))
         last = LAST_BACKOFF_SECONDS if is_away else LAST_REFUSED_SECONDS
         return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
 
     async def dial(self) -> BrokerWebSocket:
-        """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
+        """Return an open connection to the broker's present address; raise a DbgError with the reason if that fails."""
         if self.unanswered_since is None:
             self.unanswered_since = self._clock()
         try:
@@ -133,7 +139,7 @@ class Dialler:
                 self.has_been_answered = False
             raise
         except Exception as error:
-            # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
+            # A fault here or in a library must not end the link's thread: without it no stopped rank can be resumed.
             raise BrokerUnreachable("its address", error_line(error)) from None
         self.avoided = ""
         return connection
@@ -142,7 +148,7 @@ class Dialler:
         try:
             reach = await self._find()
         except DbgError:
-            # A home that hangs, or is gone, must not keep a stopped rank from the broker that it knows.
+            # A home directory that hangs, or is gone, must not keep a stopped rank from the broker that it knows.
             if self._last is None:
                 raise
             with suppress(DbgError):
@@ -162,13 +168,14 @@ class Dialler:
 
 
 class LoopLost(Exception):
-    """The program has closed the sockets by which other threads wake the loop."""
+    """Raised when the program has closed the sockets that other threads use to wake the loop."""
 
 
 class LinkLoop(asyncio.SelectorEventLoop):
-    """An event loop that touches no descriptor that the program has taken over, and ends with LoopLost if its own are.
+    """An event loop that survives a program that closes descriptors, or ends with LoopLost.
 
-    Its thread is at rest while it waits for events.
+    It touches no descriptor that the program has reused, and raises LoopLost if its own are closed. Its thread is at
+    rest while it waits for events.
     """
 
     _ssock: OwnSocket
@@ -178,38 +185,39 @@ class LinkLoop(asyncio.SelectorEventLoop):
         self._is_lost = False
         self._watched = ForkSafeSelector(fork_safety, self._check)
         super().__init__(self._watched)
-        # PYTHONDEVMODE turns this on; asyncio would then complain on the job's stderr of a busy host.
+        # PYTHONDEVMODE turns this on; on a busy host asyncio would then print warnings to the job's stderr.
         self.set_debug(False)
-        # The default handler logs, and so may wait for a lock that a stopped thread of the program holds.
+        # The default handler logs, so it may wait for a lock that a stopped thread of the program holds.
         self.set_exception_handler(_complain)
 
     def end(self) -> None:
-        """End all tasks and close what the loop has opened; the loop does not run."""
+        """End all tasks and close everything that the loop has opened; the loop must not be running."""
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
         self.run_until_complete(asyncio.gather(*tasks, return_exceptions=True) if tasks else asyncio.sleep(0))
-        # An aborted TLS connection closes its socket after a few rounds; Python warns of a socket left open.
+        # An aborted TLS connection closes its socket after a few rounds; Python warns about a socket left open.
         for _ in range(3):
             self.run_until_complete(asyncio.sleep(0))
         self.close()
 
     def _make_self_pipe(self) -> None:
-        # asyncio has no public way to replace the two sockets by which call_soon_threadsafe() wakes the loop.
+        # asyncio has no public way to replace the two sockets that call_soon_threadsafe() uses to wake the loop.
         super()._make_self_pipe()  # type: ignore[misc]
         self._ssock, self._csock = (OwnSocket(fileno=end.detach()) for end in (self._ssock, self._csock))
 
     def _check(self) -> None:
         if not self._is_lost and not (self._ssock.is_open() and self._csock.is_open()):
-            # The rounds in which the tasks end need no other thread.
+            # The tasks end in the last rounds, and these need no other thread.
             self._is_lost = True
             self._watched.unregister(self._ssock.fileno())
             raise LoopLost("the program has closed descriptors of dbg-agent")
 
 
 def make_loop(fork_safety: ForkSafety) -> LinkLoop:
-    """Return a new loop; raise OSError without free descriptors."""
-    # asyncio then can't build a loop either, and complains on stderr of the half-built one.
+    """Return a new loop; raise OSError if no descriptors are free."""
+    # Without descriptors asyncio can't build a loop either, and would print a warning about the half-built loop to
+    # stderr.
     for end in socket.socketpair():
         end.close()
     return LinkLoop(fork_safety)
@@ -218,8 +226,8 @@ def make_loop(fork_safety: ForkSafety) -> LinkLoop:
 class ForkSafeSelector(selectors.PollSelector):
     """A selector that rests while it waits, and calls ``check`` before it returns.
 
-    It has no descriptor, as epoll would: closing one that the program has closed and opened anew would take a file of
-    the program. The link has three descriptors, for which poll is as fast.
+    Unlike epoll it has no descriptor. If the program had closed and reused that descriptor, closing it would close a
+    file of the program. The link has three descriptors; for these poll is as fast.
     """
 
     def __init__(self, rest: ForkSafety, check: Callable[[], None]) -> None:
@@ -228,7 +236,7 @@ class ForkSafeSelector(selectors.PollSelector):
         self._check = check
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Return what is ready, after ``timeout`` seconds at most; raise what ``check`` raises."""
+        """Return the ready descriptors, after at most ``timeout`` seconds; raise as ``check`` does."""
         self._rest.release_while_waiting()
         try:
             ready = super().select(timeout)

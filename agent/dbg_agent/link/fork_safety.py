@@ -1,8 +1,8 @@
-"""Rest of the link's threads during a fork of the program, so that the child finds nothing half done.
+"""Keeps the link's threads at rest during a fork of the program, so that the child finds nothing half done.
 
-A forked child has one thread. A lock that another thread held at the fork is held in the child for ever. OpenSSL has
-locks of this kind, and gives Python's lock back while it takes them. The C library's name look-up and imports have
-them, too. A child that then speaks TLS itself would hang, even if it never becomes a rank.
+A forked child has one thread. A lock that another thread held at the fork stays held in the child forever. OpenSSL has
+such locks, and releases the GIL while it acquires them. The C library's name look-up and imports have such locks, too.
+A child that then uses TLS itself would hang, even if it never becomes a rank.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from dbg_agent.process.threads import own_thread
 T = TypeVar("T")
 
 IMPORT_SECONDS = 5.0
-"""Seconds that a fork waits for the link's thread to import asyncio and websockets. The import takes less than one
-second, and longer only if it waits for a module that the forking thread is importing itself."""
+"""Maximum time in seconds that a fork waits for the link's thread to import asyncio and websockets. The import takes
+less than one second, and longer only if it waits for a module that the forking thread is importing itself."""
 
 ROUND_SECONDS = 1.0
-"""Seconds that a fork waits for one round of the event loop. A round takes milliseconds, and longer only if a name
-server does not answer, or if the round waits for a lock that the forking thread holds."""
+"""Maximum time in seconds that a fork waits for one round of the event loop. A round takes milliseconds, and longer
+only if a name server does not answer, or if the round waits for a lock that the forking thread holds."""
 
 
 class ForkSafety:
-    """A lock that the link's thread holds except while it waits for events, and that a forking thread holds in a fork.
+    """A lock that the link's thread holds except while it waits for events, and a forking thread holds during a fork.
 
     Both inner locks are reentrant: the link's thread may fork itself, and a signal handler may fork within a fork.
     """
 
     def __init__(self) -> None:
         self._busy = threading.RLock()
-        # Python's locks are not fair: a thread that releases a lock and takes it again leaves others no chance.
+        # Python's locks are not fair: if a thread releases a lock and acquires it again, other threads get no chance.
         self._turn = threading.RLock()
         self._round = 0
         self._waited_in_vain: int | None = None
@@ -53,11 +53,11 @@ class ForkSafety:
         self._busy.release()
 
     def release_while_waiting(self) -> None:
-        """Rest until :meth:`reacquire`."""
+        """Stay at rest until :meth:`reacquire`."""
         self._busy.release()
 
     def reacquire(self) -> None:
-        """Wait until no thread forks, and be busy again."""
+        """Wait until no thread forks, and become busy again."""
         with self._turn:
             self._busy.acquire()
         self._round += 1
@@ -65,9 +65,9 @@ class ForkSafety:
     # ------------------------------------------------------------------------------------- in the thread that forks
 
     def before_fork(self) -> None:
-        """Wait until the link's thread rests, and keep it at rest; go on without that after a bounded time.
+        """Wait until the link's thread rests, and keep it at rest; continue without that after a limited time.
 
-        A fork waits in vain for a round only once: later forks don't wait for the same round again.
+        If the wait for a round times out, later forks don't wait for the same round again.
         """
         this_round = self._round
         bound = IMPORT_SECONDS if this_round == 0 else ROUND_SECONDS
@@ -79,29 +79,29 @@ class ForkSafety:
         self._waited_in_vain = this_round
 
     def after_fork(self) -> None:
-        """Let the link's thread go on; in the parent, by the thread that has forked."""
-        # release() raises if this thread has waited in vain.
+        """Let the link's thread continue; runs in the parent, in the thread that has forked."""
+        # release() raises RuntimeError if this thread's wait has timed out.
         with suppress(RuntimeError):
             self._turn.release()
             self._busy.release()
 
 
 class Question:
-    """A question that a thread of its own answers, however long that takes."""
+    """A question that its own thread answers, no matter how long that takes."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
         self.value: Any = None
         self.error: BaseException | None = None
         self.wake: Callable[[], object] = bool
-        """Called when it has ended, in its thread."""
+        """Called in the question's thread when it has ended."""
 
 
 class Lookups:
-    """Look-ups in threads of their own: of the broker, whose files may lie on a silent file system, and of host names.
+    """Look-ups in threads of their own: of the broker, whose files may be on a silent file system, and of host names.
 
-    A question that is still open is not asked again, but waited for. Each thread is a daemon, so the program doesn't
-    wait for it at its end.
+    While a question is open it is not asked again; further callers wait for it. Each thread is a daemon, so the program
+    doesn't wait for it at its end.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Lookups:
         self._waited_in_vain = False
 
     def begin(self, name: Hashable, call: Callable[[], object]) -> Question:
-        """Have a question answered by ``call``; questions with the same ``name`` are the same question.
+        """Make a thread answer a question by ``call``; questions with the same ``name`` are the same question.
 
         Raise RuntimeError if no thread can be started.
         """
@@ -123,7 +123,7 @@ class Lookups:
             return question
 
     async def ask(self, name: Hashable, call: Callable[[], T], seconds: float) -> T:
-        """Return what ``call`` returns, or raise what it raises; raise TimeoutError after ``seconds``.
+        """Return or raise the outcome of ``call``; raise TimeoutError after ``seconds``.
 
         A deadline or a cancellation ends only this wait, not the question.
         """
@@ -132,7 +132,7 @@ class Lookups:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            with suppress(RuntimeError):  # the loop has ended, and nothing waits any more
                 loop.call_soon_threadsafe(ended.set)
 
         question = self.begin(name, call)
@@ -145,17 +145,17 @@ class Lookups:
         return question.value  # type: ignore[no-any-return] # by its name it is the answer to this question
 
     def before_fork(self) -> None:
-        """Wait until no question is open, and let no question begin; go on without that after ROUND_SECONDS.
+        """Wait until no question is open, and block new questions; continue without that after ROUND_SECONDS.
 
-        The C library's look-up holds locks that would stay held for ever in a forked child. After a wait in vain, forks
-        don't wait again until no question is open.
+        The C library's look-up holds locks that would stay held forever in a forked child. After a wait has timed out,
+        forks don't wait again until no question is open.
         """
         self._quiet.acquire()
         bound = 0.0 if self._waited_in_vain else ROUND_SECONDS
         self._waited_in_vain = not self._quiet.wait_for(lambda: not self._open, bound)
 
     def after_fork(self) -> None:
-        """Let questions go on; in the parent, by the thread that has forked."""
+        """Let questions continue; runs in the parent, in the thread that has forked."""
         self._quiet.release()
 
     def _answer(self, name: Hashable, question: Question, call: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
-"""The rank's only connection to the broker: a daemon thread with an event loop of its own.
+"""The rank's only connection to the broker: a daemon thread with its own event loop.
 
-The thread dials, registers, and dials again with full-jitter back-off if the connection ends. It looks for the broker
-anew each time. It never blocks the program; the program may wait for it.
+The thread dials and registers; if the connection ends it dials again, with full-jitter back-off. It looks up the broker
+again each time. It never blocks the program; the program may wait for it.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from dbg_wire.messages import Message
 
 SLOW_SECONDS = 2.0
-"""Seconds after which a file counts as silent; a file of a network file system takes milliseconds."""
+"""Time in seconds after which a file is treated as silent; a file on a network file system takes milliseconds."""
 
 MOMENT_SECONDS = 0.2
-"""Seconds that a thread of the program waits for a look-up that has just begun: it takes a millisecond."""
+"""Time in seconds that a thread of the program waits for a look-up that has just started; it takes a millisecond."""
 
 broker_overrides: dict[str, str] = {}
-"""Variables that say where the broker is, set by ``adopt``; they take precedence over those of the environment."""
+"""Variables that locate the broker, set by ``adopt``; they take precedence over the environment."""
 
 
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
-    """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
+    """Return how a rank connects to the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
     Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
     """
@@ -61,7 +61,7 @@ def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: O
 
 
 class BrokerFinder:
-    """Look-ups of the broker in a thread of its own; ``find`` may block as long as file systems do."""
+    """Look-ups of the broker in a separate thread; ``find`` may block as long as file systems do."""
 
     def __init__(self, lookups: Lookups, find: Callable[[Opening], Reach]) -> None:
         self._lookups = lookups
@@ -69,20 +69,20 @@ class BrokerFinder:
         self._touched = "the broker's address"
 
     async def find(self) -> Reach:
-        """Return where the broker is. Raise DbgError, or SilentFile after SLOW_SECONDS."""
+        """Return how to reach the broker; raise DbgError, or SilentFile after SLOW_SECONDS."""
         try:
             return await self._lookups.ask(self, self._look, SLOW_SECONDS)
         except TimeoutError:
             raise SilentFile(self._touched) from None
 
     def begin(self) -> None:
-        """Begin a look-up, which the next one waits for."""
+        """Start a look-up; the next look-up waits for it."""
         self._lookups.begin(self, self._look)
 
     def now(self) -> Reach | Exception:
-        """Return where the broker is as far as that is known within MOMENT_SECONDS, or why it is not.
+        """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
 
-        It raises nothing itself: an exception that leaves it comes from a signal handler of the program.
+        It raises nothing itself: an exception that leaves it is raised by a signal handler of the program.
         """
         question = self._lookups.begin(self, self._look)
         if not question.ended.wait(MOMENT_SECONDS):
@@ -99,18 +99,18 @@ class BrokerFinder:
 logger = Logger("dbg_agent.link")
 
 MOST_FAILURES = 6
-"""Event loops that can't be made, one after the other, until the link gives up: the pauses between them are five
-seconds at most, in which the program may close descriptors again."""
+"""Maximum number of event loops in a row that can't be made before the link gives up. During the pauses between them,
+at most five seconds in all, the program may close descriptors again."""
 
 
 class LinkOwner(Protocol):
-    """What the link asks of the rank; all methods except ``find_broker`` run in the link's thread."""
+    """The link's interface to the rank; all methods except ``find_broker`` run in the link's thread."""
 
     def find_broker(self, opening: Opening) -> Reach:
-        """Return where the broker is now, or raise BadInput; in a thread of its own, not in the link's."""
+        """Return how to reach the broker now, or raise BadInput; runs in its own thread, not in the link's."""
 
     def is_attended(self) -> bool:
-        """Tell whether a user sits at this rank, and would soon notice a silent link."""
+        """Return True if a user works with this rank and would soon notice a silent link."""
 
     def registration(self) -> str:
         """Return the frame with the identity and the state of this rank."""
@@ -119,7 +119,7 @@ class LinkOwner(Protocol):
         """Return the frame with the state of this rank."""
 
     def redraw(self) -> None:
-        """Have the screen drawn again, because output was dropped."""
+        """Draw the screen again, because output was dropped."""
 
     def on_message(self, message: Message) -> None:
         """Act on a control message."""
@@ -128,22 +128,22 @@ class LinkOwner(Protocol):
         """Act on keys."""
 
     def on_disconnect(self) -> None:
-        """Note that no broker listens now."""
+        """Handle a lost connection: no broker listens now."""
 
     def on_give_up(self, problem: DbgError) -> None:
-        """Note that no broker can listen any more before the next stop."""
+        """Handle the end of the link's attempts: no broker can listen before the next stop."""
 
 
 class Ending(DbgError):
-    """This process ends, and has left the broker already."""
+    """Error for callers in a process that is ending and has already disconnected from the broker."""
 
     def __str__(self) -> str:
-        return "this process is ending and has left the broker"
+        return "this process is ending and has disconnected from the broker"
 
 
 @dataclass(slots=True)
 class _Registration:
-    """Whether a broker knows this rank, what was wrong last, and since when the link has tried."""
+    """Whether a broker knows this rank, the last problem, and since when the link has tried."""
 
     is_there: bool = False
     problem: DbgError | None = None
@@ -151,7 +151,7 @@ class _Registration:
 
 
 class _Running(NamedTuple):
-    """The event loop that runs, and the events by which other threads have it send what waits, or end."""
+    """The running event loop, and the events that make it send the queue, or end; other threads set them."""
 
     loop: asyncio.AbstractEventLoop
     something_to_send: asyncio.Event
@@ -159,12 +159,12 @@ class _Running(NamedTuple):
 
 
 def import_all() -> None:
-    """Import all that a link needs to dial.
+    """Import all modules that a link needs to dial.
 
-    Its thread does so by itself. Beside a program that computes that takes many seconds: each time that an import
-    reads a file, the thread gives up the interpreter's lock. So a program that we start begins after this.
+    The link's thread does this by itself. Next to a program that computes, it takes many seconds, because the thread
+    releases the GIL at each file that an import reads. So a program that the agent starts begins after this.
     """
-    import encodings.idna  # noqa: F401 - for names of hosts
+    import encodings.idna  # noqa: F401 - for host names
 
     from dbg_agent.link import dialling  # noqa: F401
 
@@ -189,29 +189,29 @@ class Link:
         self._connection: BrokerWebSocket | None = None
         self._dialler: Dialler | None = None
         self._url = ""
-        """The address of the broker as last known."""
+        """The last known address of the broker."""
 
     # --------------------------------------------------------------------------------------------- from any thread
 
     def start(self) -> None:
-        """Start the thread, if there is none; return at once."""
+        """Start the thread if there is none; return at once."""
         with self._status:
             if self._registration.waiting_since is None:
                 self._registration.waiting_since = self._clock()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
-            # wait for that one; the first thread then sees that it is not the link's thread, and ends.
+            # The thread is recorded before it runs. A signal handler that stops right here starts another thread and
+            # can wait for that one; the first thread then finds that it is not the link's thread, and ends.
             self._gave_up = False
             self._thread = own_thread(self._run, "dbg-agent")
             self._thread.start()
 
     def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
-        """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
+        """Wait until the rank is registered and return None, or return the problem after ``timeout`` seconds.
 
-        The time counts from when the link began to try, so that calls in a loop wait only once; None waits for ever.
+        The time runs from the start of the link's attempts, so that calls in a loop wait only once; None waits forever.
         Unless ``timeout`` is None, the wait ends early if the broker refuses this rank for good, or if no kernel has
-        taken a connection for ``unanswered`` seconds.
+        accepted a connection for ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
@@ -232,7 +232,7 @@ class Link:
 
     @property
     def is_served(self) -> bool:
-        """Tell whether a kernel took the last connection, though no broker has registered the rank or refused it."""
+        """Whether a kernel accepted the last connection, although no broker has registered or refused the rank."""
         with self._status:
             has_dialled = self._dialler is not None and self._dialler.has_been_answered
             return has_dialled and not self._is_final() and not self._closing
@@ -243,7 +243,7 @@ class Link:
         return math.inf if since is None else since
 
     def _first_problem(self, timeout: float) -> DbgError:
-        """Return what is wrong as far as it is known before the link's thread has failed."""
+        """Return the problem as far as it is known before the link's thread has failed."""
         if self._dialler is not None:
             self._url = self._dialler.dialled or self._url
         if not self._url:
@@ -251,35 +251,35 @@ class Link:
             if isinstance(found, Exception):
                 problem = found if isinstance(found, DbgError) else _fault(found)
                 with self._status:
-                    # Without this each further call would look for the broker again.
+                    # Otherwise each further call would look up the broker again.
                     self._registration.problem = self._registration.problem or problem
                 return problem
             self._url = found.endpoint.url
         return BrokerUnreachable(self._url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""
+        """Make the link's thread call ``call`` after some seconds, or never if the link has given up."""
         if self.keeps_trying:
             self._timers.call_later(seconds, call)
 
     @property
     def is_connected(self) -> bool:
-        """Tell whether a broker knows this rank now."""
+        """Whether a broker knows this rank now."""
         return self._registration.is_there
 
     @property
     def keeps_trying(self) -> bool:
-        """Tell whether the link goes on to look for a broker by itself."""
+        """Whether the link still looks for a broker by itself."""
         return not (self._gave_up or self._closing)
 
     def reconnect(self) -> None:
-        """Abort the connection, so that the rank registers anew; return at once."""
+        """Abort the connection, so that the rank registers again; return at once."""
         running, connection = self._running, self._connection
         if running is not None and connection is not None:
             call_soon(running.loop, connection.transport.abort)
 
     def close(self) -> None:
-        """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
+        """Send the queue, including a goodbye, and close the connection, within about CLOSE_SECONDS."""
         with self._status:
             # The thread may still be importing its modules; it checks this flag before it dials.
             self._closing = True
@@ -303,7 +303,8 @@ class Link:
 
     def _is_final(self) -> bool:
         problem = self._registration.problem
-        # A missing broker is not final, since it may be starting beside the job. A refusal or a bad setting is final.
+        # A missing broker is not final, because it may start together with the job. A refusal or a bad setting is
+        # final.
         return isinstance(problem, (Refused, BadInput, WrongHost))
 
     def _wake(self) -> None:
@@ -320,23 +321,23 @@ class Link:
                 self._run_loops(dialler)
 
     def _prepare(self) -> Dialler | None:
-        """Import all that dialling needs; return None if that fails."""
+        """Import all modules that dialling needs; return None if that fails."""
         try:
-            # The look-up runs while this thread still imports what it needs to dial.
+            # The look-up runs while this thread still imports the modules for dialling.
             self._finder.begin()
             import_all()  # later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
             self._dialler = Dialler(self._finder.find, self.names, self._clock)
         except Exception as error:
-            # For example no descriptor is left, even for imports. The next stop tries again.
+            # For example, no descriptor may be left, even for imports. The next stop tries again.
             self._gave_up = True
             self._failed(_fault(error))
             return None
         return self._dialler
 
     def _run_loops(self, dialler: Dialler) -> None:
-        """Run one event loop after the other until the link ends: the program may close the descriptors of each."""
+        """Run one event loop after another until the link ends; the program may close the descriptors of each."""
         from dbg_agent.link.dialling import make_loop
 
         failures = 0
@@ -359,7 +360,7 @@ class Link:
             self._rest(dialler.pause(problem))
 
     def _run_loop(self, loop: LinkLoop, dialler: Dialler) -> Exception | None:
-        """Run the loop until the link ends, and return None; or return the exception that has ended the loop before."""
+        """Run the loop until the link ends and return None, or return the exception that ended the loop earlier."""
         try:
             loop.run_until_complete(self._main(loop, dialler))
         except Exception as error:
@@ -394,7 +395,7 @@ class Link:
             await asyncio.wait({stopping}, timeout=dialler.pause(serving.result()))
 
     async def _leave(self, serving: asyncio.Future[DbgError | None]) -> None:
-        """Send what waits and close; then cancel the task that serves."""
+        """Send the queue and close the connection, then cancel the task that serves."""
         import asyncio
 
         connection = self._connection
@@ -403,7 +404,7 @@ class Link:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._flush_and_close(connection)
             except Exception:
-                # The process ends, so the error is not reported.
+                # The process is ending, so the error is not reported.
                 connection.transport.abort()
         serving.cancel()
         await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
@@ -414,7 +415,7 @@ class Link:
         await connection.close()
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
-        """Dial, register and serve until the connection ends or is silent; return what was wrong with it."""
+        """Dial, register and serve until the connection ends or is silent; return the problem with it."""
         import asyncio
 
         from dbg_agent.link.dialling import end_when_silent
@@ -424,15 +425,15 @@ class Link:
         except DbgError as error:
             self._failed(error)
             return error
-        # This is the problem until the welcome comes.
-        problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
+        # This is the problem until the welcome arrives.
+        problem = BrokerUnreachable(connection.broker_url, "it did not register this rank")
         self._note(problem)
         heard = asyncio.Event()
         watching = asyncio.ensure_future(end_when_silent(connection, heard, self._owner.is_attended))
         welcomed = False
         try:
             await self._serve(connection, heard)
-        except Exception:  # noqa: S110 - each error has the same answer: the link dials again, and restates everything
+        except Exception:  # noqa: S110 - after any error the link dials again, and sends the whole state
             pass
         finally:
             welcomed = self._registration.is_there
@@ -442,11 +443,11 @@ class Link:
             await asyncio.gather(watching, return_exceptions=True)
             self._disconnected()
             connection.transport.abort()
-            # The socket closes in the loop's next round. Python would warn of it if the loop ended before.
+            # The socket closes in the loop's next round. Python would warn about it if the loop ended before.
             await connection.wait_closed()
         if welcomed:
             return None
-        logger.info("is not connected: %s", problem)
+        logger.info("not connected: %s", problem)
         return problem
 
     async def _serve(self, connection: BrokerWebSocket, heard: asyncio.Event) -> None:
@@ -464,7 +465,7 @@ class Link:
         with self._status:
             self._registration.is_there, self._registration.problem = True, None
             self._status.notify_all()
-        logger.info("is connected to %s", connection.broker_url)
+        logger.info("connected to %s", connection.broker_url)
         sending = asyncio.ensure_future(self._send_all(connection))
         # The connection ends with this task: a rank that can't send must not look like a rank with nothing to send.
         sending.add_done_callback(lambda _: connection.transport.abort())
@@ -486,8 +487,8 @@ class Link:
             item = self.outgoing.pop()
             if item is not None:
                 await connection.send(self._frame(item))
-                # The loop gets a chance to notice that the connection broke: asyncio complains on the job's stderr of
-                # frames for a broken connection.
+                # The loop gets a chance to notice a broken connection; otherwise asyncio would warn about frames for a
+                # broken connection on the job's stderr.
                 await asyncio.sleep(0)
                 continue
             if self.outgoing.starved:
@@ -500,7 +501,7 @@ class Link:
         return self._owner.report() if isinstance(item, ReportNow) else item
 
     def _receive(self, frame: str | bytes) -> Message | None:
-        """Act on a frame; return its message, if it is one."""
+        """Handle a frame; return its message, or None for keys and unknown messages."""
         from dbg_wire.codec import Input, UnknownType, decode, decode_data
         from dbg_wire.messages import Sender
 
@@ -512,18 +513,18 @@ class Link:
         try:
             message = decode(frame, Sender.BROKER)
         except UnknownType:
-            # A newer broker of the same major may say more than this release understands.
+            # A newer broker of the same major version may send messages that this release does not know.
             return None
-        logger.debug("hears %s", LogForm(message))
+        logger.debug("received %s", LogForm(message))
         self._owner.on_message(message)
         return message
 
     def _failed(self, error: DbgError) -> None:
-        logger.info("is not connected: %s", error)
+        logger.info("not connected: %s", error)
         self._note(error)
 
     def _note(self, error: DbgError) -> None:
-        """Keep this error for the threads that wait for the connection, until it is connected."""
+        """Keep this error for threads that wait for the connection, until the link is connected."""
         with self._status:
             self._registration.problem = error
             self._status.notify_all()
@@ -536,7 +537,7 @@ class Link:
             if was_connected:
                 self._registration.waiting_since = self._clock()
         if was_connected:
-            logger.info("is connected no more")
+            logger.info("disconnected")
         self._owner.on_disconnect()
 
 
@@ -546,20 +547,20 @@ def _fault(error: Exception) -> DbgError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timer:
-    """A call, and when it is due on the monotonic clock."""
+    """A call, and its due time on the monotonic clock."""
 
     due: float
     call: Callable[[], None]
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
-    """Have a loop call something soon; from any thread. Do nothing if the loop has ended, even at this very moment."""
+    """Make a loop call something soon; may be called from any thread. Do nothing if the loop has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(call)
 
 
 class Timers:
-    """The calls that are still due; a loop that begins takes over those of the loop before."""
+    """The pending calls; a new loop takes over the calls of the previous loop."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -567,7 +568,7 @@ class Timers:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Have the loop's thread call ``call`` after some seconds; if there is no loop, the next one does."""
+        """Make the loop's thread call ``call`` after some seconds; if there is no loop, the next one does."""
         timer = Timer(time.monotonic() + seconds, call)
         with self._lock:
             self._waiting.add(timer)
@@ -576,7 +577,7 @@ class Timers:
             call_soon(loop, partial(self._arm, loop, timer))
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let this loop run the timers; in its thread."""
+        """Run the timers in this loop; called in its thread."""
         with self._lock:
             self._loop, waiting = loop, list(self._waiting)
         for timer in waiting:

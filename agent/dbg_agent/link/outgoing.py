@@ -1,10 +1,10 @@
-"""The queue of what a rank sends to the broker, in order and within bounds, even over a slow network.
+"""The queue of data that a rank sends to the broker, in order and of limited size, even over a slow network.
 
-Any thread fills the queue; the link's thread empties it. The queue is empty while the link is down, since a
-registration restates everything.
+Any thread fills the queue; the link's thread empties it. The queue is empty while the link is down, because a
+registration sends the whole state again.
 
 All locks here and in the callers are reentrant. Any allocation may collect garbage and run a finalizer of the program,
-which may print, and a signal handler may follow any instruction of the main thread.
+which may print. A signal handler may run after any instruction of the main thread.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 MAX_MESSAGES = 4096
-"""Control messages that may wait. If more wait, the broker doesn't read, and the link starts afresh."""
+"""Maximum number of waiting control messages. If more wait, the broker doesn't read, and the link reconnects."""
 
 MAX_MESSAGE_BYTES = 16 * MIB
-"""Characters of the messages that may wait: sixteen of the longest. A rank has more than one of those only if many
-terminals ask at once."""
+"""Maximum number of characters of waiting messages: sixteen of the longest messages. A rank has more than one of those
+only if many terminals ask at once."""
 
 
 class ReportNow:
-    """A mark for a report that is made when its turn comes, so that the last report sent is never outdated."""
+    """A mark for a report that is made only when it is sent, so that the last report sent is never outdated."""
 
 
 REPORT_NOW: Final = ReportNow()
@@ -44,9 +44,10 @@ Item = str | bytes | ReportNow
 class Outgoing:
     """A queue of text frames, binary frames and report marks.
 
-    If screen output exceeds its bound, all of it is dropped, and ``starved`` stays true until the link's thread has the
-    screen redrawn. A single message is never dropped, since the broker would then have outdated facts. If messages
-    exceed their bound, the whole queue is emptied and ``start_afresh`` is called: a new connection restates everything.
+    If screen output exceeds its limit, all of it is dropped, and ``starved`` stays true until the link's thread
+    requests a redraw of the screen. Single messages are never dropped, because the broker would then have outdated
+    facts. If messages exceed their limit, the whole queue is emptied and ``start_afresh`` is called; a new connection
+    sends the whole state.
     """
 
     def __init__(self, wake: Callable[[], None], start_afresh: Callable[[], None]) -> None:
@@ -61,26 +62,26 @@ class Outgoing:
         self.starved = False
 
     def open(self) -> None:
-        """Keep what is put from now on, for a new connection."""
+        """Empty the queue and accept items for a new connection."""
         with self._lock:
             self._empty()
             self._open = True
 
     def close(self) -> None:
-        """Keep nothing until the next connection."""
+        """Empty the queue and accept nothing until the next connection."""
         with self._lock:
             self._empty()
             self._open = False
 
     def put_report(self) -> None:
-        """Have a report sent after what waits already."""
+        """Queue a report."""
         with self._lock:
             if not self._open or (self._items and self._items[-1] is REPORT_NOW):
                 return
             self._append(REPORT_NOW)
 
     def put_message(self, text: str) -> None:
-        """Have a control message sent, or the link start afresh if too many wait."""
+        """Queue a control message, or make the link reconnect if too many wait."""
         with self._lock:
             if not self._open:
                 return
@@ -96,7 +97,7 @@ class Outgoing:
             self._start_afresh()
 
     def put_output(self, frame: bytes) -> bool:
-        """Have output sent, or drop all output that waits if it is too much; return whether the frame is kept."""
+        """Queue output, or drop all queued output if it is too much; return True if the frame is queued."""
         with self._lock:
             if not self._open or self.starved:
                 return False
@@ -111,7 +112,8 @@ class Outgoing:
             last = self._items[-1] if self._items else None
             joined = join_outputs(last, frame) if isinstance(last, bytes) else None
             if joined is not None and isinstance(last, bytes):
-                # Programs print a line in pieces, and a frame of thousands of lines costs no more than one of a line.
+                # Programs print a line in pieces, and a frame of thousands of lines costs no more than a frame of one
+                # line.
                 self._items[-1] = joined
                 self._output_bytes += len(joined) - len(last)
             else:
@@ -120,7 +122,7 @@ class Outgoing:
         return True
 
     def pop(self) -> Item | None:
-        """Return what is to be sent next, or None if nothing waits."""
+        """Return the next item to send, or None if the queue is empty."""
         with self._lock:
             if not self._items:
                 return None
@@ -133,7 +135,7 @@ class Outgoing:
             return item
 
     def _append(self, item: Item) -> None:
-        # The link's thread sends until the queue is empty. A wake-up for each of a thousand lines would only cost time.
+        # The link's thread sends until the queue is empty, so it needs no wake-up for each of a thousand lines.
         was_empty = not self._items
         self._items.append(item)
         if was_empty:
@@ -150,38 +152,38 @@ class Outgoing:
 logger = Logger("dbg_agent.rank")
 
 MAX_WARNINGS = 20
-"""Warnings that a rank may write to the job's stderr in the life of a process, each once."""
+"""Maximum number of warnings that a rank writes to the job's stderr during a process's life, each only once."""
 
 
 @dataclass(slots=True)
 class ProgramState:
-    """What became of the program beside its present stop."""
+    """The state of the program apart from its present stop."""
 
     missing: DbgError | None = None
-    """Why the last stop found no broker; None if it found one."""
+    """The reason why the last stop found no broker; None if it found one."""
     waits_at_stop: bool = False
-    """Whether a stop waits, or has waited, for a broker that doesn't answer: it has said so."""
+    """Whether a stop waits, or has waited, for a broker that doesn't answer; the rank has reported this on stderr."""
     passed: str = ""
-    """The stop that the program has passed without a broker since its last one, and why; the end of a sentence."""
+    """The stop that the program skipped without a broker since its last stop, and why; the end of a sentence."""
     exit_status: int | None = None
     last_words: tuple[str, tuple[Place, ...]] | None = None
-    """An uncaught exception as a text, and its traceback; the exception itself would keep all its frames alive."""
+    """An uncaught exception as text, and its traceback. The exception itself would keep all its frames alive."""
 
 
 class Addressed(Protocol):
-    """Knows the rank's number and its address, which the broker may change."""
+    """An object that knows the rank's number and its address, which the broker may change."""
 
     @property
     def number(self) -> int:
-        """Return the rank's global number."""
+        """The rank's global number."""
 
     @property
     def address(self) -> str:
-        """Return the rank's address for terminals."""
+        """The rank's address for terminals."""
 
 
 class ToBroker:
-    """Queues what the rank tells; from any thread."""
+    """Queues the rank's messages to the broker; may be used from any thread."""
 
     def __init__(
         self, who: Addressed, outgoing: Outgoing, call_later: Callable[[float, Callable[[], None]], None]
@@ -189,18 +191,18 @@ class ToBroker:
         self._who = who
         self._outgoing = outgoing
         self.call_later = call_later
-        """Call something in the link's thread after some seconds; never if the link does not run."""
+        """Call a function in the link's thread after some seconds; never if the link does not run."""
         self.warned: set[str] = set()
-        """The warnings on the job's stderr so far."""
+        """The warnings written to the job's stderr so far."""
 
     @property
     def number(self) -> int:
-        """Return the rank's global number."""
+        """The rank's global number."""
         return self._who.number
 
     @property
     def address(self) -> str:
-        """Return the rank's address for terminals."""
+        """The rank's address for terminals."""
         return self._who.address
 
     def send(self, message: Message) -> None:
@@ -215,7 +217,7 @@ class ToBroker:
         self._outgoing.put_report()
 
     def report_loss(self, loss: Loss | None) -> None:
-        """Tell which keys the debugger will never get, if any."""
+        """Report the keys that the debugger will never get, if any."""
         if loss is not None:
             self.send(
                 fitted(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
@@ -226,5 +228,5 @@ class ToBroker:
         if text in self.warned or len(self.warned) >= MAX_WARNINGS:
             return
         self.warned.add(text)
-        logger.info("warns: %s", text)
+        logger.info("warning: %s", text)
         say(f"{self.address}: {text}")

@@ -1,1 +1,1 @@
-"""What the agent needs of the process: threads of its own, the job's stderr, a log, imports; nothing of a rank."""
+"""Process-level helpers of the agent: threads, the job's stderr, the log, imports. Nothing here knows about ranks."""

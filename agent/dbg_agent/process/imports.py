@@ -1,4 +1,4 @@
-"""Modules that may be loaded or not, changes of them right after their import, and no warnings of what we do there."""
+"""Changes to modules right after their import, optional modules, and suppressed warnings of debuggers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _changes: dict[str, list[Change]] = {}
 
 
 def loaded(name: str) -> ModuleType | None:
-    """Return the module of that name if its import has ended; from any thread.
+    """Return the module of that name if its import has ended; may be called from any thread.
 
-    ``sys.modules`` has a module from the beginning of its import on, when most of its names are missing.
+    ``sys.modules`` contains a module from the beginning of its import, when most of its names are still missing.
     """
     module = sys.modules.get(name)
-    # importlib's own mark for a module that is being imported, in all releases since Python 3.3.
+    # importlib marks a module that is being imported in this way in all releases since Python 3.3.
     is_being_imported = getattr(getattr(module, "__spec__", None), "_initializing", False)
     return None if is_being_imported else module
 
 
 def when_loaded(name: str, change: Change) -> None:
-    """Call ``change`` with the module of that name, now if it is loaded, and after each import of it."""
+    """Call ``change`` with the module of that name: now if it is loaded, and after each import of it."""
     _changes.setdefault(name, []).append(change)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -46,7 +46,7 @@ def when_loaded(name: str, change: Change) -> None:
 
 
 def forget(name: str, change: Change) -> None:
-    """Call ``change`` no more; changes that it has made stay."""
+    """Stop calling ``change`` for that module; changes already made stay."""
     waiting = _changes.get(name, [])
     if change in waiting:
         waiting.remove(change)
@@ -60,13 +60,13 @@ def _apply(change: Change, module: ModuleType) -> None:
     try:
         change(module)
     except Exception as error:
-        # Another release of that module may lack what is changed. The program's import must not fail for that.
+        # Another release of that module may not have the attribute to change. This must not fail the program's import.
         problem = error_line(error)
         say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
 
 
 class FinderInFront:
-    """A finder that asks those behind it, and changes what they find by :meth:`change`."""
+    """A finder that searches with the finders after it in ``sys.meta_path``, and passes results to :meth:`change`."""
 
     def __init__(self) -> None:
         self._searching = threading.local()
@@ -74,7 +74,7 @@ class FinderInFront:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the next finders find; None if one of them asks this finder again."""
+        """Return the result of the next finders, or None if one of them calls this finder again."""
         former = getattr(self._searching, "name", None)
         if former == name or not self.is_meant(name):
             return None
@@ -88,16 +88,16 @@ class FinderInFront:
         return spec
 
     def is_meant(self, _name: str) -> bool:
-        """Tell whether a module may be one that is to be changed."""
+        """Return True if the module may be one to change."""
         return True
 
     def change(self, spec: ModuleSpec) -> None:
-        """Change how a module is loaded, if need be."""
+        """Change how a module is loaded, if necessary."""
         raise NotImplementedError
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         finders: list[Any] = list(sys.meta_path)
-        # The finders in front have been asked already, or ask this finder.
+        # Earlier finders have been tried already, or one of them is calling this finder.
         for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
@@ -107,31 +107,31 @@ class FinderInFront:
 
 
 class _ChangeFinder(FinderInFront):
-    """A finder that has modules changed when they are loaded."""
+    """A finder that replaces the loader of each module with registered changes."""
 
     def is_meant(self, name: str) -> bool:
-        """Tell whether a module is to be changed."""
+        """Return True if changes are registered for the module."""
         return name in _changes
 
     def change(self, spec: ModuleSpec) -> None:
-        """Have the module loaded as by its own loader, and changed then."""
+        """Wrap the loader, so that the module is changed right after its own loader has run."""
         if spec.loader is not None:
             spec.loader = cast("Loader", _ChangingLoader(spec.loader, spec.name))
 
 
 class _ChangingLoader:
-    """A loader that loads a module as its own loader does, and then changes it."""
+    """A loader that loads a module with the module's own loader and then changes it."""
 
     def __init__(self, loader: Loader, name: str) -> None:
         self._loader = loader
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the module's own loader has: `python -m` asks it for the module's code."""
+        """Return an attribute of the module's own loader; `python -m` asks the loader for the module's code."""
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, give it back its own loader, and make the changes that :func:`forget` has not removed."""
+        """Run the module with its own loader restored, then make the changes that :func:`forget` has not removed."""
         spec = module.__spec__
         module.__loader__ = self._loader
         if spec is not None:
@@ -144,18 +144,18 @@ class _ChangingLoader:
 _finder: Any = _ChangeFinder()
 
 
-# ------------------------------------------------------------------------------------------- without its warnings
+# ------------------------------------------------------------------------------------------- suppressed warnings
 
 DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
-"""The modules of PuDB and of what it imports, as a pattern."""
+"""Pattern of the modules of PuDB and of its dependencies."""
 
 
 @contextmanager
 def unwarned(module: str = DEBUGGER_MODULES) -> Iterator[None]:
-    """Ignore warnings of these modules, by default of a debugger's, even in a program that makes errors of warnings.
+    """Ignore warnings of these modules, by default a debugger's, even if the program turns warnings into errors.
 
-    One filter is put in front and taken out again. ``warnings.catch_warnings`` would save and restore all filters of
-    the process, and lose filters if another thread does the same meanwhile.
+    One filter is inserted at the front and removed again. ``warnings.catch_warnings`` would save and restore all
+    filters of the process, and would lose filters that another thread sets at the same time.
     """
     warnings.filterwarnings("ignore", module=module)
     added = warnings.filters[0]
@@ -167,18 +167,21 @@ def unwarned(module: str = DEBUGGER_MODULES) -> Iterator[None]:
 
 
 def compiled(source: bytes | ast.Module, path: str) -> CodeType:
-    """Compile text of the program that the program compiles, too, without its warnings. Raises what `compile` does."""
+    """Compile text of the program without its warnings; raise as `compile` does.
+
+    The program compiles the same text, with its warnings.
+    """
     with unwarned(_module(path)):
         code: CodeType = compile(source, path, "exec", dont_inherit=True)
         return code
 
 
 def parsed(source: bytes | str, path: str = "<unknown>") -> ast.Module:
-    """Parse text of the program without its warnings. Raises what `ast.parse` does."""
+    """Parse text of the program without its warnings; raise as `ast.parse` does."""
     with unwarned(_module(path)):
         return ast.parse(source, path)
 
 
 def _module(path: str) -> str:
-    """Return a pattern of the module that Python names in warnings of this file's text."""
+    """Return a pattern for the module that Python names in warnings about this file's text."""
     return re.escape(path.removesuffix(".py"))

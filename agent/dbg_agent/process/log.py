@@ -1,12 +1,13 @@
 """Lines for the job's stderr, and the log of a rank, which is off unless DBG_LOG names a file.
 
-`say` writes to stderr even if the program has replaced it, and never waits for its reader: a launcher or log collector
-that doesn't read leaves a full pipe, and a rank that waited for room would be stuck before a terminal could attach to
-its stop. One line that finds no room waits in a thread of its own; those that come meanwhile are lost.
+`say` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or log
+collector doesn't read, the pipe is full. A rank that waited for room would be stuck before a terminal could attach to
+its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
 
 The log is for debugging the debugger; ``docs/reference/log-lines.md`` lists its events. The standard library's logging
-is not used: a thread of the program that is stopped within it holds locks for which our threads would wait. The log has
-no lock, since a signal handler may stop while a line is written: each line is one write at the end of the file.
+is not used: if a thread of the program stopped inside it, that thread would hold locks that the agent's threads need.
+The log has no lock, because a signal handler may stop the rank while a line is written. Each line is one write at the
+end of the file.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from dbg_wire.errors import printable
 VARIABLE = "DBG_LOG"
 
 MAX_FILE = 16 * 1024 * 1024
-"""Bytes of the file, for all processes that write to it together; a full file gets no more lines."""
+"""Maximum size of the file in bytes, for all processes that write to it together; a full file gets no more lines."""
 
 MAX_LINE = 1000
-"""Characters of one line."""
+"""Maximum number of characters of a line."""
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -47,32 +48,32 @@ _log = _Log()
 
 
 class Logger:
-    """A source of events under one name; its methods never raise. Without a log an event costs one attribute access."""
+    """A source of events under one name. Its methods never raise; without a log, an event costs an attribute access."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @property
     def is_on(self) -> bool:
-        """Tell whether events are written."""
+        """Whether events are written."""
         return bool(_log.file)
 
     def info(self, event: str, *values: object) -> None:
-        """Log what happens a few times in the life of a rank; ``values`` go into ``event`` by ``%``."""
+        """Log an event that happens a few times in the life of a rank; ``event % values`` is the text."""
         if _log.file:
             _write("INFO", self.name, event, values)
 
     def debug(self, event: str, *values: object) -> None:
-        """Log what may happen many times a second."""
+        """Log an event that may happen many times a second."""
         if _log.file:
             _write("DEBUG", self.name, event, values)
 
 
 def open_log(environ: Mapping[str, str], name: str) -> None:
-    """Begin to log if DBG_LOG names a file; ``name`` is this rank's address. Never raise.
+    """Start logging if DBG_LOG names a file; ``name`` is this rank's address. Never raise.
 
-    The file is made with mode 0600. A link, a file of another user, and any file that is not regular are refused in a
-    line on stderr.
+    The file is created with mode 0600. A symbolic link, a file of another user, and a file that is not regular are
+    rejected with a line on stderr.
     """
     path = environ.get(VARIABLE, "")
     _log.name = name
@@ -89,18 +90,18 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
 
 
 def hide(secret: str | None) -> None:
-    """Replace this text in all lines from here on."""
+    """Replace this text in all later lines."""
     if secret and secret not in _log.secrets:
         _log.secrets = (*_log.secrets, secret)
 
 
 def _opened(path: str) -> int:
-    """Return a descriptor of the file. Raise OSError or ValueError."""
+    """Return a descriptor of the file; raise OSError or ValueError."""
     descriptor = os.open(path, _FLAGS, 0o600)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         if found.st_uid != os.geteuid():
             raise OSError(f"it belongs to user {found.st_uid}")
         os.fchmod(descriptor, 0o600)
@@ -119,7 +120,8 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
             text = text.replace(secret, "<token>")
         line = f"{moment} {_log.name} {os.getpid()} {level} {logger}: {printable(text, MAX_LINE)}\n"
         data = line.encode("utf-8", "backslashreplace")
-        # It is opened for each line: a program may close a descriptor of ours, and open its own file under the number.
+        # The file is opened for each line: a program may close the agent's descriptor, and its own next file would get
+        # the number.
         descriptor = _opened(_log.file)
         try:
             if os.fstat(descriptor).st_size + len(data) <= MAX_FILE:
@@ -134,17 +136,17 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
 
 
 _waiting: set[int] = set()
-"""The id of this process, while one of its threads waits for room. No lock is used: a signal handler or finalizer may
-call `say` while a line is written."""
+"""The id of this process, while one of its threads waits for room. No lock is used, because a signal handler or
+finalizer may call `say` while a line is written."""
 
 
 def is_written() -> bool:
-    """Tell whether no line waits to be written."""
+    """Return True if no line is waiting to be written."""
     return os.getpid() not in _waiting
 
 
 def say(text: str) -> None:
-    """Write one line to the job's stderr; never wait, nor raise but what a signal handler of the program raises."""
+    """Write one line to the job's stderr without waiting; raise only exceptions of the program's signal handlers."""
     line = f"dbg-agent: {text}\n"
     try:
         stream, own = sys.stderr, sys.__stderr__
@@ -153,8 +155,8 @@ def say(text: str) -> None:
             stream.write(line)
             stream.flush()
             return
-        # The line doesn't go through the stream's buffer: with a full disk it would stay there, and the flush at the
-        # exit would fail the whole job.
+        # The line bypasses the stream's buffer: with a full disk it would stay there, and the flush at the exit would
+        # fail the whole job.
         data = line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
         if not is_written() or not _has_room(descriptor):
             _write_later(descriptor, data)
@@ -166,13 +168,13 @@ def say(text: str) -> None:
         else:
             os.write(descriptor, data)
     except Exception as error:
-        # There is nowhere else to say it, and training must go on.
+        # There is no other place to report this, and training must continue.
         if is_from_handler(error):
             raise
 
 
 def is_from_handler(error: BaseException) -> bool:
-    """Tell whether a signal handler of the program has raised this, while code of ours or of others ran."""
+    """Return True if a signal handler of the program has raised this error while other code was running."""
     handlers = (signal.getsignal(number) for number in signal.valid_signals())
     codes = {getattr(one, "__code__", None) for one in handlers if not _is_own(getattr(one, "__module__", None))}
     traceback = error.__traceback__
@@ -186,7 +188,7 @@ def _is_own(module: object) -> bool:
 
 
 def _descriptor(stream: Any) -> int | None:
-    """Return the descriptor of a stream; None for a stream of the program without one."""
+    """Return the descriptor of a stream, or None if the program's stream has none."""
     try:
         return int(stream.fileno())
     except Exception:
@@ -194,7 +196,7 @@ def _descriptor(stream: Any) -> int | None:
 
 
 def _has_room(descriptor: int) -> bool:
-    """Tell whether a pipe takes PIPE_BUF bytes at least; a line of ours is far shorter."""
+    """Return True if a pipe has room for at least PIPE_BUF bytes; the agent's lines are far shorter."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(0))
@@ -206,12 +208,12 @@ def _write_later(descriptor: int, data: bytes) -> None:
         try:
             _thread.start_new_thread(_put, (descriptor, data))
         except RuntimeError:
-            # The process ends, or may start no more threads.
+            # The process is ending, or may start no more threads.
             _waiting.clear()
 
 
 def _put(descriptor: int, data: bytes) -> None:
-    """Write a line, and wait for room; in a thread of its own."""
+    """Write a line and wait for room; runs in its own thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     # The program may have closed its stderr.
     with suppress(OSError):

@@ -1,7 +1,8 @@
-"""Daemon threads of ours in the program's process, in which every signal is blocked, and waits with a bound.
+"""Daemon threads of the agent in the program's process, with all signals blocked, and waits with a time limit.
 
-Signals are for the program's threads. The kernel gives a signal to any thread that does not block it: the program may
-have blocked it in its own threads to wait for it, and a signal taken by a thread of ours ends no wait of the program.
+Signals are for the program's threads. The kernel delivers a signal to any thread that does not block it. The program
+may block a signal in its own threads to wait for it. If a thread of the agent received that signal, the program's wait
+would not end.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from contextlib import suppress
 from typing import TypeVar
 
 SIGNAL_SECONDS = 1.0
-"""Seconds for which a signal may be left lying. CPython calls a signal's handler when the main thread comes to its next
-instruction. A signal that comes between the last instruction and the begin of a wait does not end the wait, and neither
-does one that the kernel gives to another thread of the program. To wake up once in a second costs 20 µs."""
+"""Maximum time in seconds until a pending signal's handler runs. CPython calls a signal's handler when the main thread
+reaches its next instruction. A signal that arrives between the last instruction and the start of a wait does not end
+the wait. Neither does a signal that the kernel delivers to another thread of the program. To wake up once a second
+costs 20 µs."""
 
 
 def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
-    """Return a thread that is still to be started; its ``name`` begins with ``dbg-agent``."""
+    """Return a thread that is not started yet; its ``name`` begins with ``dbg-agent``."""
 
     def run() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -37,13 +39,13 @@ def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
 
 
 class _Traffic:
-    """The living threads of ours, and the bytes that those which have ended have read and written."""
+    """The agent's live threads, and the bytes that its ended threads have read and written."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew: a forked child has no thread of its parent, and the kernel counts from zero in it."""
+        """Reset everything: a forked child has no thread of its parent, and the kernel counts from zero."""
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._living: set[int] = set()
         self._ended = Counter[str]()
@@ -68,12 +70,15 @@ _traffic = _Traffic()
 
 
 def own_traffic() -> Counter[str]:
-    """Return what our threads have read and written, under the kernel's names. Not for the program's threads."""
+    """Return the bytes that the agent's threads have read and written, under the kernel's names.
+
+    Threads of the program are not included.
+    """
     return _traffic.whole()
 
 
 def _traffic_of(thread: int) -> Counter[str]:
-    """Return what the kernel counts of a thread of this process; nothing if it does not tell."""
+    """Return the kernel's counters for a thread of this process, or an empty counter if they can't be read."""
     try:
         with open(f"/proc/self/task/{thread}/io") as file:  # noqa: PTH123 - no pathlib in a rank
             return Counter({name: int(amount) for name, _, amount in (line.partition(": ") for line in file)})
@@ -85,7 +90,7 @@ _T = TypeVar("_T")
 
 
 class BoundedThreads:
-    """Short-lived threads of ours, ``most`` of them at a time; only one thread starts them."""
+    """Short-lived threads of the agent, at most ``most`` at a time; only one thread starts them."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self.most = name, most
@@ -93,13 +98,13 @@ class BoundedThreads:
         self._pid = os.getpid()
 
     def start(self, work: Callable[[], object], ended: Callable[[], object] = lambda: None) -> bool:
-        """Do some work in a thread of its own; return False, with nothing done, while as many as allowed work.
+        """Run ``work`` in a new thread; return False and do nothing if ``most`` threads are running.
 
-        ``ended`` is called in that thread when another one may be started. Raise RuntimeError, with nothing done, if
-        the system allows no more threads.
+        ``ended`` is called in that thread when another thread may be started. Raise RuntimeError and do nothing if the
+        system allows no more threads.
         """
         if self._pid != os.getpid():
-            # In a forked child the threads of the parent do not exist, so none of them would ever end here.
+            # The parent's threads do not exist in a forked child, so none of them would ever end here.
             self._running, self._pid = [], os.getpid()
         running, one = self._running, object()
         if len(running) >= self.most:
@@ -121,7 +126,7 @@ class BoundedThreads:
         return True
 
     def within(self, seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of ``call``, or ``otherwise`` after so many seconds, or if none may be started now."""
+        """Return the result of ``call``, or ``otherwise`` after so many seconds or if no thread can be started now."""
         answers: list[_T] = []
         is_done = threading.Event()
 
@@ -132,7 +137,7 @@ class BoundedThreads:
 
 
 def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
-    """Return the result of ``call`` in another thread, or ``otherwise`` after so many seconds.
+    """Run ``call`` in another thread and return its result, or return ``otherwise`` after so many seconds.
 
     ``call`` must not raise.
     """
@@ -140,9 +145,9 @@ def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
 
 
 def wait_for(condition: threading.Condition, is_so: Callable[[], bool], seconds: float | None = None) -> bool:
-    """Wait on a condition that the caller holds until something is so; return whether it is, after ``seconds`` at most.
+    """Wait on a condition that the caller holds until ``is_so()`` is true; return False after ``seconds``.
 
-    What a signal handler of the program raises comes out within SIGNAL_SECONDS.
+    Exceptions raised by a signal handler of the program propagate within SIGNAL_SECONDS.
     """
     end = None if seconds is None else time.monotonic() + seconds
     while not is_so():

@@ -1,1 +1,1 @@
-"""How a process becomes a rank, and what happens at its end; not what a rank does in between."""
+"""The start and end of a rank in this process; the life of a rank in between is elsewhere."""

@@ -1,4 +1,4 @@
-"""Keep a rank that crashed: its uncaught exception is a stop, and then it exits as it would have.
+"""Keeps a rank that crashed: its uncaught exception is a stop, and then it exits as it would have.
 
 The former hooks run first, so that the traceback is in the log even if this module fails. The hooks don't see an
 exception that a framework catches, ``os._exit`` or a fatal signal.
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
 
 MAX_DETAIL = 300
-"""Characters of the exception in a list of ranks."""
+"""Maximum number of characters of the exception in a list of ranks."""
 
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
-"""Seconds from a launcher's SIGTERM to its SIGKILL, as measured; for other launchers the time is unknown."""
+"""Time in seconds from a launcher's SIGTERM to its SIGKILL, as measured; for other launchers the time is unknown."""
 
 PASSING = (KeyboardInterrupt, SystemExit)
-"""Exceptions that are no crashes: the user or the program wants the end."""
+"""Exceptions that are not crashes: the user or the program wants the end."""
 
 _Connect = Callable[[], "Rank | None"]
 """Returns this rank once it is connected; None if there is no broker, or if the process is a launcher."""
 
 
 class CrashHooks:
-    """Our hooks for uncaught exceptions, which run after the former hooks."""
+    """The agent's hooks for uncaught exceptions, which run after the former hooks."""
 
     def __init__(self, note: Callable[[BaseException], None], end: Callable[[], None]) -> None:
         self._note = note
@@ -49,7 +49,7 @@ class CrashHooks:
         self._former: tuple[Any, Any, Any] | None = None
 
     def install(self, connect: _Connect, lease: float) -> None:
-        """Install the hooks, unless they are there; a later call changes how the rank connects, and its lease."""
+        """Install the hooks unless they are installed; a later call changes how the rank connects, and its lease."""
         self._connect, self._lease = connect, lease
         if self._former is not None:
             return
@@ -62,7 +62,7 @@ class CrashHooks:
         traceback.print_exc = self._print_exc
 
     def restore(self) -> None:
-        """Restore the former hooks, except where other code has set its own hook since."""
+        """Restore the former hooks, except where other code has set its own hook in the meantime."""
         import traceback
 
         if self._former is None:
@@ -94,20 +94,20 @@ class CrashHooks:
         _, error, traceback = sys.exc_info()
         if error is not None and _is_bootstrap(sys._getframe(1)):
             self._keep(error, traceback, "this rank")
-            # This child ends by os._exit, so no exit callback says goodbye.
+            # This child ends by os._exit, so no exit callback disconnects it.
             self._end()
 
     def _keep(self, error: BaseException, traceback: TracebackType | None, ends: str) -> None:
         with suppress(Exception):
             self._note(error)
-        # A KeyboardInterrupt means that the process is to end, which it does after this. The interpreter would print
-        # one that comes out of a hook as a fault of the hook.
+        # A KeyboardInterrupt means that the process must end, and it does after this. If one left a hook, the
+        # interpreter would print it as a fault of the hook.
         with suppress(KeyboardInterrupt):
             keep(self._connect, error, traceback, self._lease, ends)
 
 
 def _is_bootstrap(frame: FrameType) -> bool:
-    """Tell whether the frame is the function of ``multiprocessing`` that ends a child after an exception."""
+    """Return True if the frame is the function of ``multiprocessing`` that ends a child after an exception."""
     return frame.f_code.co_name == "_bootstrap" and frame.f_globals.get("__name__") == "multiprocessing.process"
 
 
@@ -116,8 +116,8 @@ def keep(
 ) -> None:
     """Stop the calling thread where ``error`` was raised, for ``lease`` seconds unless a terminal attaches.
 
-    ``ends`` says what ends by the exception afterwards; it is empty if the program has caught the exception. No error
-    of ours comes out.
+    ``ends`` names what the exception ends afterwards; it is empty if the program has caught the exception. The agent's
+    own errors never propagate.
     """
     if isinstance(error, PASSING):
         return
@@ -151,7 +151,7 @@ def describe(error: BaseException) -> str:
 
 
 def _innermost(traceback: TracebackType | None) -> FrameType | None:
-    """Return the innermost frame of a traceback that is not ours."""
+    """Return the innermost frame of a traceback that is not the agent's."""
     found = None
     while traceback is not None:
         if not is_own(traceback.tb_frame):
@@ -161,7 +161,7 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
 
 
 class _StderrShown:
-    """Write out what torch holds back from stderr, before a rank is kept.
+    """Writes out the text that torch holds back from stderr, before a rank is kept.
 
     Once torch has a process group, it replaces stderr by a buffer while it calls other hooks, and writes the buffer
     when they return.
@@ -182,9 +182,9 @@ class _StderrShown:
 
 
 class _Terminating:
-    """Report SIGTERM while a crash is kept, instead of ending the process; only in the main thread.
+    """Reports SIGTERM while a crash is kept, instead of ending the process; only in the main thread.
 
-    A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. A user can look at the
+    A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. A user can inspect the
     crash until then.
     """
 
@@ -194,7 +194,7 @@ class _Terminating:
         self._taken = False
 
     def __enter__(self) -> None:
-        # Without a launcher the signal is from a person, and the process is to end.
+        # Without a launcher a person has sent the signal, and the process must end.
         if threading.current_thread() is threading.main_thread() and self._rank.membership.is_launched:
             self._former = signal.signal(signal.SIGTERM, self._report)
             self._taken = True
@@ -204,7 +204,7 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted our own code while that held a lock that _report_grace needs.
+        # The handler may have interrupted the agent's own code while that held a lock that _report_grace needs.
         own_thread(self._report_grace, "dbg-agent-sigterm").start()
 
     def _report_grace(self) -> None:

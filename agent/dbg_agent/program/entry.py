@@ -1,7 +1,7 @@
-"""The bodies of ``set_trace`` and ``post_mortem``, and what the stops in a program's code ask of its process.
+"""The bodies of ``set_trace`` and ``post_mortem``, and the requests of breakpoints in a program's code.
 
-The program's calls go through this module. No error of ours comes out, except those that ``on_missing="raise"`` asks
-for.
+The program's calls go through this module. The agent's own errors never propagate, except errors requested by
+``on_missing="raise"``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dbg_agent.stop.inbox import ProgramRaised, unharmed
 from dbg_wire.errors import BrokerUnreachable, error_line, printable
 
 MAX_PASSED = 300
-"""Characters of the sentence on a stop that was passed: a list shows it in a line."""
+"""Maximum number of characters of the sentence about a skipped stop: a list shows it in one line."""
 
 
 def stop_at(
@@ -43,15 +43,15 @@ def stop_at(
     asked_for: bool = False,
     may_await: bool = False,
 ) -> str | None:
-    """Do what ``set_trace`` does; return why the program went on without stopping, None if it did not.
+    """Do the work of ``set_trace``; return why the program continued without stopping, or None if it stopped.
 
     With ``before_line`` the stop is before the frame's line, and not a call in it. A stop that is ``asked_for`` from
-    outside waits as long as the broker's process lives. With ``may_await`` the caller awaits what is typed so at pdb.
+    outside waits as long as the broker's process lives. With ``may_await`` the caller awaits expressions typed at pdb.
     """
 
     def stop() -> str | None:
         tracer = sys.gettrace()
-        # As in Stopping.stop: a step of the debugger must not go into this code.
+        # As in Stopping.stop: a step of the debugger must not enter this code.
         sys.settrace(None)
         try:
             settings = settings_of("set_trace", arguments, unexpected)
@@ -75,7 +75,7 @@ def stop_at(
 
 
 async def stop_async(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...] = ()) -> None:
-    """Do what ``pdb.set_trace_async`` does: stop, await what is typed as ``await …`` at pdb, and stop again."""
+    """Do the work of ``pdb.set_trace_async``: stop, await the expression typed as ``await …``, and stop again."""
     while True:
         stop_at(frame, arguments, unexpected, before_line=True, may_await=True)
         rank = current()
@@ -90,12 +90,15 @@ async def stop_async(frame: FrameType, arguments: Mapping[str, object], unexpect
 
 def _failed(error: Exception) -> str:
     failure = f"set_trace failed ({error_line(error)})"
-    warn(f"{failure}; going on without a debugger")
+    warn(f"{failure}; continuing without a debugger")
     return failure
 
 
 def _pass_by(frame: FrameType) -> str | None:
-    """Note for the broker to come which stop the program passes; return why, None if this process is no rank."""
+    """Record that the program skips this stop, so that the rank reports it once a broker is connected.
+
+    Return why no broker is connected, or None if this process is not a rank.
+    """
     rank = current()
     if rank is None or rank.program.missing is None:
         return None
@@ -107,14 +110,14 @@ def _pass_by(frame: FrameType) -> str | None:
 
 
 def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_line: bool) -> None:
-    """Stop this rank if it is chosen, else hold it while the chosen ones are stopped here, or go on."""
+    """Stop this rank if it is chosen; otherwise hold it while the chosen ranks are stopped here, or continue."""
     chosen = settings.ranks
     if chosen is None:
         rank.stopping.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
         return
     # Ranks may know the file by different paths.
     site = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
-    # A worker of mp.spawn has had another number until torch gave it its rank.
+    # A worker of mp.spawn has another number until torch gives it its rank.
     me = rank.membership.identify()
     if me.rank in chosen:
         rank.stopping.stop(
@@ -130,9 +133,9 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
 
 
 def keep_here(error: BaseException | None, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Do what ``post_mortem`` does."""
+    """Do the work of ``post_mortem``."""
     if error is None:
-        warn("post_mortem() is for an except block, and there is no exception here; going on")
+        warn("post_mortem() works only in an except block, and there is no exception here; continuing")
         return
     from dbg_agent.program.crash_hooks import keep
 
@@ -140,36 +143,37 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     if installed() is not None and arguments.get("lease") is None:
         settings = replace(settings, lease=installed())
     if settings.lease is None and is_test_run():
-        # The program asks for this stop, unlike for that of an uncaught exception, so the rank says that it goes on.
-        warn("post_mortem() keeps nothing where CI is set, unless a lease says for how long; going on")
+        # The program requests this stop, unlike the stop for an uncaught exception, so the rank reports that it
+        # continues.
+        warn("post_mortem() keeps nothing where CI is set, unless it has a lease; continuing")
         return
     keep(lambda: crashed_rank(settings), error, error.__traceback__, crash_lease(settings))
 
 
 def halted_at(frame: FrameType) -> bool:
-    """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    """Return True, once for each halt, if a step or a breakpoint has just halted this frame at its present line."""
     rank = current()
     return rank is not None and rank.halt.has_just_halted(frame)
 
 
 def no_step_ends() -> bool:
-    """Tell whether no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
+    """Return True if no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
     rank = current()
     return rank is None or not rank.halt.was_stepped
 
 
 _found: tuple[object, dict[bytes, bytes], int] | None = None
-"""By what the number of a process that is no rank was found last, and the number."""
+"""Cached number of a process that is not a rank: the process id and framework rank, the variables, and the number."""
 
 
 def rank_number() -> int:
-    """Return the number of this process in its job, as known by now."""
+    """Return the present number of this process in its job."""
     global _found  # noqa: PLW0603 - one per process
     rank = current()
     if rank is not None:
         return rank.number
-    # A condition with `rank` may be asked for it a million times. To compare two dictionaries of the same texts takes a
-    # microsecond or two, to look through the variables of all launchers a hundred.
+    # A condition with `rank` may read it a million times. To compare two dictionaries of the same texts takes a
+    # microsecond or two; to search the variables of all launchers takes a hundred.
     environ: dict[bytes, bytes] = vars(os.environ).get("_data", {})
     by = os.getpid(), framework_rank(sys.modules)
     if not environ or _found is None or _found[0] != by or _found[1] != environ:

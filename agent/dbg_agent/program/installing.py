@@ -1,4 +1,4 @@
-"""The bodies of ``install`` and ``uninstall``, and what ``dbg-attach adopt`` has a process run that nobody prepared."""
+"""The bodies of ``install`` and ``uninstall``, and the code that ``dbg-attach adopt`` runs in an unprepared process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _timeouts_are_raised: Callable[[ModuleType], None] | None = None
 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Do what ``install`` does."""
+    """Do the work of ``install``."""
     try:
         settings = settings_of("install", arguments, unexpected)
         if arguments.get("lease") is not None:
@@ -65,11 +65,11 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         if settings.guard:
             _start_guard(rank)
     except Exception as error:
-        warn(f"install failed ({error_line(error)}); going on without a debugger")
+        warn(f"install failed ({error_line(error)}); continuing without a debugger")
 
 
 def _raise_timeouts_with_torch(seconds: float) -> None:
-    """Have torch's groups wait longer from the import of torch on; a rank without torch does not load how."""
+    """Make torch's groups wait longer once torch is imported; a rank without torch does not load the code for it."""
     global _timeouts_are_raised  # noqa: PLW0603 - one per process, as torch itself
 
     def install(module: ModuleType) -> None:
@@ -84,7 +84,7 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
 
 
 def _keeps_debuggers(rank: Rank) -> bool:
-    """Return whether the program keeps stock debuggers, since it has a terminal and knows no broker."""
+    """Return True if the program keeps stock debuggers because it has a terminal and knows no broker."""
     return os.isatty(0) and rank.settings.on_missing == "go-on" and isinstance(rank.link.wait_connected(0.0), NoBroker)
 
 
@@ -108,7 +108,7 @@ def _note_crash(error: BaseException) -> None:
 
 
 def _end_child() -> None:
-    """Say goodbye for a process that ends after an exception without any exit callbacks."""
+    """Disconnect a process that ends after an exception without any exit callbacks."""
     rank = current()
     if rank is not None:
         rank.program.exit_status = 1
@@ -129,11 +129,11 @@ def _start_guard(rank: Rank) -> None:
         )
         rank_side.start(guard)
     except Exception as error:
-        warn(f"no guard can be started ({error_line(error)}); going on without one")
+        warn(f"the guard can't be started ({error_line(error)}); continuing without it")
 
 
 def uninstall_here() -> None:
-    """Do what ``uninstall`` does."""
+    """Do the work of ``uninstall``."""
     rank = current()
     if rank is not None:
         rank.break_in.uninstall()
@@ -158,11 +158,11 @@ def uninstall_here() -> None:
 
 
 def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> dict[str, object]:
-    """Make this process a rank by ``install``, and return what came of it for the terminal.
+    """Make this process a rank by ``install``, and return the outcome for the terminal.
 
-    ``variables`` say where the broker is. They hold for the look-ups of this rank alone, and the environment of the
-    program stays as it is. In the main thread the rank can be broken into afterwards, even if it was made before in
-    another one. Raises what the imports raise.
+    ``variables`` locate the broker. They apply only to the look-ups of this rank, and the environment of the program
+    stays unchanged. If this runs in the main thread, the rank can be broken into afterwards, even if it was made before
+    in another thread. Errors of the imports propagate.
     """
     rank = current()
     if rank is not None and (rank.break_in.installed or not _in_main_thread()):
@@ -172,7 +172,7 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     install()
     rank = current()
     if rank is None:
-        return {"outcome": "failed", "text": "it starts ranks, and is none itself"}
+        return {"outcome": "failed", "text": "it is a launcher of ranks, not a rank"}
     return {"outcome": "adopted", "key": rank.membership.identity.key, "main": rank.break_in.installed}
 
 

@@ -1,4 +1,4 @@
-"""The one rank of this process: how it becomes one, how long a crash keeps it, and what a fork and the end do."""
+"""The one rank of this process: how it is made, how long a crash keeps it, its end, and forks of the process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from dbg_wire.errors import DbgError
 from dbg_wire.launchers import is_launcher
 
 NOT_DEFAULTS = frozenset({"classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"})
-"""Arguments of ``install`` that are no defaults of the stops that follow."""
+"""Arguments of ``install`` that are not defaults of later stops."""
 
 _lock = threading.RLock()
-"""Held while this process becomes a rank. The lock is reentrant: a signal handler or finalizer of the program may run
-in the same thread meanwhile and stop, too, and must not wait for its own thread."""
+"""Held while this process becomes a rank. The lock is reentrant: during that time a signal handler or finalizer of the
+program may run in the same thread and stop, too. It must not wait for its own thread."""
 
 _rank: Rank | None = None
 _is_becoming_rank = False
@@ -42,17 +42,17 @@ _abandoned: list[Rank] = []
 connections here, with warnings, while the parent still uses them."""
 
 UNANSWERED_SECONDS = 2.0
-"""Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,
-however busy the broker is, and without a broker the process must not end late."""
+"""Maximum wait of a crashed rank, in seconds, if its connections are not accepted. A broker's kernel accepts at once,
+even if the broker is busy, and without a broker the process must not end late."""
 
 
 def current() -> Rank | None:
-    """Return this process's rank; None if it is no rank yet."""
+    """Return this process's rank, or None if it is not a rank yet."""
     return _rank
 
 
 class AskedForError(Exception):
-    """The carrier of an error that the program asked for by ``on_missing="raise"``."""
+    """Carries an error that the program requested by ``on_missing="raise"``."""
 
     def __init__(self, problem: DbgError) -> None:
         super().__init__(problem)
@@ -60,7 +60,7 @@ class AskedForError(Exception):
 
 
 def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> Rank | None:
-    """Return this rank once the broker knows it; None, after a warning, if it goes on without a broker.
+    """Return this rank once the broker knows it; None, after a warning, if it continues without a broker.
 
     The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that is ``asked_for`` from outside
     waits as long as the broker's process lives. Raise AskedForError with ``on_missing="raise"``.
@@ -78,7 +78,7 @@ def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_fo
 
 
 def note_exit(status: int) -> None:
-    """Note the exit status that the goodbye will tell."""
+    """Record the exit status for the goodbye."""
     if _rank is not None:
         _rank.program.exit_status = status
 
@@ -90,7 +90,7 @@ def hold_exit(seconds: Callable[[Rank], float]) -> None:
 
 
 def warn_if_alone(rank: Rank) -> None:
-    """Warn once that no broker has answered, if none has."""
+    """Warn once if no broker has answered."""
     if rank.membership.welcome is not None or rank.program.waits_at_stop:
         # The rank was connected before, and a broker that is away for a while needs no warning; or a stop has warned.
         return
@@ -100,7 +100,7 @@ def warn_if_alone(rank: Rank) -> None:
 
 
 def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> None:
-    """Warn that this process goes on without a broker, once for all calls; ``ends`` says that it ends by a crash."""
+    """Warn once that this process continues without a broker; ``ends`` is True if it ends by a crash."""
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
@@ -108,15 +108,15 @@ def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> No
 
 
 def _what_follows(rank: Rank, *, ends: bool) -> str:
-    """Return what becomes of the program, and how a debugger opens in it once the link has found a broker."""
+    """Return how the program continues, and how a debugger opens in it once the link has found a broker."""
     if ends or not rank.link.keeps_trying:
-        return "going on without a debugger"
+        return "continuing without a debugger"
     how = f"`dbg-attach interrupt {rank.number}` stops it" if rank.break_in.installed else "its next set_trace() stops"
-    return f"the program goes on without stopping. The rank keeps trying; once it is connected, {how}"
+    return f"the program continues without stopping. The rank keeps trying; once it is connected, {how}"
 
 
 def become_defaults(arguments: Mapping[str, object]) -> None:
-    """Make the arguments of ``install`` the defaults of the stops that follow."""
+    """Make the arguments of ``install`` the defaults of later stops."""
     _defaults.update(
         {name: value for name, value in arguments.items() if value is not None and name not in NOT_DEFAULTS}
     )
@@ -129,7 +129,7 @@ def settings_of(function: str, arguments: Mapping[str, object], unexpected: tupl
 
 
 def warn(text: str) -> None:
-    """Write one line to stderr, once in a process, which need not be a rank."""
+    """Write one line to stderr, once in a process, which may or may not be a rank."""
     if text in _told or len(_told) >= MAX_WARNINGS:
         return
     _told.add(text)
@@ -152,7 +152,7 @@ def this_rank(settings: Settings) -> Rank | None:
         if is_launcher(sys.argv, module, os.environ):
             return None
         if _is_becoming_rank:
-            warn("passed by what a signal handler or a finalizer asked for while this process became a rank")
+            warn("a stop in a signal handler or finalizer was skipped because this process was just becoming a rank")
             return None
         _is_becoming_rank = True
         try:
@@ -167,7 +167,7 @@ def _become_rank(settings: Settings) -> Rank:
     if not _hooks_registered:
         _hooks_registered = True
         # The fork hook of logging takes a lock that the imports of the link's thread need. Hooks before a fork run in
-        # reverse order, so ours must be registered after it, to pause the link first.
+        # reverse order, so the agent's hook must be registered after it, to pause the link first.
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
@@ -180,12 +180,12 @@ def say_goodbye() -> None:
     rank = _rank
     if rank is None:
         return
-    # A session with prompts goes on after an exception.
+    # An interactive session continues after an exception.
     if rank.program.exit_status is None and getattr(sys, "last_value", None) and not hasattr(sys, "ps1"):
         rank.program.exit_status = 1
     with suppress(Exception):  # Python would print it at the end of the job's log
         if _exit_lease is not None:
-            # A signal that interrupts this wait means that the process is to end, which it does.
+            # A signal that interrupts this wait means that the process must end, and it does.
             with suppress(ProgramRaised):
                 rank.holding.hold_exit(_exit_lease(rank))
         # The module is loaded only if a guard was started.
@@ -202,14 +202,14 @@ def say_goodbye() -> None:
 
 
 def _stay_interrupted() -> None:
-    """Let Ctrl-C end the process by SIGINT, which shells and launchers see, as without us.
+    """Let Ctrl-C end the process by SIGINT, which shells and launchers see, as without the agent.
 
-    The interpreter has noted the KeyboardInterrupt, but forgets it when code is executed from a text. The imports of
+    The interpreter has recorded the KeyboardInterrupt, but forgets it when code is executed from a text. The imports of
     the goodbye do that.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
-            exec("raise KeyboardInterrupt")  # noqa: S102 - the interpreter notes it again
+            exec("raise KeyboardInterrupt")  # noqa: S102 - the interpreter records it again
 
 
 def _pause_link() -> None:
@@ -236,7 +236,7 @@ def _forget_parent() -> None:
     _abandoned.append(parent)
     parent.break_in.forget()
     for descriptor in parent.link.descriptors():
-        # The descriptor is closed and the connection not shut down: the parent still uses it.
+        # The descriptor is closed and the connection not shut down, because the parent still uses it.
         with suppress(OSError):
             os.close(descriptor)
     if parent.debuggers.last is not None and sys.gettrace() is not None:
@@ -249,13 +249,13 @@ _installed: float | None = None
 
 
 def note_installed(lease: float | None) -> None:
-    """Note the lease that ``install`` was given: it counts for crashes, and is no default of other stops."""
+    """Record the lease passed to ``install``: it applies to crashes, and is not a default of other stops."""
     global _installed  # noqa: PLW0603 - one per process
     _installed = lease
 
 
 def installed() -> float | None:
-    """Return the lease that ``install`` was given, in seconds."""
+    """Return the lease passed to ``install``, in seconds."""
     return _installed
 
 
@@ -267,10 +267,10 @@ def crash_lease(settings: Settings) -> float:
 
 
 def is_test_run() -> bool:
-    """Tell whether this is a test run (variable ``CI``)."""
+    """Return True if this is a test run (variable ``CI``)."""
     return bool(os.environ.get("CI"))
 
 
 def crashed_rank(settings: Settings) -> Rank | None:
-    """Return this rank once the broker knows it; None if it goes on without, which is soon if no broker answers."""
+    """Return this rank once the broker knows it; None if it continues without, which is soon if no broker answers."""
     return connected_rank(settings, UNANSWERED_SECONDS)

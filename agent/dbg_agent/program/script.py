@@ -13,8 +13,8 @@ usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missin
        python -m dbg_agent [options] -m MODULE [ARG…]
 
 Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it,
-and `dbg-attach interrupt` does. With --post-mortem an uncaught exception keeps it for --lease seconds (600).
-With --collective-timeout process groups of torch wait so many seconds for a rank that is stopped.
+and so does `dbg-attach interrupt`. With --post-mortem it is kept for --lease seconds (600) after an uncaught exception.
+With --collective-timeout process groups of torch wait so many seconds for a stopped rank.
 """
 
 OWN_MODULES = (__name__, "runpy")
@@ -35,9 +35,10 @@ class _UsageError(Exception):
 
 
 def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
-    """Return our own options, whether a module is meant, and the program's command line.
+    """Return the agent's own options, whether the program is a module, and the program's command line.
 
-    argparse is not used: everything from the script's name on belongs to the script, even if it looks like our option.
+    argparse is not used: everything from the script's name on belongs to the script, even if it looks like an option of
+    the agent.
     """
     options: dict[str, object] = {}
     rest = list(arguments)
@@ -50,10 +51,10 @@ def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
             options[FLAGS[name]] = True
             continue
         if name not in OPTIONS:
-            raise _UsageError(f"no option {name!r}")
+            raise _UsageError(f"there is no option {name!r}")
         if not equals:
             if not rest:
-                raise _UsageError(f"{name} lacks its value")
+                raise _UsageError(f"{name} needs a value")
             value = rest.pop(0)
         options[OPTIONS[name]] = value
     is_module = bool(rest) and rest[0] == "-m"
@@ -84,8 +85,8 @@ def main(arguments: list[str]) -> None:
 class ScriptLoader:
     """A loader for the script that the interpreter was started with, used as for the ``__main__`` of a folder.
 
-    The interpreter asks for the script's code, and gets an empty code after the script has run: no other way lets us
-    compile the script. Whether this process is a rank is decided before.
+    The interpreter requests the script's code, and gets an empty code after the script has run: there is no other way
+    to compile the script here. It is already decided whether this process is a rank.
     """
 
     def __init__(self, path: str) -> None:
@@ -103,7 +104,7 @@ class ScriptLoader:
 
 
 def _is_path_safe() -> bool:
-    """Tell whether the interpreter was told, by -I or -P, to put no folder in front of its own on the path."""
+    """Return True if the option -I or -P forbids a folder in front of the interpreter's own on the path."""
     return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
@@ -126,7 +127,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
         raise
     except BaseException as error:
         note_exit(1)
-        # The traceback is shown without our frames and runpy's, as if the program had been started by itself.
+        # The traceback is shown without frames of the agent and runpy, as if the program had been started by itself.
         error.__traceback__ = _of_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1) from None
@@ -135,7 +136,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 
 
 def _install(options: dict[str, object]) -> None:
-    """Make this process a rank, and tell its children, by variables, their rank and the broker."""
+    """Make this process a rank, and set variables that give its children their rank and the broker."""
     from dbg_agent.launch.this_process import claim
     from dbg_agent.link.link import import_all
     from dbg_agent.process.imports import loaded
@@ -178,10 +179,10 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
 
 
 def _compiled(source: bytes, path: str) -> CodeType:
-    """Return the script's code, including the stops that the job was started with."""
+    """Return the script's code, including the breakpoints that the job was started with."""
     from dbg_agent.process.imports import loaded
 
-    # The module is loaded only if there are stops, and before Python 3.12.
+    # The module is loaded only if there are breakpoints, and before Python 3.12.
     at_import = loaded("dbg_agent.breakpoints.at_import")
     if at_import is None:
         return compile(source, path, "exec", dont_inherit=True)
@@ -196,7 +197,7 @@ def _status(code: object) -> int:
 
 
 def _of_program(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the program's first frame on; None if it had not begun."""
+    """Return the traceback from the program's first frame on; None if the program had not started."""
     walk = traceback
     while walk is not None and walk.tb_frame.f_globals.get("__name__") in OWN_MODULES:
         walk = walk.tb_next

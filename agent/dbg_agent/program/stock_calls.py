@@ -1,7 +1,7 @@
-"""The ways to stop that people have in their code, redirected to the agent without a change of the program.
+"""The breakpoint calls in users' code, redirected to the agent without a change of the program.
 
-No module is imported for that: a module that the program imports later is changed then. A function gets other code, so
-a name that the program imported before, as by ``from pdb import set_trace``, is redirected, too.
+No module is imported for that: a module that the program imports later is changed at its import. A function gets other
+code, so a name that the program imported before, as by ``from pdb import set_trace``, is redirected, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dbg_agent import carry_out, set_trace
 from dbg_agent.process.imports import Change, forget, when_loaded
 from dbg_agent.process.log import say
 
-UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
+UNSET = "breakpoint_() stops no rank because RANK_TO_DEBUG is not set; set it to the rank to stop"
 
 
 def _stop_at(frame: FrameType, **arguments: object) -> None:
@@ -24,14 +24,14 @@ def _stop_at(frame: FrameType, **arguments: object) -> None:
 
 
 def _entry() -> Any:
-    """Return the module that makes this process a rank; a process that reaches no stop doesn't load it."""
+    """Return the module that makes this process a rank; a process that reaches no breakpoint doesn't load it."""
     from dbg_agent.program import entry
 
     return entry
 
 
 def _frame_of(frame: object = None) -> FrameType:
-    """Return the frame to stop at: the given one or the caller's, without the frames of stock debuggers and imports."""
+    """Return the frame to stop at: the given or the caller's frame, without frames of stock debuggers and imports."""
     found = frame if isinstance(frame, FrameType) else sys._getframe(1)
     while found.f_back is not None and found.f_globals.get("__name__") in _SKIPPED:
         found = found.f_back
@@ -42,17 +42,17 @@ class _Debugger:
     """A stock debugger whose methods call the agent. They also replace the methods of stock classes."""
 
     def __init__(self, *_where: object, **_how: object) -> None:
-        """Initialize the object without the listening and waiting of stock ones."""
-        # The object keeps our methods after `uninstall()`, and no stock method closes what was never opened.
+        """Initialize the object without the listening and waiting of stock debuggers."""
+        # The object keeps the agent's methods after `uninstall()`, and no stock method closes what was never opened.
         self.__class__ = _Debugger
 
     def set_trace(self, frame: object = None, *_how: object, paused: bool = True, **_more: object) -> None:
-        """Stop at a frame, by default that of the caller; PuDB's ``paused=False`` only prepares a stop."""
+        """Stop at a frame, by default the caller's; PuDB's ``paused=False`` only prepares a stop."""
         if paused:
             _stop_at(_frame_of(frame))
 
     async def set_trace_async(self, frame: object = None, **_how: object) -> None:
-        """Stop at a frame, by default that of the coroutine that awaits this, and await what is typed there."""
+        """Stop at a frame, by default that of the awaiting coroutine, and await expressions typed there."""
         stop = carry_out("set_trace", lambda: _entry().stop_async, _frame_of(frame), {})
         if isinstance(stop, Awaitable):
             await stop
@@ -68,26 +68,26 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "close_remote_session": _Debugger.close_remote_session,
     **_STOPS,
 }
-"""Our methods by name; each replaces the stock class's method, if the class has it."""
+"""The agent's methods by name; each replaces the stock class's method, if the class has it."""
 
 _STAND_IN = _Debugger()
 
 
 def _post_mortem(*raised: object, **named: object) -> None:
-    """Keep the rank where an exception was raised, by default the one that is being handled."""
-    # PuDB's function takes a traceback, the class of its exception, and the exception.
+    """Keep the rank where an exception was raised, by default the exception that is being handled."""
+    # PuDB's function accepts a traceback, the class of its exception, and the exception.
     found = (_error_of(one) for one in reversed((*raised, *named.values())))
     error = next((one for one in found if one is not None), sys.exc_info()[1])
     carry_out("post_mortem", lambda: _entry().keep_here, error, {}, ())
 
 
 def _error_of(raised: object) -> BaseException | None:
-    """Return the exception of an exception, a traceback, or what ``sys.exc_info`` returns."""
+    """Return the exception of an exception, a traceback, or a result of ``sys.exc_info``."""
     if isinstance(raised, BaseException):
         return raised
     if isinstance(raised, TracebackType):
         current = sys.exc_info()[1] or getattr(sys, "last_value", None)
-        error = current if isinstance(current, BaseException) else Exception("of a traceback alone")
+        error = current if isinstance(current, BaseException) else Exception("only the traceback is known")
         return error.with_traceback(raised)
     if isinstance(raised, tuple) and len(raised) == 3:
         return _error_of(raised[1])
@@ -98,14 +98,14 @@ def _error_of(raised: object) -> BaseException | None:
 
 
 _skipped: dict[str, int] = {}
-"""How often ``torch.distributed.breakpoint`` was passed over, by place."""
+"""Number of skipped calls of ``torch.distributed.breakpoint``, by place."""
 
 
 def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
     """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
 
-    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over. Threads
-    that are ranks are not held: they come to wait for the stopped one in their next collective.
+    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are skipped. Threads
+    that are ranks are not held: they wait for the stopped one in their next collective.
     """
     frame = _frame_of()
     if isinstance(skip, int) and skip > 0:
@@ -122,7 +122,7 @@ def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None)
 
 
 def _rank_of_thread() -> object:
-    """Return the number of the calling thread where torch's ranks are threads; None elsewhere."""
+    """Return the number of the calling thread if torch's ranks are threads, else None."""
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     is_threaded = type(getattr(c10d, "_world", None)).__name__ == "ThreadLocalWorld"
     return c10d.get_rank() if is_threaded and c10d.is_initialized() else None
@@ -139,20 +139,20 @@ def _stop_rank_to_debug(non_block: bool = True) -> None:
         warn(UNSET)
 
 
-# ---------------------------------------------------------------------------------------------------- the redirection
+# -------------------------------------------------------------------------------------------------------- redirection
 
 
 _replaced: list[tuple[object, str, object]] = []
 """Owner, name and former value of each changed attribute, for :func:`restore`."""
 
 _INHERITED = object()
-"""Stands for an attribute that a class has from its bases."""
+"""Marks an attribute that a class inherits from its bases."""
 
 _redirected = False
 
 
 def redirect() -> None:
-    """Redirect the stops of this process to the agent, now or when their modules are imported; only once."""
+    """Redirect the breakpoints of this process to the agent, now or when their modules are imported; only once."""
     global _redirected  # noqa: PLW0603 - one per process, as the modules are
     if _redirected:
         return
@@ -165,7 +165,7 @@ def redirect() -> None:
 
 
 def restore() -> None:
-    """Give the stops back their former meaning; a ``RemotePdb`` made in between keeps the agent's."""
+    """Restore the former meaning of the breakpoints; a ``RemotePdb`` made in between keeps the agent's."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():
@@ -184,7 +184,7 @@ def _replace(owner: object, name: str, former: object, by: object) -> None:
 
 
 _BY_NAME: dict[str, Callable[..., Any]] = {}
-"""What is called in place of redirected functions, by module and function."""
+"""Replacements of redirected functions, by module and function."""
 
 
 def _dbg_agent_redirected(*arguments: Any, **named: Any) -> Any:
@@ -194,16 +194,16 @@ def _dbg_agent_redirected(*arguments: Any, **named: Any) -> Any:
 
 
 def call(name: str, /, *arguments: Any, **named: Any) -> Any:
-    """Do what a redirected function now does."""
+    """Run the replacement of a redirected function."""
     return _BY_NAME[name](*arguments, **named)
 
 
-# torch.compile leaves a function alone that has this attribute: it can't compile what stops.
+# torch.compile skips a function with this attribute; it can't compile a function that stops.
 vars(call)["_torchdynamo_disable"] = True
 
 
 def _functions(**functions: Callable[..., Any]) -> Change:
-    """Return a change that has these functions of a module call ours."""
+    """Return a change that makes these functions of a module call the agent's functions."""
 
     def change(module: ModuleType) -> None:
         for name, by in functions.items():
@@ -220,7 +220,7 @@ def _functions(**functions: Callable[..., Any]) -> Change:
 
 
 def _methods(name: str) -> Change:
-    """Return a change that has the methods of a module's class call ours."""
+    """Return a change that makes the methods of a module's class call the agent's methods."""
 
     def change(module: ModuleType) -> None:
         stock = getattr(module, name, None)
@@ -232,8 +232,8 @@ def _methods(name: str) -> Change:
 
 
 def _change_pdb(module: ModuleType) -> None:
-    """Have pdb's objects call the agent, those of a program's subclasses included."""
-    # pytest puts a method in the function's place, which makes an object of the class.
+    """Make pdb's objects call the agent, including objects of a program's subclasses."""
+    # pytest replaces the function by a method that makes an object of the class.
     if isinstance(module.set_trace, FunctionType):
         _functions(set_trace=_STAND_IN.set_trace, set_trace_async=_STAND_IN.set_trace_async)(module)
     _functions(post_mortem=_post_mortem)(module)
@@ -249,7 +249,7 @@ def _change_remote_pudb(module: ModuleType) -> None:
 
 
 def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of ``Pdb`` that calls ours, or pdb's own for an object that has streams of its own."""
+    """Return a method of ``Pdb`` that calls the agent, or pdb's own method for an object with its own streams."""
 
     def method(debugger: Any, *arguments: Any, **named: Any) -> Any:
         if getattr(debugger, "use_rawinput", True):
@@ -275,9 +275,9 @@ _CHANGES: dict[str, Change] = {
     "remote_pdb": _methods("RemotePdb"),
     "ipdb.__main__": _functions(_init_pdb=_Debugger, post_mortem=_post_mortem),
     "torch.distributed": _functions(breakpoint=_stop_one_rank),
-    # MindSpeed's.
+    # From MindSpeed.
     "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=lambda: None),
 }
 
 _SKIPPED = frozenset({__name__, "importlib._bootstrap", "importlib._bootstrap_external", *_CHANGES})
-"""Modules whose frames lie between a stop and the line of the program that asked for it."""
+"""Modules whose frames are between a stop and the line of the program that requested it."""

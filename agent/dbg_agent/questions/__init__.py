@@ -1,1 +1,1 @@
-"""Questions of terminals to one rank, and how the rank answers them."""
+"""Questions of terminals to one rank, and the rank's answers."""

@@ -1,6 +1,6 @@
-"""Answers of threads of our own while the program runs: to questions about source, and about breakpoints.
+"""Answers from background threads while the program runs: to questions about source, and about breakpoints.
 
-Nothing of this is loaded before the first such question.
+Nothing here is loaded before the first such question.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ Answer = Callable[..., None]
 """Sends the answer to a question."""
 
 MAX_SOURCE_QUESTIONS = 4
-"""Questions about source that are answered at the same time, as a file system may hang; more are refused."""
+"""Maximum number of questions about source that are answered at the same time, because a file system may hang; more are
+rejected."""
 
 MAX_BREAKPOINT_QUESTIONS = 16
-"""Questions about breakpoints that may wait for one another in a running rank; more are refused."""
+"""Maximum number of questions about breakpoints that wait for one another in a running rank; more are rejected."""
 
 _for_source = BoundedThreads("dbg-agent-source", MAX_SOURCE_QUESTIONS)
 _for_breakpoints = BoundedThreads("dbg-agent-breakpoints", MAX_BREAKPOINT_QUESTIONS)
 
 
 def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, work: Callable[[], object]) -> None:
-    """Do the work that answers in one of these threads; answer here that it failed, or that too much waits."""
+    """Run the work that answers in one of these threads; if it fails or too many wait, answer with an error."""
 
     def run() -> None:
         try:
@@ -39,30 +40,33 @@ def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, wor
         except NotLoaded as error:
             answer(ask, Kind.ERROR, str(error))
         except Exception as error:
-            answer(ask, Kind.ERROR, f"can't be answered ({error_line(error)})")
+            answer(ask, Kind.ERROR, f"the question can't be answered ({error_line(error)})")
 
     if not threads.start(run):
-        answer(ask, Kind.ERROR, f"{threads.most} questions about its {what} wait already")
+        answer(ask, Kind.ERROR, f"{threads.most} questions about its {what} are already waiting; try again")
 
 
 def source_question(ask: Ask) -> Inspection | None:
-    """Return what is asked about source alone, None for another question."""
+    """Return the question if it asks only for source, else None."""
     question = ask.inquiry
     return question if isinstance(question, Inspection) and question.sight is Sight.SOURCE else None
 
 
 def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:
-    """Answer a question about source in a thread of its own, which may read files."""
+    """Answer a question about source in a background thread, because it may read files."""
     _answer_in(_for_source, "source", ask, answer, lambda: answer(ask, Kind.VALUE, "", rows=_rows(question)))
 
 
 def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
-    # The stopped thread has its own record of sources, which no other thread may touch.
+    # The stopped thread has its own record of sources, which no other thread may access.
     return cut_to_fit(source_text(question.text, question.begin, question.count))
 
 
 def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, then: Callable[[], object]) -> None:
-    """Grant the wish of a question in a thread of its own, which may read files; call ``then`` if it wished any."""
+    """Make the requested changes in a background thread, which may read files, and answer.
+
+    ``then`` is called if the question requested any change.
+    """
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
 
     def grant() -> None:

@@ -1,7 +1,7 @@
-"""Break into the running main thread by a real-time signal. The signal's handler stops, or evaluates and goes on.
+"""Breaks into the running main thread by a real-time signal, whose handler stops, or evaluates and continues.
 
 The debugger runs inside the handler. A handler that only started the tracing would stop too late in a ``sleep`` or a
-lock: Python resumes these waits after a handler.
+lock, because Python resumes these waits after a handler.
 """
 
 from __future__ import annotations
@@ -27,21 +27,26 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Stops
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
+"""Requests a stop of the main thread. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
 
 AT_ONCE_SECONDS = 0.25
-"""Seconds after which a thread that has not stopped counts as being in C code: Python code stops within 50 ms."""
+"""Time in seconds after which a thread that has not stopped is assumed to be in C code; Python code stops within 50
+ms."""
 
 AGAIN_SECONDS = 0.05
-"""Seconds after which the signal is sent again if it interrupted our own code, which may hold our locks."""
+"""Time in seconds after which the signal is sent again if it interrupted the agent's own code, which may hold its
+locks."""
 
-TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
+TAKEN = f"the rank can't be broken into: the program uses signal {int(BREAK_IN_SIGNAL)} itself"
 
-NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
+NOT_INSTALLED = "the rank can't be broken into: it runs without install() or `python -m dbg_agent`"
 
 
 class BreakIn:
-    """The requests to the running main thread. Methods run in the link's thread unless they say otherwise."""
+    """The requests to the running main thread.
+
+    Methods run in the link's thread unless their docstring names another thread.
+    """
 
     def __init__(
         self,
@@ -51,7 +56,7 @@ class BreakIn:
         position: Position,
         stop_at: Callable[[FrameType, str], None],
     ) -> None:
-        """``stop_at`` stops the calling thread at a frame, for a reason."""
+        """Keep the parts of the rank; ``stop_at`` stops the calling thread at a frame, for a reason."""
         self._broker = broker
         self._stops = stops
         self._view = view
@@ -60,9 +65,9 @@ class BreakIn:
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
         self._wanted = 0
-        """Number of requests for a stop that has not come yet."""
+        """Number of requests for a stop that has not begun yet."""
         self._frame = ""
-        """The frame at which a terminal wants the debugger to open, once the thread has stopped."""
+        """The frame that a terminal wants to see once the thread has stopped."""
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
         self._is_ending = False
         """Whether the signal last found the main thread in an excepthook or after the program's end."""
@@ -75,11 +80,11 @@ class BreakIn:
     # ---------------------------------------------------------------------------------------------- in the main thread
 
     def install(self) -> None:
-        """Take the signal, if no other handler has it; in the main thread, since Python allows it in no other."""
+        """Set the signal's handler, unless another one is set; Python allows this only in the main thread."""
         if self.installed:
             return
         if threading.current_thread() is not threading.main_thread():
-            self._problem = "it can't be broken into: install() was called outside of its main thread"
+            self._problem = "the rank can't be broken into: install() was called outside of the main thread"
             return
         if signal.getsignal(BREAK_IN_SIGNAL) not in (signal.SIG_DFL, None):
             self._problem = TAKEN
@@ -88,16 +93,17 @@ class BreakIn:
         self.installed = True
 
     def uninstall(self) -> None:
-        """Give the signal back; from the main thread."""
+        """Restore the signal's former handler; called in the main thread."""
         if self.installed and threading.current_thread() is threading.main_thread():
             self.forget()
             self.installed = False
             self._problem = NOT_INSTALLED
 
     def forget(self) -> None:
-        """Give the signal back, unless the program has taken it since; a forked child does so, too, for itself."""
+        """Restore the signal's former handler, unless the program has set its own; a forked child does this, too."""
         if self.installed and self._is_ours():
-            # SIG_IGN drops a signal that is pending since the program blocks it: its default would end the process.
+            # SIG_IGN drops a signal that is pending because the program blocks it. The signal's default action would
+            # end the process.
             signal.signal(BREAK_IN_SIGNAL, signal.SIG_IGN)
             signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
 
@@ -105,17 +111,17 @@ class BreakIn:
         return signal.getsignal(BREAK_IN_SIGNAL) == self._handle
 
     def _handle(self, _number: int, frame: FrameType | None) -> None:
-        """Stop, or do the work that is asked for and go on; exceptions of the program's own handlers come out."""
+        """Stop, or do the requested work and continue; exceptions of the program's own handlers propagate."""
         if frame is None:
             return
         if is_under_ours(frame) or not has_room():
-            # A stop here could wait for ever for a lock of that code, or break off.
+            # A stop here could wait forever for a lock of that code, or fail halfway.
             self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         unharmed(partial(self._answer_or_stop, frame), self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self._broker.warn(f"the break-in failed ({error_line(error)}); going on")
+        self._broker.warn(f"the break-in failed ({error_line(error)}); continuing")
 
     def _answer_or_stop(self, frame: FrameType) -> None:
         self._answer_live(frame)
@@ -123,13 +129,13 @@ class BreakIn:
             return
         self._is_ending = is_at_end(frame)
         if self._is_ending:
-            # No user expects a stop there. A program that goes on after its excepthook stops then.
+            # No user expects a stop there. A program that continues after its excepthook stops at that point.
             self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         self._stop_at(frame, "interrupt")
 
     def _answer_live(self, frame: FrameType) -> None:
-        # Without this a step would go into the evaluated expression.
+        # Otherwise a step would enter the evaluated expression.
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
@@ -142,16 +148,16 @@ class BreakIn:
         try:
             return self._live.popleft()[1]
         except IndexError:
-            # The link's thread has answered the last one meanwhile, as it took too long.
+            # The link's thread has answered the last one itself, because it took too long.
             return None
 
     def arrived(self) -> None:
-        """Answer the terminals that asked for a stop, since there is one now; in the stopped thread."""
+        """Answer the terminals that requested a stop, because there is one now; runs in the stopped thread."""
         with self._lock:
             asks, self._asks = self._asks, []
             frame, self._frame = self._frame, ""
             self._wanted = 0
-            # A frame after the stop may have the same id as one that was seen before.
+            # A frame after the stop may have the same id as an earlier one.
             self._seen = None
         problem = self._open_at(frame) if frame else ""
         for ask in asks:
@@ -161,7 +167,7 @@ class BreakIn:
                 self._answer(ask, Kind.VALUE, self._stops.state_word)
 
     def _open_at(self, frame: str) -> str:
-        """Have the debugger open at this frame; return what is wrong with it, or an empty text."""
+        """Make the debugger open at this frame; return the problem, or an empty text."""
         try:
             self._view.open_at(frame)
         except NoSuchFrame as error:
@@ -171,7 +177,10 @@ class BreakIn:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def stop(self, ask: Ask | None) -> None:
-        """Make the main thread stop; ``ask`` is answered when it has, or soon with the place where it is in C code."""
+        """Make the main thread stop.
+
+        ``ask`` is answered when it has stopped, or soon with the place if the thread is in C code.
+        """
         if self._is_refused(ask):
             return
         with self._lock:
@@ -179,7 +188,7 @@ class BreakIn:
             if ask is not None:
                 self._asks.append(ask)
                 self._frame = ask.frame
-        # All messages that have come are read first: after a time in C code one of them may withdraw this ask.
+        # All received messages are read first: after a time in C code one of them may withdraw this request.
         self._broker.call_later(0.0, self._again)
         if ask is not None:
             self._broker.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
@@ -191,7 +200,7 @@ class BreakIn:
             self._frame = self._frame if self._wanted else ""
 
     def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
-        """Make the main thread run ``job`` with its current frame, and go on."""
+        """Make the main thread run ``job`` with its current frame and then continue."""
         if self._is_refused(ask):
             return
         self._live.append((ask, job))
@@ -199,14 +208,14 @@ class BreakIn:
         self._broker.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
 
     def _is_refused(self, ask: Ask | None) -> bool:
-        """Tell whether the signal must not be sent, and answer why: the default of the signal would end the process."""
+        """Return True if the signal must not be sent, and answer why: its default action would end the process."""
         problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
         if problem is not None and ask is not None:
             self._answer(ask, Kind.ERROR, problem)
         return problem is not None
 
     def note(self) -> None:
-        """Note where the main thread is and since when, so that an answer can tell how long it has been there."""
+        """Record the main thread's place and since when it is there, for answers that report this time."""
         frame = thread_frame(threading.main_thread().ident)
         seen = (id(frame), frame.f_lasti) if frame is not None else None
         if seen != self._seen:
@@ -226,7 +235,7 @@ class BreakIn:
             if ask not in self._asks:
                 return
             self._asks.remove(ask)
-        text = "at its end, where it stops no more" if self._is_ending else f"{self._in_c_code()}; stops on return"
+        text = "at its end, where it no longer stops" if self._is_ending else f"{self._in_c_code()}; stops on return"
         self._answer(ask, Kind.RUNNING, text)
 
     def _live_not_yet(self, ask: Ask) -> None:
@@ -235,7 +244,7 @@ class BreakIn:
                 try:
                     self._live.remove(waiting)
                 except ValueError:
-                    # The main thread has just taken it.
+                    # The main thread has just started it.
                     return
                 self._answer(ask, Kind.RUNNING, self._in_c_code())
 

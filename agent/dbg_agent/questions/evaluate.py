@@ -1,7 +1,7 @@
-"""Evaluate an expression at a frame of the program; in the thread of that frame.
+"""Evaluates an expression at a frame of the program, in the thread of that frame.
 
-The typed code may do anything: raise, print, read stdin, never end. An exception of it is the answer. The caller ends
-it in time by KeyboardInterrupt.
+The typed code may do anything: raise, print, read stdin, never end. If it raises, the exception is the answer. The
+caller ends it in time by KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from dbg_agent.values.describe import Described
 
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
-"""Namespaces of torch's operators in which all communicate, but for those that only wait."""
+"""Namespaces of torch's operators. All operators in them communicate, except operators that only wait."""
 
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
 """Operators in them that send nothing."""
 
 OF_TWO = ("send", "recv_", "recv_any_source_")
-"""Operators that only one other rank takes part in."""
+"""Operators that involve only one other rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The outcome of an expression or a command, as it is answered."""
+    """The outcome of an expression or a command, as sent in the answer."""
 
     kind: Kind
     text: str
@@ -44,9 +44,9 @@ class Evaluated:
 
 
 def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None = None) -> Evaluated:
-    """Return the value of ``ask.text`` at this frame, and what it printed.
+    """Return the value of ``ask.text`` at this frame, and the text that it printed.
 
-    ``known_locals`` are those that an open debugger has of this frame, if one shows it.
+    ``known_locals`` are the locals that an open debugger keeps for this frame, if one shows it.
     """
     from dbg_agent.values.describe import describe
 
@@ -65,7 +65,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
 
 
 def _both(printed: str, value: Described) -> Evaluated:
-    """Return what was printed and the value; both count when answers are compared."""
+    """Return the printed text and the value; both are part of the digest, so a comparison of answers includes both."""
     digest = digest_of(printed + value.digest) if value.digest else ""
     return Evaluated(Kind.VALUE, abridged(printed + value.text), digest)
 
@@ -77,21 +77,21 @@ def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) 
 
 
 def interrupted(ask: Ask) -> Evaluated:
-    """Return the answer to a question whose time is over."""
+    """Return the answer to a question that ran out of time."""
     return Evaluated(Kind.ERROR, f"interrupted after {ask.seconds:g} s", "interrupted")
 
 
 def raised(error: BaseException) -> Evaluated:
-    """Return the answer of code that raised this."""
+    """Return the answer for code that raised this exception."""
     whole = error_text(error)
     return Evaluated(Kind.ERROR, abridged(whole), digest_of(whole))
 
 
 def printed_only(printed: Capture) -> Evaluated:
-    """Return the answer of code that has no value, but what it printed."""
+    """Return the answer for code that has no value, only printed text."""
     text = printed.text.rstrip("\n")
     if printed.lost:
-        return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
+        return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} more characters are lost]")
     # pdb marks its errors in this way.
     kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
     return Evaluated(kind, abridged(text), digest_of(text))
@@ -103,13 +103,13 @@ def digest_of(text: str) -> str:
 
 
 class LoneCollective(Exception):
-    """A collective of a typed expression that would wait for ranks which were not asked; nothing was sent."""
+    """Raised when a collective of a typed expression would wait for ranks that were not asked; nothing was sent."""
 
 
 def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
-    """Have collectives in this context, and this thread, raise LoneCollective if they need more than ``asked`` ranks.
+    """Make collectives in this context and thread raise LoneCollective if they need more than ``asked`` ranks.
 
-    Does nothing where ``asked`` is 0, which is unknown, or where torch has no process group of more ranks.
+    Does nothing if ``asked`` is 0, which means unknown, or if torch has no process group of more ranks.
     """
     torch: Any = sys.modules.get("torch")
     groups: Any = sys.modules.get("torch.distributed")
@@ -127,7 +127,7 @@ def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
 @cache
 def _mode_class(base: Any) -> Any:
     class Refusing(base):  # type: ignore[misc]
-        """Sees each operator of this thread before it runs."""
+        """Receives each operator of this thread before it runs."""
 
         supports_higher_order_operators = True
 
@@ -138,14 +138,14 @@ def _mode_class(base: Any) -> Any:
             self._is_over = False
 
         def __exit__(self, *error: Any) -> None:
-            # A thread of torch that began meanwhile may have the mode for longer.
+            # A thread of torch that started in the meantime may keep the mode for longer.
             self._is_over = True
             super().__exit__(*error)
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if not self._is_over:
                 if any(issubclass(kind, sharded_classes()) for kind in types):
-                    # The tensor's own class comes first, and its operators are then seen one by one.
+                    # The tensor's own class handles it first, and its operators then arrive here one by one.
                     return NotImplemented
                 if getattr(func, "namespace", "") in NAMESPACES:
                     _check(self._torch, func, args, self._asked)
@@ -162,13 +162,13 @@ def _check(torch: Any, func: Any, args: Any, asked: int) -> None:
     if needed > asked:
         are = "1 rank is" if asked == 1 else f"{asked} ranks are"
         raise LoneCollective(
-            f"{name} waits for {needed} ranks, and {are} asked, so nothing was sent; "
-            "ask all of them, or for the part in this rank: tensor.to_local()"
+            f"{name} waits for {needed} ranks, but only {are} asked, so nothing was sent; "
+            "ask all of them, or only for this rank's part: tensor.to_local()"
         )
 
 
 def _group_size(torch: Any, args: Any) -> int:
-    """Return the number of ranks in the process group that an operator is given: an object, or its name."""
+    """Return the number of ranks in the process group that an operator gets as an object or by name."""
     groups = torch.distributed
     for arg in args:
         if isinstance(arg, torch.ScriptObject):

@@ -1,7 +1,7 @@
-"""A pdb that runs one command at a stop, as part of a set of ranks, beside the debugger that is open.
+"""A pdb that runs one command at a stop, as part of a set of ranks, independently of the open debugger.
 
-A command has the same effect as in a session, or is refused. Commands that move the thread don't run here. They are
-returned, and the open debugger carries them out.
+A command has the same effect as in a session, or is rejected. Commands that move the thread don't run here. They are
+returned, and the open debugger runs them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ RUN = frozenset(
         *("l", "list", "ll", "longlist", "p", "pp", "retval", "rv", "source", "tbreak", "w", "whatis", "where"),
     }
 )
-"""Commands that need only a frame, and that print or change what belongs to the rank, not to one debugger."""
+"""Commands that need only a frame, and that print or change state of the rank, not of one debugger."""
 
 ASK_WITHOUT_NUMBERS = frozenset({"cl", "clear"})
 
 
 class NotHere(Exception):
-    """A command that a passing pdb refuses; the text says why."""
+    """Raised when a passing pdb rejects a command; the text is the reason."""
 
 
 def run_command(
     debuggers: Debuggers, ask: Ask, frame: FrameType, looked_at: FrameType | None
 ) -> Evaluated | tuple[WantedMove, str]:
-    """Run one command at ``frame`` in a pdb of its own, without a session; return what it printed.
+    """Run one command at ``frame`` in a separate pdb, without a session; return its output.
 
-    The open debugger shows the frame ``looked_at``, if that is another one.
-    If it is a move, return the move and what was printed before.
+    The open debugger may show another frame, ``looked_at``. If the command is a move, return the move and the text
+    printed before it.
     """
     printed, workplace = Capture(), debuggers.workplace
     looked_at = looked_at or frame
@@ -49,13 +49,13 @@ def run_command(
     try:
         passing = PassingPdb(workplace, printed, looked_at, frame)
         if known_locals is not None:
-            # The new pdb has read the frame's variables, and so undone what was assigned in the open one.
+            # The new pdb has read the frame's variables, and so has undone the assignments in the open one.
             known_locals.update(assigned)
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
-            # What serves them knows the number `rank` in a condition.
+            # The object that serves them handles the number `rank` in a condition.
             workplace.breakpoints.grant(BreakpointsWish())
-            # A breakpoint needs a debugger that traces for it when the rank goes on.
+            # A breakpoint needs a debugger that traces for it when the rank continues.
             debuggers.have_one()
     except KeyboardInterrupt:
         return interrupted(ask)
@@ -67,19 +67,19 @@ def run_command(
 
 
 class PassingPdb(RankPdb):
-    """A pdb for one command at one frame. It prints into a capture, and notes moves instead of making them."""
+    """A pdb for one command at one frame. It prints into a capture, and records moves instead of making them."""
 
     may_await = False
 
     def __init__(self, workplace: Workplace, printed: Capture, looked_at: FrameType, frame: FrameType) -> None:
-        """Begin at ``frame``, while the open debugger shows the frame ``looked_at``."""
-        super().__init__(workplace, printed)  # type: ignore[arg-type] # all of a console that a command needs
+        """Start at ``frame``, while the open debugger shows the frame ``looked_at``."""
+        super().__init__(workplace, printed)  # type: ignore[arg-type] # commands need no more of a console
         self.wanted: WantedMove | None = None
         self.reset()
         innermost, crash = workplace.halt.frame or frame, workplace.halt.crash
         self.find_bottom(innermost)
         if crash is not None:
-            # Only the traceback knows the lines at which the exception left the frames.
+            # Only the traceback has the lines where the exception left the frames.
             self.setup(None, crash.error.__traceback__)
         else:
             self.setup(innermost, None)
@@ -87,7 +87,7 @@ class PassingPdb(RankPdb):
         self._begun_at = looked_at
 
     def run_line(self, command: str) -> WantedMove | None:
-        """Run a command and return the move that it asks for; raise NotHere if it is refused."""
+        """Run a command and return the move that it requests; raise NotHere if it is rejected."""
         self._check(command)
         begun_at, begun_locals = self.curframe, self.namespaces()[1]
         self.onecmd(command)
@@ -97,41 +97,41 @@ class PassingPdb(RankPdb):
         return self.wanted
 
     def _check(self, command: str) -> None:
-        """Raise NotHere if a command would not have the effect that it has in a session."""
+        """Raise NotHere if a command would not have the same effect as in a session."""
         word = None if is_block(command) else self.parseline(command)[0]
         if not command:
-            raise NotHere("an empty command repeats the last one, which only a terminal has; attach to the rank")
+            raise NotHere("an empty command repeats the last one, and only a terminal has one; attach to the rank")
         if ";;" in command and not is_block(command):
-            raise NotHere("one command at a time is run on a set of ranks; give each by itself")
+            raise NotHere("a set of ranks runs one command at a time; enter each command separately")
         if word in MOVES and self._workplace.halt.crash is not None and not str(word).startswith("c"):
             raise NotHere(NOTHING_MOVES)
         if word in ASK_WITHOUT_NUMBERS and command == word:
-            raise NotHere(f"`{word}` alone asks; name the breakpoints, or attach to the rank")
+            raise NotHere(f"`{word}` without numbers asks a question; name the breakpoints, or attach to the rank")
         if word and hasattr(self, f"do_{word}") and word not in RUN and word not in MOVES:
             raise NotHere(f"`{word}` is for a terminal; attach to the rank")
 
-    # ------------------------------------------------------------------------------------------------------ the moves
+    # ---------------------------------------------------------------------------------------------------------- moves
 
     def _want(self, command: str, line: int | None = None) -> None:
         frame = self.curframe
         self.wanted = WantedMove(command, line, frame if frame is not self._begun_at else None)
 
     def set_next(self, frame: FrameType) -> None:
-        """Note the move."""
+        """Record the move."""
         self._want("next")
 
     def set_step(self) -> None:
-        """Note the move."""
+        """Record the move."""
         self._want("step")
 
     def set_return(self, frame: FrameType) -> None:
-        """Note the move."""
+        """Record the move."""
         self._want("return")
 
     def set_until(self, frame: FrameType, lineno: int | None = None) -> None:
-        """Note the move."""
+        """Record the move."""
         self._want("until", lineno)
 
     def set_continue(self) -> None:
-        """Note the move."""
+        """Record the move."""
         self._want("continue")

@@ -1,7 +1,7 @@
-"""A rank's answers when a terminal asks many ranks at once: values, commands, stacks, and where a move has led.
+"""A rank's answers when a terminal asks many ranks at once: values, commands, stacks, and the end of a move.
 
-Work on the program's objects runs in the stopped thread, since current device, grad mode and streams of a training
-framework belong to the thread. Methods run in the link's thread unless they say otherwise.
+Work on the program's objects runs in the stopped thread, because current device, grad mode and streams of a training
+framework belong to the thread. Methods run in the link's thread unless their docstring names another thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
-"""Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
+"""Time in seconds without a move after which reading evidence may hold the GIL for longer: the program waits and loses
+nothing."""
 
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
@@ -60,7 +61,7 @@ NEEDED = (
     "dbg_wire.records.evidence",
     "dbg_wire.records.inspection",
 )
-"""The modules that answers import when a question needs them: a rank that nobody asks does without."""
+"""The modules that answers import when a question needs them; a rank that gets no questions does not load them."""
 
 
 class Questions:
@@ -100,44 +101,43 @@ class Questions:
             call_later=broker.call_later,
             answer=self.answer,
         )
-        """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
-        it, so that the value's finalizer runs there."""
         self._inspector: Inspector | None = None
-        """What IDEs have asked for; made at the first question."""
+        """Answers the questions of IDEs; made at the first question."""
         self._sampler: Sampler | None = None
-        """Looks at the rank while somebody asks for that; made at the first question."""
+        """Samples the rank on request; made at the first question."""
 
     def on_ask(self, ask: Ask) -> None:
-        """Answer now, or when the stopped thread has done the work; no exception comes out."""
+        """Answer now, or when the stopped thread has done the work; raise nothing."""
         try:
             _METHODS[ask.action](self, ask)
         except Exception as error:
-            # The link must live: other questions, and the rank's stop, need it.
+            # The link must stay alive, because other questions and the rank's stop need it.
             self.answer(ask, Kind.ERROR, not_answered(error))
 
     def prepare(self, fork_safety: ForkSafety) -> None:
-        """Import what answers need, which may lie out of reach once the program has another root directory.
+        """Import the modules that answers need; they may be unreachable once the program has another root directory.
 
-        In the stopped thread, which may be within the import of a module that ours need. A fork of another thread waits
-        for the end of one import: a child would wait for ever for a module that is being imported.
+        Runs in the stopped thread, which may be inside the import of a module that these modules need. A fork in
+        another thread waits for the end of one import, because a child would wait forever for a module that is being
+        imported.
         """
         for name in NEEDED:
             fork_safety.before_fork()
             try:
-                with suppress(Exception):  # the question that needs it is answered with its error
+                with suppress(Exception):  # a question that needs the module is answered with the error
                     import_module(name)
             finally:
                 fork_safety.after_fork()
 
     def answer(self, ask: Ask, kind: Kind, text: str, **more: Any) -> None:
-        """Send an answer; from any thread."""
+        """Send an answer; may be called from any thread."""
         self._broker.send(answer_to(ask.request, kind, text, **more))
 
-    # ------------------------------------------------------------------------------------------------ the single ones
+    # ---------------------------------------------------------------------------------------------- single questions
 
     def _kill(self, ask: Ask) -> None:
         self.answer(ask, Kind.VALUE, "killed")
-        # The link's thread must go on to send the answer, so another thread kills the process.
+        # The link's thread must still send the answer, so another thread kills the process.
         own_thread(self._end_process, "dbg-agent-kill").start()
 
     def _continue(self, ask: Ask) -> None:
@@ -171,7 +171,7 @@ class Questions:
             self.answer(ask, Kind.VALUE, engine.name, rows=engine.screen())
 
     def _call_guard(self, ask: Ask) -> None:
-        """Have the guard do what it is asked; the broker gives it the question as soon as it dials."""
+        """Make the guard connect; the broker then sends it the question."""
         if ask.withdrawn:
             return
         # The module is loaded only if a guard was started.
@@ -182,7 +182,7 @@ class Questions:
         if guard is not None:
             guard.allow_tracing()
         if guard is None or not guard.call():
-            self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
+            self.answer(ask, Kind.ERROR, "it has no guard; install() starts one unless DBG_GUARD=0 or guard=False")
 
     def _where(self, ask: Ask) -> None:
         stops, position = self._stops, self._position
@@ -211,7 +211,7 @@ class Questions:
 
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
-            # The place of the rank is known all the same, and the link must live.
+            # The rank's place is known all the same, and the link must stay alive.
             from dbg_wire.records.evidence import SourceSeen
 
             lack = f"the evidence can't be read ({error_line(error)})"
@@ -219,7 +219,7 @@ class Questions:
 
     def _sample(self, ask: Ask) -> None:
         if not isinstance(ask.inquiry, SampleQuestion):
-            self.answer(ask, Kind.ERROR, "it is not said for how long it is to be sampled")
+            self.answer(ask, Kind.ERROR, "the question doesn't say for how long to sample")
         elif ask.inquiry.seconds <= 0:
             self.answer(ask, Kind.VALUE, "", rows=(RankSample(clock=time.time_ns() // 1000),))
         else:
@@ -262,7 +262,7 @@ class Questions:
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def forget(self) -> None:
-        """Forget all values of the stop; in the stopped thread."""
+        """Forget all values of the stop; runs in the stopped thread."""
         if self._inspector is not None:
             self._inspector.forget()
 
@@ -271,7 +271,7 @@ class Questions:
         self._evaluate(ask, lambda wanted: find_frame(frames, wanted) if wanted else users_frame(frames))
 
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
-        # The import is not at the module's top, where the link's thread would make it: the stopped thread may be within
+        # The import is not at the module's top, where the link's thread would run it: the stopped thread may be inside
         # the import of a module that this one needs.
         from dbg_agent.questions.evaluate import evaluate
 
@@ -280,7 +280,7 @@ class Questions:
             self._answer_evaluated(ask, evaluate(ask, at[0], self._debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
-        """Return the frame that a question is about; answer and return None if there is none."""
+        """Return the frame that a question is about; if there is none, answer and return None."""
         try:
             at = find(ask.frame)
         except NoSuchFrame as error:
@@ -293,7 +293,7 @@ class Questions:
     def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command."""
         place = place_at(at)
-        # Somebody has gone up the stack in the open debugger, where a name may have another value.
+        # A user has moved up the stack in the open debugger, where a name may have another value.
         is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
         told = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, digest=evaluated.digest)
@@ -306,7 +306,7 @@ class Questions:
         answer_breakpoints(self._debuggers.workplace.breakpoints, ask, self.answer, self._show_breakpoints_soon)
 
     def _show_breakpoints_soon(self) -> None:
-        """Have a stop draw the breakpoints that were changed, if there is one."""
+        """Make the stop draw the changed breakpoints, if there is a stop."""
         stop = self._stops.current[0]
         if stop is not None:
             self._inbox.put(stop, RunJob(self._debuggers.breakpoints_changed))
@@ -346,7 +346,7 @@ class Questions:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
-        """Answer the questions whose moves end here; in the thread that moved."""
+        """Answer the questions whose moves end here; runs in the thread that moved."""
         self.forget()
         self._work.move_ends(Kind.VALUE, text)
 
@@ -354,7 +354,7 @@ class Questions:
         """Answer that there is no debugger to move the thread."""
         self._work.move_ends(Kind.ERROR, "no debugger can be opened in this rank")
 
-    # ---------------------------------------------------------------------------------------------------------- inner
+    # ------------------------------------------------------------------------------------------------------ interrupts
 
     def _interrupt(self, ask: Ask) -> None:
         stops, engine = self._stops, self._debuggers.last
@@ -379,7 +379,7 @@ class Questions:
             self._break_in.stop(ask)
 
     def _open_at(self, ask: Ask) -> None:
-        """Show the frame that a terminal asks for; in the stopped thread."""
+        """Show the frame that a terminal requests; runs in the stopped thread."""
         try:
             self._view.open_at(ask.frame)
         except NoSuchFrame as error:
@@ -389,7 +389,7 @@ class Questions:
 
     def _interrupted(self, ask: Ask, engine: Engine) -> None:
         if engine.is_working:
-            self.answer(ask, Kind.RUNNING, f"{self._work.running_text()}, interrupted; it stops when that is over")
+            self.answer(ask, Kind.RUNNING, f"{self._work.running_text()}, interrupted; it stops when the call ends")
         else:
             self.answer(ask, Kind.VALUE, self._stops.state_word)
 

@@ -1,6 +1,6 @@
-"""Work that questions have the stopped thread do, each within its time, and moves whose end is the answer.
+"""Runs the work of questions in the stopped thread, each with a time limit, and answers moves when they end.
 
-The broker's deadline ends a question; work is interrupted a little before, so that its answer says so.
+The broker's deadline ends a question; work is interrupted a little earlier, so that its answer can report this.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
 
 ANSWER_MARGIN = 0.2
-"""Part of a question's time that is kept for the answer's way: a move that takes longer is answered as running."""
+"""Fraction of a question's time that is reserved for sending the answer; a move that takes longer is answered as
+running."""
 
 SHORTEST_SECONDS = 0.05
-"""Seconds that a question always has."""
+"""Minimum time for a question, in seconds."""
 
 MAX_PRINTED = MAX_TEXT // 4
-"""Characters of the output before a move, with which the move's answer begins."""
+"""Maximum number of characters of the output before a move; the move's answer begins with this output."""
 
 INTERRUPT_AGAIN_SECONDS = 1.0
-"""Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
+"""Time in seconds after which work that continues is interrupted again; the work has this time to clean up."""
 
 
 class StopWork:
-    """The work of one rank's questions; methods run in the link's thread unless they say otherwise."""
+    """The work of one rank's questions; methods run in the link's thread unless their docstring names another."""
 
     def __init__(
         self,
@@ -52,21 +53,21 @@ class StopWork:
         self._answer = answer
         self._lock = threading.RLock()
         self._moving: list[tuple[Ask, str]] = []
-        """Questions whose move has begun and not ended, and what was printed before."""
+        """Questions whose move has begun and not ended, and the text printed before it."""
 
     def at_stop(self, ask: Ask, work: Callable[[], None], dropped: Callable[[], None] | None = None) -> None:
-        """Have the stopped thread do work that answers, within the question's time; answer here if the rank runs.
+        """Make the stopped thread run work that answers, within the question's time; answer here if the rank runs.
 
-        ``dropped`` answers if the stop ends before.
+        ``dropped`` answers if the stop ends first.
         """
         stop, asked = self.halted(ask), time.monotonic()
         if stop is not None:
             self.put(ask, stop, RunJob(lambda: self.in_time(ask, asked, work), dropped or partial(self.goes_on, ask)))
 
     def halted(self, ask: Ask) -> int | None:
-        """Return the stop's number; answer and return None while the rank runs.
+        """Return the stop's number; if the rank runs, answer and return None.
 
-        The end of a short step is waited for in the inbox.
+        Work for a thread in a short step waits in the inbox for the end of the step.
         """
         stops = self._stops
         stop, _ = stops.current
@@ -80,21 +81,21 @@ class StopWork:
         self._answer(ask, Kind.RUNNING, self.running_text())
 
     def put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
-        """Have the stopped thread do work that answers."""
+        """Make the stopped thread run work that answers."""
         if not self._inbox.put(stop, work):
-            self._answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
+            self._answer(ask, Kind.ERROR, "too much work is waiting for this rank's stopped thread; try again")
 
     def running_text(self) -> str:
-        """Return that the rank runs, and where."""
+        """Return ``running``, with the present place if it is known."""
         where = self._position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
-    # ----------------------------------------------------------------------------------------- in the thread that works
+    # -------------------------------------------------------------------------------------------- in the working thread
 
     def in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
         """Run ``job``, which answers, in this thread, and interrupt it before the question's deadline.
 
-        No exception comes out except a KeyboardInterrupt that is not ours.
+        No exception propagates except a KeyboardInterrupt that the agent did not cause.
         """
         interruptible = self._interruptible
         patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
@@ -103,24 +104,25 @@ class StopWork:
             return
         ticket = 0
         try:
-            # Not at the module's top, where the link's thread would make the import.
+            # This is not at the module's top, where the link's thread would run the import.
             from dbg_agent.questions.evaluate import refusing_lone_collectives
 
-            # An interrupt that comes within the context manager itself would leave torch changed.
+            # An interrupt inside the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
                 self._call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt(ticket))
                 job()
         except KeyboardInterrupt:
-            # Our interrupt came during the answer or just after it. Any other KeyboardInterrupt is to end the program.
+            # The agent's interrupt arrived during the answer or just after it. Any other KeyboardInterrupt must end the
+            # program.
             if not interruptible.was_interrupted(ticket):
                 raise
             self._answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
         except Exception as error:
-            # The program must not get a fault of ours as an exception.
+            # A fault of the agent must not reach the program as an exception.
             self._answer(ask, Kind.ERROR, not_answered(error))
 
     def _interrupt(self, ticket: int) -> None:
-        """Interrupt work again and again, since typed code may catch the interrupt and go on; in the link's thread."""
+        """Interrupt work repeatedly, because typed code may catch the interrupt; runs in the link's thread."""
         self._interruptible.interrupt(ticket)
         if self._interruptible.runs(ticket):
             self._call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt(ticket))
@@ -135,7 +137,7 @@ class StopWork:
         self._call_later(patience, partial(self._still_moving, ask))
 
     def move_ends(self, kind: Kind, text: str) -> None:
-        """Answer the questions whose moves have ended, or can't be made; in the thread that moved."""
+        """Answer the questions whose moves have ended, or can't be made; runs in the thread that moved."""
         with self._lock:
             ended, self._moving = self._moving, []
         for ask, printed in ended:
@@ -151,5 +153,5 @@ class StopWork:
 
 
 def not_answered(error: Exception) -> str:
-    """Return the answer to a question that we fail to answer."""
-    return f"can't be answered ({error_line(error)})"
+    """Return the answer to a question that the agent fails to answer."""
+    return f"the question can't be answered ({error_line(error)})"

@@ -1,1 +1,1 @@
-"""The rank: its stop from begin to end, questions, holds and leases; it knows debuggers by their base class alone."""
+"""The rank: its stop from begin to end, questions, holds and leases. It knows debuggers only by their base class."""

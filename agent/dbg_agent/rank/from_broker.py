@@ -1,4 +1,4 @@
-"""What this rank tells the broker, and how it acts on the broker's messages; all of it in the link's thread."""
+"""Messages between this rank and the broker: handlers of incoming messages, and reports. Runs in the link's thread."""
 
 from __future__ import annotations
 
@@ -66,23 +66,24 @@ INTERRUPT_KEY = b"\x03"
 
 
 IDENTITY_SECONDS = 2.0
-"""Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
+"""Seconds between two checks of the identity: each takes 100 µs, and ranks that this rank starts need longer to
+start."""
 
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
-"""Questions that users ask of one stop in place of keys: its longest lease begins anew with each."""
+"""Questions that users ask at a stop instead of typing. Like a key, each restarts the stop's longest lease."""
 
 
 class FromBroker:
-    """The owner of a rank's link: it answers the link's questions and takes the broker's messages."""
+    """The owner of a rank's link: answers the link's queries and handles the broker's messages."""
 
     def __init__(self, settings: Settings, membership: Membership) -> None:
         self._wanted = settings.broker
         self._membership = membership
         self._taken_reply = (0, 0)
         self._brokers: tuple[Endpoint, ...] = ()
-        """The brokers of which the last welcome told."""
+        """The brokers named by the last welcome."""
         self._framed = 0
-        """The last generation whose wish for a frame was followed."""
+        """The last generation whose requested frame was opened."""
 
     def begin(
         self,
@@ -102,7 +103,7 @@ class FromBroker:
         questions: Questions,
         report: Callable[[], RankReport],
     ) -> None:
-        """Take what messages are for, before the link starts: the link is made with this object."""
+        """Set the objects that messages act on, before the link starts. The link needs this object at its creation."""
         self._link = link
         self._broker = broker
         self._stops = stops
@@ -119,10 +120,11 @@ class FromBroker:
         self._report = report
 
     def find_broker(self, opening: Opening) -> Reach:
-        """Return how to reach the broker now; raise DbgError if that is unknown, or impossible from this host.
+        """Return how to connect to the broker now. Raise DbgError if that is unknown, or impossible from this host.
 
-        Of several brokers a rank and its children dial the same one first, and the ranks of a job different ones.
-        This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
+        If there are several brokers, a rank and its children dial the same one first, and the ranks of a job different
+        ones. This runs in a separate thread, because a file system may block it. ``opening`` is called with each path
+        before it is opened.
         """
         reach = find_ranks_broker(self._wanted, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
@@ -130,15 +132,15 @@ class FromBroker:
 
     @property
     def owner(self) -> str:
-        """Return the address of the broker that has this rank, with its fingerprint, if that is one of several."""
+        """The address of this rank's broker, with its fingerprint, if there are several brokers; else empty."""
         return str(self._brokers[0]) if self._brokers else ""
 
     def is_attended(self) -> bool:
-        """Tell whether a terminal looks at this rank."""
+        """Return True if a terminal is attached to this rank."""
         return self._debuggers.terminal.viewers > 0
 
     def registration(self) -> str:
-        """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""
+        """Return the frame of a Register. The identity is read again, because a framework may have changed it."""
         return self._membership.registration(self._report(), anew=True)
 
     def report(self) -> str:
@@ -150,19 +152,19 @@ class FromBroker:
         return encode(report)
 
     def redraw(self) -> None:
-        """Draw the screen again, or send the log again, or its end."""
+        """Redraw the screen, or send the console's log or the log's end again."""
         stop, session = self._stops.current
         before = self._stops.session_before
         if self._stops.engine == LINE_ENGINE and session is not None:
             self._debuggers.console.replay(session, 0)
         elif stop is None and before is not None and before.engine == LINE_ENGINE:
-            # Commands of breakpoints print while the rank runs. The end of the log tells terminals how much they miss.
+            # Commands of breakpoints print while the rank runs. The log's end shows terminals how much they missed.
             self._debuggers.console.replay_end(before.number)
         elif stop is not None:
             self._inbox.put(stop, Redraw())
 
     def on_input(self, frame: Input) -> None:
-        """Pass keys to the stopped thread; Ctrl-C interrupts the work that keeps the thread from taking them."""
+        """Pass keys to the stopped thread. Ctrl-C interrupts work that prevents the thread from reading keys."""
         engine = self._debuggers.last
         is_key = INTERRUPT_KEY in self._inbox.fresh(frame) and self._stops.engine == PUDB
         if engine is not None and is_key and not self._gives_up_step():
@@ -171,16 +173,16 @@ class FromBroker:
         self._broker.report_loss(self._inbox.type(frame, lambda: self._stops.current))
 
     def on_disconnect(self) -> None:
-        """Note that no terminal looks any more; the stop stays as it is."""
+        """Record that no terminal is attached any more. The stop continues."""
         self._debuggers.terminal.viewers = 0
         self._limits.lease.left()
 
     def on_give_up(self, problem: DbgError) -> None:
-        """Let the program go on: no terminal could ever come to this stop."""
+        """Resume the program, because no terminal can ever attach to this stop."""
         self._limits.lease.end_stop(f"its link to the broker is lost for good ({problem})")
 
     def on_message(self, message: Message) -> None:
-        """Act on a message of the broker."""
+        """Handle a message of the broker."""
         if isinstance(message, Audience):
             self._on_audience(message)
         elif isinstance(message, Probe):
@@ -209,7 +211,7 @@ class FromBroker:
     def _on_probe(self) -> None:
         self._break_in.note()
         position = self._position
-        # The first question after this can tell for how long the rank has been where it is.
+        # The first question after this can report how long the rank has been at its place.
         position.age()
         self._broker.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
 
@@ -221,11 +223,11 @@ class FromBroker:
         self._limits.allow(welcome.max_lease)
 
     def _poll_identity(self) -> None:
-        """Register anew if the identity has changed, and look again later.
+        """Register again if the identity has changed, and schedule the next check.
 
         A library that starts or connects ranks changes the identity while the program runs.
         """
-        # A terminal that looks at the rank now would lose it.
+        # A terminal that is attached now would lose the rank.
         is_watched = self._stops.current[0] is not None or self._debuggers.terminal.viewers > 0
         if not is_watched and self._membership.has_moved():
             self._link.reconnect()
@@ -243,7 +245,7 @@ class FromBroker:
         before, _ = self._inbox.settled()
         self._broker.report_loss(self._inbox.change_driver(audience.generation))
         if audience.generation != before:
-            # Only a report of this generation says what became of the former driver's reply.
+            # Only a report of this generation shows whether the previous driver's reply was accepted.
             self._broker.publish()
         if resized:
             self._stops.resize_session(self._debuggers.terminal.rows, self._debuggers.terminal.columns)
@@ -266,7 +268,7 @@ class FromBroker:
         generation, _ = self._inbox.settled()
         given = (reply.prompt, reply.generation)
         if given == self._taken_reply:
-            # The client has sent the reply again after a reconnect; the rank has taken it before.
+            # The client sent the reply again after a reconnect, but the rank has already accepted it.
             why = ""
         elif reply.generation != generation:
             why = "the keyboard was taken"
@@ -297,7 +299,7 @@ class FromBroker:
         if interrupt.generation != generation:
             return
         if self._stops.phase is StopPhase.OPEN and engine is not None:
-            # An unreported stop may have no work to interrupt. The program's next line is interrupted then.
+            # An unreported stop may have no work to interrupt; then the program's next line is interrupted.
             self._halt.is_interrupted = self._stops.is_unreported
             engine.interrupt()
         elif self._stops.phase in (StopPhase.NONE, StopPhase.STEPPING) and not self._gives_up_step():
@@ -306,7 +308,7 @@ class FromBroker:
             self._break_in.stop(None)
 
     def _gives_up_step(self) -> bool:
-        """End the stop if its step may wait for a thread that waits for this stop to end; tell whether it ended."""
+        """End the stop if its step may wait for a thread that is queued to stop. Return True if it was ended."""
         gives_up = self._stops.phase is StopPhase.STEPPING and self._stops.queued > 0
         if gives_up:
             self._stopping.end()

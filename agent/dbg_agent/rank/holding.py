@@ -1,11 +1,11 @@
-"""The waits of this rank: for chosen ranks that are stopped, and at its exit for ranks that are kept after a crash.
+"""Holds of this rank: waits for chosen ranks that are stopped, and at its exit for ranks kept after a crash.
 
-A wait is a stop that no user asked for: the thread takes work meanwhile, so it answers questions, and terminals can
-attach. No collective is used, so no rank can hang in one: a chosen rank counts how often it has arrived at a site and
-how often its stop there is over, and a held rank waits, on its n-th visit, until every chosen rank has completed n
-stops, or is gone. The ranks keep these counts, so they survive the broker.
+A hold is a stop that no user requested: the waiting thread does work, so it answers questions, and terminals can
+attach. Holds use no collective, so no rank can hang in one. A chosen rank counts its arrivals at a site and its
+completed stops there. A held rank waits, on its n-th visit, until every chosen rank has completed n stops or is gone.
+The ranks keep these counts, so they survive a restart of the broker.
 
-Methods named ``on_…`` run in the link's thread, the others in the thread that waits unless they say otherwise.
+Methods named ``on_…`` run in the link's thread. Other methods run in the waiting thread unless noted otherwise.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Stops
 
 MAX_SITES = 256
-"""Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""
+"""Maximum number of sites whose counts are reported. Only generated programs have more; the oldest are forgotten."""
 
 HOLD_LOST_SECONDS = 600.0
-"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
+"""How long, in seconds, a held rank waits for a chosen rank that is stopped and lost: long enough to repair a
+network."""
 
 RESTATED_SECONDS = 10.0
-"""Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""
+"""Seconds after a welcome until a new broker knows all kept ranks: each rank dials again within three seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldVerdict:
-    """Whether a held rank goes on, why in a sentence or "", and when to judge again at the latest."""
+    """Whether a held rank continues, the reason as a sentence or "", and the latest time to judge again."""
 
     goes_on: bool
     why: str = ""
@@ -53,7 +54,7 @@ class HoldVerdict:
 
 
 class HoldCounts:
-    """This rank's counts of arrivals and visits, and the judgement on the ranks that it waits for."""
+    """This rank's counts of arrivals and visits, and the decision whether it still waits for chosen ranks."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -68,19 +69,19 @@ class HoldCounts:
     # ------------------------------------------------------------------------------------------------- a chosen rank
 
     def arrive(self, site: str) -> None:
-        """Count that this rank stops at a site where other ranks are held."""
+        """Count a stop of this rank at a site where other ranks are held."""
         if site not in self._arrived and len(self._arrived) >= MAX_SITES:
             oldest = next(iter(self._arrived))
             del self._arrived[oldest], self._completed[oldest]
         self._arrived[site] += 1
 
     def complete(self, site: str) -> None:
-        """Count that this rank's stop at a site is over."""
+        """Count the end of this rank's stop at a site."""
         self._completed[site] += 1
 
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return what is to be restated whenever this rank registers or reports."""
-        # The stopping thread may add a site meanwhile.
+        """Return the counts by site, for each registration and report of this rank."""
+        # A copy, because the stopping thread may add a site.
         arrived = tuple(self._arrived.items())
         return tuple(
             fitted(Arrival, site=site, arrived=count, completed=self._completed[site]) for site, count in arrived
@@ -89,24 +90,24 @@ class HoldCounts:
     # --------------------------------------------------------------------------------------------------- a held rank
 
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
-        """Count that a thread has come to a site; return what the thread must wait for."""
+        """Count the arrival of a thread at a site to be held; return what the thread must wait for."""
         self._visits[site] += 1
         return fitted(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
     def wait(self, waiting: Waiting, grace: float) -> None:
-        """Begin to wait; a rank that has not come is waited for ``grace`` seconds."""
+        """Start a wait. It waits ``grace`` seconds for a rank that has not arrived at the site."""
         self._grace = grace
         self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
         self._heard = {}
         self.waiting = waiting
 
     def end(self, waiting: Waiting) -> None:
-        """End this wait, unless another thread's wait has begun by now."""
+        """End this wait, unless another thread's wait has already started."""
         if self.waiting is waiting:
             self.waiting = None
 
     def hear(self, site: str, ranks: tuple[ChosenRank, ...]) -> None:
-        """Take in how far the chosen ranks are."""
+        """Update the counts of the chosen ranks."""
         waiting = self.waiting
         if waiting is None or site != waiting.site:
             return
@@ -115,7 +116,8 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _stands(known, waiting):
-                # A broker that has just started may not know yet that the chosen rank is stopped.
+                # Otherwise keep the known count: a broker that has just started may not know yet that the rank is
+                # stopped.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -123,11 +125,11 @@ class HoldCounts:
                 self._missing_since.setdefault(chosen.rank, now)
 
     def begin_anew(self) -> None:
-        """Restart the time limits of missing ranks: a broker has just come back, and the ranks follow."""
+        """Restart the timeouts of missing ranks, because a broker has just restarted and the ranks reconnect to it."""
         self._missing_since = dict.fromkeys(self._missing_since, self._clock())
 
     def judge(self) -> HoldVerdict:
-        """Return whether this rank goes on now."""
+        """Decide whether this rank continues now."""
         waiting = self.waiting
         if waiting is None:
             return HoldVerdict(False)
@@ -143,7 +145,7 @@ class HoldCounts:
             if chosen is not None and chosen.state is RankState.EXITED:
                 gone.append(rank)
             elif (since := self._missing_since.get(rank)) is None:
-                # The chosen rank is stopped there, and this rank waits until that stop is over.
+                # The chosen rank is stopped at the site, so this rank waits for the end of that stop.
                 again = math.inf
             else:
                 stands = chosen is not None and _stands(chosen, waiting)
@@ -163,7 +165,7 @@ class HoldCounts:
         if gone:
             said.append(f"rank {_ranks(gone)} has exited")
         if absent:
-            said.append(f"rank {_ranks(absent)} is not at {site} within {self._grace:g} s")
+            said.append(f"rank {_ranks(absent)} has not reached {site} within {self._grace:g} s")
         if given_up:
             said.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {HOLD_LOST_SECONDS:g} s")
         return " and ".join(said)
@@ -176,27 +178,27 @@ def _ranks(ranks: Iterable[int]) -> str:
 
 
 def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
-    """Tell whether a chosen rank was stopped at the site at the last report of it."""
+    """Return True if the chosen rank was stopped at the site according to its last report."""
     return chosen.arrived >= waiting.count > chosen.completed and chosen.state is not RankState.EXITED
 
 
 def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
-    """Tell whether a chosen rank has come to the site, and is neither lost nor gone."""
+    """Return True if the chosen rank has arrived at the site and is neither lost nor gone."""
     return chosen.arrived >= waiting.count and chosen.state not in (None, RankState.LOST, RankState.EXITED)
 
 
 class HeldThread(Protocol):
-    """Stops the calling thread, which is how it waits."""
+    """Interface to stop the calling thread, which makes it wait."""
 
     def stop(self, frame: FrameType, reason: str) -> None:
-        """Stop the calling thread at this frame until it is let go."""
+        """Stop the calling thread at this frame until it is resumed."""
 
     def end_step(self) -> None:
-        """End the stop of the calling thread if it steps."""
+        """End the stop of the calling thread if it is stepping."""
 
 
 class Holding:
-    """The waits of this rank, and their ends."""
+    """The holds of this rank: starts waits and ends them."""
 
     def __init__(
         self,
@@ -213,33 +215,34 @@ class Holding:
         self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float]] = {}
-        """What each thread at a hold will wait for, with its time limit, until the thread's turn to stop comes."""
+        """The future wait of each thread at a hold, with its timeout, until it is the thread's turn to stop."""
         self._kept: tuple[int, ...] = ()
         self._kept_told = 0
         self._let_go = 0
-        """The number of the last stop that was ended."""
+        """The number of the last stop that was resumed from here."""
         self._exit_stop: int | None = None
         """The number of the stop that holds this rank's exit."""
 
     @property
     def waiting(self) -> Waiting | None:
-        """Return what this rank waits for now; None if it is not held."""
+        """The wait of this rank, or None if it is not held."""
         return self.counts.waiting if self._stops.is_hold else None
 
     def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
 
-        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost HOLD_LOST_SECONDS.
+        The timeout is ``grace`` seconds for a rank that has not arrived, and HOLD_LOST_SECONDS for a rank that is
+        stopped and lost.
         """
         waiting = self.counts.visit(site, ranks)
         if self._stops.is_mine():
-            # A user steps through this rank, and a wait for other ranks would take it away from the user.
+            # A user is stepping through this rank, and a hold would take it away from the user.
             awaited = f"rank {_ranks(ranks)}"
-            say(f"{self._broker.address} is not held at {site} for {awaited}, since it is being stepped")
+            say(f"{self._broker.address} is not held at {site} for {awaited}, because it is being stepped")
             return
         say(
             f"{self._broker.address} is held at {site} while rank {_ranks(ranks)} is stopped there; "
-            f"`dbg-attach release held` lets it go on"
+            f"`dbg-attach release held` resumes it"
         )
         thread = threading.get_ident()
         self._wanted[thread] = waiting, grace
@@ -251,15 +254,15 @@ class Holding:
             self._broker.publish()
 
     def hold_exit(self, seconds: float) -> None:
-        """Wait while other ranks of the run are kept after a crash, since the launcher would end them at this exit.
+        """Wait while other ranks of the run are kept after a crash, because this exit makes the launcher end them.
 
-        Without a broker, which reports the kept ranks, the wait lasts ``seconds`` at most.
+        Without a broker, which reports the kept ranks, the wait lasts at most ``seconds``.
         """
         others = self._others_kept()
         frame: FrameType | None = sys._getframe(1)
         if not others or not seconds or frame is None:
             return
-        # A step may have led to the end of the program, and has no line left to end at.
+        # A step may have reached the end of the program, where no line is left to stop at.
         self._thread.end_step()
         if self._stops.is_mine():
             return
@@ -273,11 +276,11 @@ class Holding:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def begun(self) -> None:
-        """Take in that the wait has become the current stop; in the thread that waits."""
+        """Start judging the wait, which has become the current stop. Called in the waiting thread."""
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
             self.counts.wait(*wanted)
-            # The reports of this stop did not say yet which ranks it waits for.
+            # Earlier reports of this stop did not contain the awaited ranks.
             self._broker.publish()
             self._judge()
             return
@@ -285,9 +288,9 @@ class Holding:
         self._judge_exit()
 
     def welcomed(self, uptime: float) -> None:
-        """Take in that a broker knows this rank. The broker then reports anew which ranks are still kept.
+        """Handle a broker's welcome. The broker then reports again which ranks are still kept.
 
-        ``uptime`` is the broker's. The other ranks have not all come back yet to a broker that has just started.
+        ``uptime`` is the broker's. If it is short, not all other ranks have reconnected yet.
         """
         if uptime < RESTATED_SECONDS:
             self.counts.begin_anew()
@@ -295,18 +298,18 @@ class Holding:
         self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
     def on_chosen(self, message: Chosen) -> None:
-        """Take in how far the chosen ranks are, and go on if they are far enough."""
+        """Update the counts of the chosen ranks, and continue if they suffice."""
         self.counts.hear(message.site, message.ranks)
         self._judge()
 
     def on_kept(self, message: Kept) -> None:
-        """Take in which ranks of this run are kept after a crash."""
+        """Store which ranks of this run are kept after a crash."""
         self._kept = message.ranks
         self._kept_told += 1
         self._judge_exit()
 
     def _forget_kept(self, told: int) -> None:
-        """Forget kept ranks if this broker hasn't reported any: they ended while no broker ran."""
+        """Forget kept ranks if this broker has not reported any: they ended while no broker was running."""
         if self._kept_told == told:
             self._kept = ()
             self._judge_exit()
@@ -326,11 +329,11 @@ class Holding:
             self._end_exit("")
 
     def _held_long(self, seconds: float) -> None:
-        """Go on unless a broker is connected: a user may debug a kept rank, which then has no time limit."""
+        """Continue unless a broker is connected: a user may be debugging a kept rank, which then has no timeout."""
         if self._is_connected():
             self._broker.call_later(seconds, lambda: self._held_long(seconds))
         else:
-            self._end_exit("has waited long enough")
+            self._end_exit("it has waited long enough")
 
     def _end_exit(self, why: str) -> None:
         if self._exit_stop is not None and self._exit_stop == self._stops.current[0]:
@@ -339,13 +342,13 @@ class Holding:
     def _go_on(self, why: str) -> None:
         stop, _ = self._stops.current
         if stop is None or not self._stops.is_hold:
-            # A user has attached by now, and decides when this rank goes on.
+            # A user has attached, and now decides when this rank continues.
             return
         if stop == self._let_go:
             return
         self._let_go = stop
-        # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
-        self._inbox.put(stop, GoOn(lambda: say(f"{self._broker.address} goes on: {why}") if why else None))
+        # The resumed thread prints it, because the process may end right after, and the program's stream may block.
+        self._inbox.put(stop, GoOn(lambda: say(f"{self._broker.address} continues: {why}") if why else None))
 
     def _others_kept(self) -> tuple[int, ...]:
         return tuple(rank for rank in self._kept if rank != self._broker.number)

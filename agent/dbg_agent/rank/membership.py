@@ -1,4 +1,4 @@
-"""The identity of this process in its job, and the address that the broker gives it."""
+"""The identity of this process in its job, and the address that the broker assigns to it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 logger = Logger("dbg_agent.rank")
 
 SECRET_BYTES = 16
-"""128 bits, which nobody can guess."""
+"""Size of the secret: 128 bits can't be guessed."""
 
 
 class Membership:
-    """The identity of this process, which registers anew when a framework has given it another place in the job."""
+    """The identity of this process, and its registration, repeated when a framework changes its place in the job."""
 
     def __init__(self, settings: Settings, parent: Identity | None) -> None:
         self._mesh = settings.mesh
@@ -38,38 +38,38 @@ class Membership:
         self.identity = self._identify()
         self._registrations = 0
         self.secret = os.urandom(SECRET_BYTES).hex()
-        """Known to this process, its guard and the broker: nobody else can register as this rank."""
+        """Secret of this process, its guard and the broker: no other process can register as this rank."""
         self.welcome: Welcome | None = None
 
     @property
     def number(self) -> int:
-        """Return the rank's global number."""
+        """The rank's global number."""
         return self.identity.rank
 
     @property
     def address(self) -> str:
-        """Return the rank's address for terminals; before the broker has given it, the most likely one."""
+        """The rank's address for terminals; before the broker has assigned it, the most likely address."""
         if self.welcome is not None and self.welcome.address:
             return self.welcome.address
         return f"{self.identity.host}:{self.identity.rank}"
 
     @property
     def place(self) -> str:
-        """Return ``job/host:rank`` as this process knows it, which it has in common with its children."""
+        """``job/host:rank`` as this process knows it; its children have the same."""
         return f"{self.identity.job}/{self.identity.host}:{self.identity.rank}"
 
     @property
     def is_launched(self) -> bool:
-        """Tell whether a launcher started this rank, and would end the others with it."""
+        """Whether a launcher started this rank; the launcher ends the other ranks when this one ends."""
         return self.identity.launcher != "none"
 
     def identify(self) -> Identity:
-        """Return the identity of this process now; a number from a library stays when the library is closed."""
+        """Return the current identity of this process. A number from a library stays when the library is closed."""
         now = self._identify()
         return self.identity if self.identity.by_library and not now.by_library else now
 
     def _identify(self) -> Identity:
-        """Return the identity of this process; the child of a rank without a launcher stays in its parent's job."""
+        """Return the identity of this process. The child of a rank without a launcher stays in its parent's job."""
         me, parent = this_process(), self._parent
         if parent is not None and parent.by_library:
             # The child has a copy of its parent's library, which is not connected here.
@@ -98,7 +98,7 @@ class Membership:
         return Numbering.NONE if self.identity.launcher == NO_PLACE else Numbering.LAUNCHER
 
     def registration(self, report: RankReport, *, anew: bool) -> str:
-        """Return the frame of a Register, with the identity read ``anew``, or the known one for the guard.
+        """Return the frame of a Register. Read the identity again if ``anew``; else use the known one, for the guard.
 
         The guard finds the ancestors itself.
         """
@@ -108,7 +108,7 @@ class Membership:
         if anew:
             self._registrations += 1
             if self.has_moved():
-                # The number as a child was that of the former place.
+                # The child number belonged to the previous place.
                 self._child = None
             self.identity = self.identify()
         me = self.identity
@@ -143,24 +143,24 @@ class Membership:
         return encode(registration)
 
     def welcomed(self, welcome: Welcome) -> bool:
-        """Note the broker's welcome with this rank's address; return whether it is the first. In the link's thread."""
+        """Store the broker's welcome, which has this rank's address. Return True if it is the first one."""
         is_first, self.welcome, self._child = self.welcome is None, welcome, welcome.child
         return is_first
 
     def has_moved(self) -> bool:
-        """Tell whether a framework has given this process another place, with which it must register anew."""
+        """Return True if a framework has assigned another place to this process, so that it must register again."""
         now, me = self.identify(), self.identity
-        # A launcher's number that its library confirms is no news, except in a child, which becomes a rank by it.
+        # If a library confirms the launcher's number, nothing changes, except in a child, which becomes a rank.
         is_numbered = now.by_library > me.by_library and (me.launcher == NO_PLACE or self._child is not None)
         return now.key != me.key or is_numbered
 
 
 actor_class = ""
-"""The class of the actor of Ray that this process is; empty if it is none."""
+"""The class of this process's Ray actor; empty if the process is not an actor."""
 
 
 def process_name() -> str:
-    """Return the name of a process of multiprocessing, or the class of an actor; empty for another one."""
+    """Return the name of a multiprocessing process, or the class of an actor; empty for any other process."""
     process = loaded("multiprocessing.process")
     if process is None or process.parent_process() is None:
         return actor_class

@@ -1,6 +1,6 @@
-"""This process as a rank: the object that joins its link, its one current stop and its debuggers.
+"""This process as a rank: the object that connects its link, its one current stop and its debuggers.
 
-The broker's messages come in by :mod:`dbg_agent.rank.from_broker`.
+The broker's messages are handled in :mod:`dbg_agent.rank.from_broker`.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ logger = Logger("dbg_agent.rank")
 WAITS_ON = "this stop waits as long as the broker's process lives"
 
 GONE_SECONDS = 2.0
-"""Seconds in which no kernel takes a connection, after which the broker's process has ended, whatever the timeout."""
+"""Seconds without an accepted connection after which the broker's process is taken as ended, even with a shorter
+timeout."""
 
 
 class Rank:
-    """A rank as the broker knows it; one for a process, made at the first stop or at ``install``."""
+    """A rank as the broker knows it. A process has one; it is created at the first stop or at ``install``."""
 
     def __init__(
         self, settings: Settings, parent: Identity | None = None, make_link: Callable[[LinkOwner], Link] = Link
     ) -> None:
-        """Join the parts; ``parent`` is the identity of the process that this one was forked from."""
+        """Connect the parts; ``parent`` is the identity of the process that this one was forked from."""
         self.settings = settings
         self.program = ProgramState()
         self.membership = Membership(settings, parent)
@@ -132,7 +133,7 @@ class Rank:
         self.stopping.end()
 
     def _served(self, breakpoints: UserBreakpoints) -> LineBreakpoints:
-        """Return what serves breakpoints without tracing; a rank without a question about them does not load it."""
+        """Return the breakpoints that work without tracing. Imported here, because few ranks are asked for them."""
         from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 
         return LineBreakpoints(
@@ -148,18 +149,18 @@ class Rank:
 
     @property
     def number(self) -> int:
-        """Return the rank's global number."""
+        """The rank's global number."""
         return self.membership.number
 
     @property
     def address(self) -> str:
-        """Return the rank's address for terminals."""
+        """The rank's address for terminals."""
         return self.membership.address
 
     # -------------------------------------------------------------------------------------------- to the broker
 
     def rank_report(self) -> RankReport:
-        """Return the whole state of this rank now."""
+        """Return the complete current state of this rank."""
         generation, applied = self.inbox.settled()
         report = self.stops.report(breakpoints=self.breakpoints.count(), generation=generation, applied=applied)
         return report.replace(
@@ -172,11 +173,11 @@ class Rank:
     # ---------------------------------------------------------------------------------------------- to the program
 
     def connect(self, settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> DbgError | None:
-        """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None.
+        """Start the link and wait for the broker according to ``settings``. Return the error, or None.
 
-        The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that the user has ``asked_for``
-        from outside waits as long as the broker's process lives, which its kernel shows by taking connections. Raise
-        ProgramRaised with an exception of the program's signal handlers.
+        The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that the user has requested
+        from outside (``asked_for``) waits as long as the broker's process lives: as long as its kernel accepts
+        connections. Exceptions of the program's signal handlers are raised as ProgramRaised.
         """
         self.program.missing = self._connect(settings, unanswered, asked_for=asked_for)
         return self.program.missing
@@ -199,17 +200,17 @@ class Rank:
             raise ProgramRaised(error) from None
 
     def kill(self) -> None:
-        """Say goodbye to the broker and end this process as by ``kill -9``; not in the link's thread."""
+        """Send a goodbye to the broker and kill this process as ``kill -9`` does. Not for the link's thread."""
         self.program.exit_status = -signal.SIGKILL
         self.close()
-        # The module is loaded only if a guard was started.
+        # Not imported here: it is only loaded if a guard was started.
         guard = loaded("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.end()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _finalizes_mpi(self) -> bool:
-        """Tell whether mpi4py calls MPI_Finalize once the interpreter has ended."""
+        """Return True if mpi4py will call MPI_Finalize at the interpreter's end."""
         mpi, package = loaded("mpi4py.MPI"), loaded("mpi4py")
         if mpi is None or package is None or (self.program.exit_status or 0) < 0:
             return False
@@ -218,11 +219,11 @@ class Rank:
         return False
 
     def close(self) -> None:
-        """Say goodbye and end the link, within about two seconds; at the end of the process."""
+        """Send a goodbye and close the link, within about two seconds. Called at the end of the process."""
         error, frames = self.program.last_words or ("", ())
         finalizes = not error and self._finalizes_mpi()
         if finalizes:
-            # A short program may end before it is connected, and its process then wait for others for ever.
+            # A short program may end before it is connected, but its process may then wait forever in MPI_Finalize.
             self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
         status = self.program.exit_status
         self.broker.send(fitted(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))

@@ -1,4 +1,4 @@
-"""The way of a stop: stop a thread of the program, do in it the work that is asked for, and let it go on."""
+"""Lifecycle of a stop: stops a thread of the program, does requested work in it, and resumes it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
-"""Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""
+"""Used instead of an engine's name if the program itself has stopped before its line, not a trace function."""
 
 
 class Stopping:
-    """The one stop of a rank from its begin to its end; methods run in the thread that stops."""
+    """The one stop of a rank from its begin to its end. Its methods run in the stopping thread."""
 
     def __init__(self, broker: ToBroker, stops: Stops, inbox: Inbox, halt: Halt) -> None:
         self._broker = broker
@@ -56,9 +56,9 @@ class Stopping:
         self._inbox = inbox
         self._halt = halt
         self._told_changed: set[str] = set()
-        """Changed files of which the user was told in this stop."""
+        """Changed files that were reported to the user in this stop."""
         self._sites: list[str] = []
-        """The sites at which other ranks are held for the current stop."""
+        """The sites where other ranks are held for the current stop."""
 
     def begin(
         self,
@@ -74,7 +74,7 @@ class Stopping:
         holding: Holding,
         limits: StopLimits,
     ) -> None:
-        """Take what is told of stops, before the first one: most of it is made with this object."""
+        """Set the other parts of the rank before the first stop. Most of them need this object at their creation."""
         self._program = program
         self._membership = membership
         self._reconnect = reconnect
@@ -97,20 +97,21 @@ class Stopping:
         crash: Crash | None = None,
         before_line: bool = False,
     ) -> None:
-        """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
+        """Stop the calling thread at this frame until it is resumed.
 
-        With a ``site`` this rank was chosen to stop there, and others are held. With a ``lease`` the rank goes on by
-        itself after so many seconds in which no terminal attached. With a ``crash`` it is kept where the exception was
-        raised. With ``before_line`` the frame's line is still to run, so that debuggers show it and not the next one.
+        The debugger is ``engine_wanted`` unless a terminal requests another engine. With a ``site`` this rank was
+        chosen to stop there, and others are held. With a ``lease``, in seconds, the rank continues by itself if no
+        terminal attaches in this time. With a ``crash`` it is kept where the exception was raised. With ``before_line``
+        the frame's line has not run yet, so debuggers show it and not the next line.
         """
         tracer = sys.gettrace()
-        # The tracing ends first: a step onto the stop would go on into the calls below.
+        # End the tracing first, because a step to this stop would continue into the calls below.
         sys.settrace(None)
         local_tracers = [(one, one.f_trace) for one in outward(frame)] if tracer is not None else []
         if self._is_ignored(frame, site):
             sys.settrace(tracer)
             return
-        # Python resumes the wait that a break-in has interrupted, so a debugger must not run to the next line first.
+        # After a break-in, Python resumes the interrupted wait, so a debugger must not run to the next line first.
         shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
         engine = self._debuggers.last
         if site is not None:
@@ -125,14 +126,14 @@ class Stopping:
                 self._arrive(frame, reason, engine_wanted, site, crash=crash, lease=lease)
                 self._serve(frame, shown_as, None)
         finally:
-            # After a crash only the frames that catch the exception still run.
+            # After a crash, only frames that catch the exception still run.
             self._trace_again(frame if crash is None else _program_frame(), tracer, local_tracers)
 
     def _is_ignored(self, frame: FrameType, site: str | None) -> bool:
-        """Tell whether the thread goes on at once: it is stopped or too deep already, or the stop is switched off."""
+        """Return True if the thread does not stop: it is already stopped or too deep, or the stop is switched off."""
         stops, engine = self._stops, self._debuggers.last
         if stops.is_mine() and stops.phase is not StopPhase.STEPPING:
-            # A stop within an expression that was typed into the open debugger could never end.
+            # A stop inside an expression that was typed into the open debugger could never end.
             return True
         is_off = (engine is not None and engine.ignores(frame)) or lacks_room(self._too_deep, DEBUGGER_FRAMES)
         if is_off and site is not None:
@@ -140,13 +141,13 @@ class Stopping:
         return is_off
 
     def _too_deep(self, error: Exception) -> None:
-        self._broker.warn(f"a stop is passed by ({error}); going on")
+        self._broker.warn(f"a stop is skipped ({error}); continuing")
 
     def _trace_again(self, frame: FrameType | None, tracer: Any, local_tracers: list[tuple[FrameType, Any]]) -> None:
-        """Trace the thread on for a debugger from this frame on, or for the program as it was traced before."""
+        """Restore tracing from this frame on: for a debugger, or as the program was traced before."""
         now = self._debuggers.tracer(frame, tracer)
         if now is tracer:
-            # bdb removes the local trace functions of all frames when it lets go. These are the program's own.
+            # When it continues, bdb removes the local trace functions of all frames. These are the program's own.
             for traced, local_tracer in local_tracers:
                 traced.f_trace = local_tracer
         sys.settrace(now)
@@ -154,15 +155,15 @@ class Stopping:
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
     ) -> None:
-        """Halt where a step ends or a breakpoint is; the trace function of the engine of that name calls this.
+        """Halt at the end of a step or at a breakpoint. The trace function of the engine ``name`` calls it.
 
-        With ``goes_on`` the breakpoint has commands that let the thread go on. For terminals the rank then runs on, and
-        the commands' output belongs to the session before.
+        With ``goes_on`` the breakpoint has commands that resume the thread. Terminals then see the rank as running, and
+        the commands' output belongs to the previous session.
         """
         stops, engine = self._stops, self._debuggers.last
         if stops.is_mine() and stops.is_halted:
-            # The interpreter runs a finalizer or handler of the program during our own work, and a breakpoint is in it.
-            # The stop can't halt a second time, and a debugger that fails would end it.
+            # The breakpoint is in a finalizer or handler of the program that runs during our own work. The stop can't
+            # halt a second time, and a failing debugger would end it.
             return
         if lacks_room(self._too_deep, DEBUGGER_FRAMES):
             return
@@ -180,22 +181,22 @@ class Stopping:
             self._serve(frame, name, interact)
 
     def note_halt(self, frame: FrameType) -> None:
-        """Note that a frame has halted at its present line."""
+        """Record that the frame has halted at its current line."""
         self._halt.note(frame)
 
     def has_just_halted(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether this frame has just halted at its present line."""
+        """Return True, once per halt, if the frame has just halted at its current line."""
         return self._halt.has_just_halted(frame)
 
     def start_reporting(self) -> None:
-        """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
+        """Report the calling thread's stop if it has not been reported, because it now waits for a user."""
         stops = self._stops
         if stops.is_unreported and stops.is_mine() and self._halt.frame is not None:
             stops.start_reporting()
             self._begin(self._halt.frame, "breakpoint", stops.engine)
 
     def carry_out(self, work: Work | None) -> None:
-        """Run a job of the inbox within the open debugger, or unwind the debugger by what is raised."""
+        """Run a job of the inbox inside the open debugger, or raise an exception that unwinds the debugger."""
         if isinstance(work, GoOn):
             raise LeaveDebugger(work.done)
         if isinstance(work, Move):
@@ -207,7 +208,7 @@ class Stopping:
             work.job()
 
     def acknowledge_keys(self, count: int) -> None:
-        """Acknowledge that the debugger took this many bytes."""
+        """Acknowledge that the debugger has read ``count`` bytes of input."""
         generation, offset = self._inbox.consume_keys(count)
         self._broker.send(fitted(Applied, generation=generation, offset=offset))
 
@@ -223,9 +224,9 @@ class Stopping:
         crash: Crash | None = None,
         lease: float | None = None,
     ) -> None:
-        """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
+        """Wait for this thread's turn to stop, and begin the stop. If this raises, the stop has ended."""
         if reason != HELD:
-            # The stop that was passed before is of no interest any more.
+            # A stop that was skipped earlier is no longer of interest.
             self._program.passed = ""
         try:
             if self._membership.has_moved():
@@ -239,7 +240,7 @@ class Stopping:
                 self._broker.publish()
             raise
         try:
-            # The sites are set only when it is this thread's turn: until then they are those of the stop before.
+            # Set the sites only when it is this thread's turn, because until then they belong to the previous stop.
             self._sites = [site] if site is not None else []
             self._halt.crash = crash
             self._begin(frame, reason, engine_wanted, lease)
@@ -266,7 +267,7 @@ class Stopping:
             self._inbox.put(self._stops.number, RunJob(partial(self._questions.prepare, self._fork_safety)))
 
     def _note_halt(self, frame: FrameType, reason: str) -> None:
-        """Note that a step has ended here, or was broken off for this reason."""
+        """Record that a step has ended here, or was interrupted for this reason."""
         self._halt.frame = frame
         self._view.begin(reason)
         self._stops.halt(frame)
@@ -280,7 +281,7 @@ class Stopping:
     def _show_or_serve(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
     ) -> None:
-        """Interact in this debugger and, if another one is to be opened then, do the inbox's work."""
+        """Interact in this debugger. If the user switches to another debugger, do the inbox's work."""
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
@@ -291,10 +292,10 @@ class Stopping:
                 work = self._inbox.next_work(self._stops.number)
                 if isinstance(work, GoOn):
                     if self._debuggers.workplace.breakpoints.are_traced:
-                        # One may have been set while the rank ran, or by a question.
+                        # A breakpoint may have been set while the rank was running, or by a question.
                         self._debuggers.have_one()
                     if self._debuggers.last is not None:
-                        # A debugger of an earlier stop may still trace for breakpoints, even if none is open now.
+                        # Even if no debugger is open, one of an earlier stop may still trace for breakpoints.
                         self._debuggers.last.go_on(frame)
                     self.end()
                     work.done()
@@ -315,7 +316,7 @@ class Stopping:
     def _show(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
     ) -> bool:
-        """Interact in the open debugger; return False if another one is to be opened on the same stop.
+        """Interact in the open debugger. Return False if another debugger must be opened on the same stop.
 
         If a trace function stopped here, ``traced_by`` is the name of its engine, and ``interact`` shows that engine.
         """
@@ -342,7 +343,7 @@ class Stopping:
             self.end()
             return True
         self.start_reporting()
-        # Values that were only shown must not live on in a step, which may run for long.
+        # Values that were only shown must not stay alive during a step, which may run for long.
         self._questions.forget()
         self._halt.frame = None
         self._view.end()
@@ -351,7 +352,7 @@ class Stopping:
         return True
 
     def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:
-        """Make the debugger say in which frame it opens, and which files have changed since they were loaded."""
+        """Show in the debugger the frame that it opens in, and the files that have changed since they were loaded."""
         traceback = self._halt.crash.error.__traceback__ if self._halt.crash is not None else None
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
@@ -362,15 +363,15 @@ class Stopping:
         for path in edited_files(frame if traceback is None else traceback.tb_frame):
             if path not in self._told_changed:
                 self._told_changed.add(path)
-                text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
+                text = f"{printable(path)} has changed since it was loaded; the program runs the old lines"
                 engine.note(text)
                 self._broker.send(fitted(Notice, text=text))
 
     # ------------------------------------------------------------------------------------------------------ a stop ends
 
     def end(self) -> None:
-        """End the current stop, if it is not over."""
-        # A finalizer of a value runs while the stop is still this thread's.
+        """End the current stop, unless it has already ended."""
+        # First, so that finalizers of values run while the stop still belongs to this thread.
         self._questions.forget()
         self._halt.frame = self._halt.crash = None
         self._view.end()
@@ -385,7 +386,7 @@ class Stopping:
         self._questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End an unreported stop; report if it has removed the last breakpoint, a temporary one."""
+        """End an unreported stop. Send a report if it has removed the last breakpoint, a temporary one."""
         self._broker.report_loss(self._inbox.end(self._stops.number, self._stops.end, "the stop ended"))
         if not self._debuggers.workplace.breakpoints.lines:
             self._broker.publish()
@@ -394,12 +395,12 @@ class Stopping:
             self._debuggers.last.break_in()
 
     def end_step(self) -> None:
-        """End the stop of the calling thread if it steps: the code that it steps through is over."""
+        """End the stop of the calling thread if it is stepping, because the stepped code has ended."""
         if self._stops.is_mine() and self._stops.phase is StopPhase.STEPPING:
             self.end()
 
     def _pass_by(self, site: str) -> None:
-        """Count a stop that the user has switched off as over: other ranks would wait there for it."""
+        """Count a stop that the user has switched off as completed, because other ranks would wait for it."""
         self._holding.counts.arrive(site)
         self._holding.counts.complete(site)
         self._broker.publish()
@@ -411,5 +412,5 @@ class Stopping:
 
 
 def _program_frame() -> FrameType | None:
-    """Return the innermost frame of the calling thread that is not ours; None in the interpreter's own hooks."""
+    """Return the calling thread's innermost frame outside the agent, or None in the interpreter's own hooks."""
     return next((frame for frame in outward(sys._getframe()) if not is_own(frame)), None)

@@ -1,1 +1,1 @@
-"""What a stop is made of: its turn, keys and work, frames and sources; neither debuggers nor the broker."""
+"""The parts of a stop: its turn, its keys and work, and interrupts. Nothing here depends on debuggers or the broker."""

@@ -1,7 +1,7 @@
-"""The inbox of a stopped thread: keys for its debugger, and work to be done in that thread.
+"""The inbox of a stopped thread: keys for its debugger, and work to do in that thread.
 
-Work is done by the stopped thread itself because current device, grad mode and streams of a training framework
-belong to the thread. Waiting is on a condition, so it costs nothing and a signal handler still runs in the main thread.
+The stopped thread does the work itself, because current device, grad mode and streams of a training framework belong to
+the thread. It waits on a condition, so waiting costs nothing and a signal handler still runs in the main thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 MAX_WORK = 256
-"""Pieces of work that may wait for one stopped thread; more work is refused."""
+"""Maximum number of work items that wait for one stopped thread; further items are rejected."""
 
 MAX_GO_ON = 2 * MAX_WORK
-"""The same bound for GoOn: a hold or a lease must end even if much other work waits."""
+"""The same limit for GoOn, which is higher because a hold or a lease must end even if much other work waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Loss:
 
 
 class TypedKeys:
-    """One driver's keys, in order, until the debugger takes them.
+    """The keys of one driver, in order, until the debugger reads them.
 
-    ``applied`` counts the bytes of this generation that were taken or discarded, ``received`` all bytes that came; the
-    bytes between the two are pending.
+    ``received`` counts all bytes of this generation that arrived; ``applied`` counts the bytes that were read or
+    discarded. The bytes between the two are pending.
     """
 
     def __init__(self) -> None:
@@ -49,27 +49,27 @@ class TypedKeys:
 
     @property
     def applied(self) -> int:
-        """Return the offset up to which all bytes were taken or discarded."""
+        """Offset of the first byte that is neither read nor discarded."""
         return self.received - len(self._pending)
 
     @property
     def pending(self) -> int:
-        """Return how many bytes wait."""
+        """Number of pending bytes."""
         return len(self._pending)
 
     def change_driver(self, generation: int) -> Loss | None:
-        """Accept only this generation from here on; keys that a former driver typed ahead are lost."""
+        """Accept only this generation from now on; keys that a former driver typed ahead are lost."""
         if generation == self.generation:
             return None
-        loss = self.discard("the keyboard was handed over")
+        loss = self.discard("another terminal has the keyboard now")
         self.generation = generation
         self.received = 0
         return loss
 
     def receive(self, frame: Input, *, stop: int | None, session: int | None) -> Loss | None:
-        """Take a frame while ``stop`` and ``session`` are current; return the lost keys, if any.
+        """Accept a frame if ``stop`` and ``session`` are current; return the lost keys, if any.
 
-        Bytes that came before are dropped silently: they were applied or discarded then.
+        Bytes that arrived before are dropped silently: they were applied or discarded at that time.
         """
         if frame.generation != self.generation:
             return Loss(frame.generation, frame.offset + len(frame.data), len(frame.data), "the keyboard was taken")
@@ -78,12 +78,12 @@ class TypedKeys:
         if not fresh:
             return None
         if frame.stop != stop or frame.session != session:
-            # No keys are pending here: the end of a stop or session discards the keys that were typed for it.
+            # No keys are pending here, because the end of a stop or session discards its keys.
             self.received = end
             return Loss(self.generation, end, len(fresh), "the stop it was typed for has ended")
         room = MAX_INPUT_PENDING - len(self._pending)
         if len(fresh) > room:
-            # The whole frame is dropped, with all that waits, since half a paste may be a command.
+            # The whole frame and all pending keys are dropped, because half a paste may be a command.
             lost = len(self._pending) + len(fresh)
             self._pending.clear()
             self.received = end
@@ -93,15 +93,15 @@ class TypedKeys:
         return None
 
     def peek(self, count: int) -> bytes:
-        """Return up to ``count`` waiting bytes."""
+        """Return up to ``count`` pending bytes."""
         return bytes(self._pending[:count])
 
     def consume(self, count: int) -> None:
-        """Count the first ``count`` bytes as applied."""
+        """Mark the first ``count`` bytes as applied."""
         del self._pending[:count]
 
     def discard(self, reason: str) -> Loss | None:
-        """Drop all waiting keys; return them as a Loss, or None if there are none."""
+        """Drop all pending keys; return them as a Loss, or None if no keys were pending."""
         if not self._pending:
             return None
         count = len(self._pending)
@@ -118,7 +118,7 @@ class OpenDebugger:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Leave the debugger, however deep in dialogs, and let the thread go on as by ``c``; then call ``done``."""
+    """Leave the debugger, however deep in dialogs, and resume the thread as ``c`` does; then call ``done``."""
 
     done: Callable[[], None]
 
@@ -129,12 +129,12 @@ class Redraw:
 
 
 def _nothing() -> None:
-    """Do nothing about work that is dropped."""
+    """Do nothing; the default callback for dropped work."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """Run something in the stopped thread; ``dropped`` is called if the stop ends before."""
+    """Run ``job`` in the stopped thread; ``dropped`` is called if the stop ends first."""
 
     job: Callable[[], None]
     dropped: Callable[[], None] = _nothing
@@ -142,14 +142,15 @@ class RunJob:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Leave the open debugger for another one on the same stop."""
+    """Close the open debugger and open another one on the same stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMove:
-    """A command ``next``, ``step``, ``return``, ``until``, ``continue``, or an IDE's ``step in``: it moves the thread.
+    """A command ``next``, ``step``, ``return``, ``until`` or ``continue``, or an IDE's ``step in``; it moves a thread.
 
-    ``line`` is the argument of ``until``; ``frame`` is the frame to move in, if it is not the one the debugger shows.
+    ``line`` is the argument of ``until``; ``frame`` is the frame to move in, if it is not the one that the debugger
+    shows.
     """
 
     command: str
@@ -173,12 +174,12 @@ MOVES = {
     "step in": "step in",
     "step out": "step out",
 }
-"""Commands that let the stopped thread run, by every name that pdb has for them, and the steps of an IDE."""
+"""Commands that resume the stopped thread, by all names in pdb, and the step commands of an IDE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Make the wanted move; ``begun`` is called in the thread right before, ``dropped`` if the stop ends before."""
+    """Make the requested move; ``begun`` is called in the thread right before, ``dropped`` if the stop ends first."""
 
     wanted: WantedMove
     begun: Callable[[], None]
@@ -187,7 +188,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """Give a line debugger the reply to the prompt of this number, if the prompt still stands."""
+    """Send a reply to the line debugger's prompt of this number, if that prompt is still open."""
 
     text: str
     prompt: int
@@ -195,7 +196,7 @@ class TypedLine:
 
 @dataclass(frozen=True, slots=True)
 class BreakPrompt:
-    """Raise KeyboardInterrupt in the code that waits at this prompt of a line debugger, if the prompt still stands."""
+    """Raise KeyboardInterrupt in the code that waits at this prompt of a line debugger, if the prompt is still open."""
 
     prompt: int
 
@@ -204,9 +205,9 @@ Work = OpenDebugger | GoOn | Redraw | RunJob | Switch | Move | TypedLine | Break
 
 
 class ProgramRaised(BaseException):
-    """The carrier of an exception that a signal handler of the program raised while its thread waited in our code.
+    """Carries an exception that a signal handler of the program raised while its thread waited in the agent's code.
 
-    The exception must come out of the stop, past every clause that catches our own faults.
+    The exception must leave the stop, past every clause that catches the agent's own faults.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -218,23 +219,23 @@ Result = TypeVar("Result")
 
 
 def unharmed(work: Callable[[], Result], failed: Callable[[Exception], Result]) -> Result:
-    """Do work of ours in a thread of the program: what ProgramRaised carries comes out, and no fault of ours does.
+    """Run the agent's work in a thread of the program; raise only the exception that ProgramRaised carries.
 
-    ``failed`` takes the fault.
+    ``failed`` gets any other exception, which is a fault of the agent, and its result is returned.
     """
     try:
         return work()
     except ProgramRaised as raised:
         to_raise = raised.error
     except Exception as error:
-        # The first promise: no fault of ours ends a training job.
+        # The agent's first promise: its own faults never end a training job.
         return failed(error)
     # Outside of the except block the exception keeps its own cause and context.
     raise to_raise
 
 
 class LeaveDebugger(BaseException):
-    """Raised to unwind the debugger from any depth; no Exception, since debuggers catch and show those."""
+    """Raised to unwind the debugger from any depth; not an Exception, because debuggers catch and show those."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__()
@@ -242,7 +243,7 @@ class LeaveDebugger(BaseException):
 
 
 class MoveOn(BaseException):
-    """Raised to unwind the debugger from any depth and move; ``frame`` counts unless ``wanted`` names a frame."""
+    """Raised to unwind the debugger from any depth and move; ``wanted.frame`` takes precedence over ``frame``."""
 
     def __init__(self, wanted: WantedMove, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
@@ -255,20 +256,21 @@ class SwitchDebugger(BaseException):
 
 
 class WayOut(enum.Enum):
-    """How a debugger was left."""
+    """The way out of a debugger."""
 
     GO_ON = "go on"
-    """The thread goes on; the stop is over."""
+    """The thread continues; the stop is over."""
     STEP = "step"
-    """The thread runs to the end of a step; the stop goes on."""
+    """The thread runs to the end of a step; the stop continues."""
     SWITCH = "switch"
-    """Another debugger is to be opened on the same stop."""
+    """Another debugger is opened next on the same stop."""
 
 
 class Inbox:
-    """The queue of keys and work for the one stopped thread of a process. Any thread may add; the stopped thread takes.
+    """The queue of keys and work for the one stopped thread of a process.
 
-    Work is tagged with its stop, and dropped if that stop has ended when its turn comes.
+    Any thread may add items; the stopped thread removes them. Each work item is tagged with its stop, and is dropped if
+    that stop has ended when its turn comes.
     """
 
     def __init__(self) -> None:
@@ -276,10 +278,10 @@ class Inbox:
         self._work: deque[tuple[int, Work]] = deque()
         self._keys = TypedKeys()
         self._ended = -1
-        """The number of the last stop that has ended; -1 before the first."""
+        """The number of the last ended stop; -1 before the first."""
 
     def put(self, stop: int, work: Work) -> bool:
-        """Add work for a stop; return False if too much waits already: MAX_GO_ON for GoOn, MAX_WORK for other work.
+        """Add work for a stop; return False if the queue is full: MAX_GO_ON for GoOn, MAX_WORK for other work.
 
         Work for a stop that has ended is dropped.
         """
@@ -300,28 +302,28 @@ class Inbox:
     def type(self, frame: Input, current: Callable[[], tuple[int | None, int | None]]) -> Loss | None:
         """Add keys if they are for the ``current`` stop and session; return the lost keys, if any."""
         with self._changed:
-            # The stop is read under this lock. A thread that ends the stop clears the keys under it, too, so no key of
-            # an ended stop stays.
+            # The stop is read under this lock. A thread that ends the stop clears the keys under the same lock, so no
+            # key of an ended stop remains.
             stop, session = current()
             loss = self._keys.receive(frame, stop=stop, session=session)
             self._changed.notify_all()
             return loss
 
     def fresh(self, frame: Input) -> bytes:
-        """Return the bytes of a frame that are new and of the current generation; in the thread that calls `type`."""
+        """Return the new bytes of a frame if it is of the current generation; for the thread that calls `type`."""
         with self._changed:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""
 
     def change_driver(self, generation: int) -> Loss | None:
-        """Accept keys of this generation only."""
+        """Accept only keys of this generation."""
         with self._changed:
             return self._keys.change_driver(generation)
 
     def end(self, stop: int, end: Callable[[], None], reason: str) -> Loss | None:
         """End a stop by calling ``end``, and drop its keys and work; return the lost keys, if any.
 
-        One lock is held for all this: the next thread's stop may begin inside ``end``, and its keys and work stay.
+        The lock is held throughout. The next thread's stop may begin inside ``end``, and its keys and work must stay.
         """
         with self._changed:
             end()
@@ -339,7 +341,7 @@ class Inbox:
             return self._keys.discard(reason)
 
     def next_work(self, stop: int) -> Work:
-        """Wait in the stopped thread for the next piece of work, and leave keys in the queue."""
+        """Wait in the stopped thread for the next work item; keys stay in the queue."""
         while True:
             work = self.next_work_or_keys(stop, beyond=MAX_INPUT_PENDING, patience=None)
             if work is not None:
@@ -348,7 +350,7 @@ class Inbox:
     def next_work_or_keys(self, stop: int, *, beyond: int, patience: float | None) -> Work | None:
         """Wait for work, for more than ``beyond`` bytes of keys, or for ``patience`` seconds; return work or None.
 
-        Raise ProgramRaised with an exception of a signal handler of the program.
+        Raise ProgramRaised with any exception that a signal handler of the program raises.
         """
         with self._changed:
             try:
@@ -358,18 +360,18 @@ class Inbox:
             return self._work.popleft()[1] if self._work else None
 
     def peek_keys(self, count: int) -> bytes:
-        """Return up to ``count`` bytes of waiting keys."""
+        """Return up to ``count`` bytes of pending keys."""
         with self._changed:
             return self._keys.peek(count)
 
     def consume_keys(self, count: int) -> tuple[int, int]:
-        """Count keys as applied; return generation and offset to acknowledge."""
+        """Mark keys as applied; return generation and offset to acknowledge."""
         with self._changed:
             self._keys.consume(count)
             return self._keys.generation, self._keys.applied
 
     def settled(self) -> tuple[int, int]:
-        """Return the current generation and the offset up to which its input was taken or discarded."""
+        """Return the current generation and the offset of the first pending byte."""
         with self._changed:
             return self._keys.generation, self._keys.applied
 

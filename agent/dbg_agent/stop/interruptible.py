@@ -1,7 +1,7 @@
-"""Raise KeyboardInterrupt in work of ours that takes too long, in any thread, and never outside of that work.
+"""Raises KeyboardInterrupt in the agent's work that takes too long, in any thread, and never outside of that work.
 
-Nothing is raised either while code of ours runs that may hold a lock: Python 3.14 looks for signals between a lock's
-``__enter__`` and the body of the ``with``, and a lock that an exception leaves there is held for good.
+Nothing is raised while code of the agent that may hold a lock runs, either. Python 3.14 checks for signals between a
+lock's ``__enter__`` and the body of the ``with``, and an exception there would leave the lock held forever.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from dbg_agent.frames.stacks import all_frames, call_it, holds_no_lock
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Interrupts work of ours in the main thread. Its handler is set only while the work runs; no launcher uses it."""
+"""Interrupts the agent's work in the main thread. Its handler is set only while the work runs; no launcher uses it."""
 
 AGAIN_SECONDS = 0.1
-"""Seconds after which an interrupt that was not raised is tried again: the thread may have held a lock, and a signal
-that comes just before a wait begins does not end that wait."""
+"""Time in seconds after which an interrupt that was not raised is tried again. The thread may have held a lock, and a
+signal that arrives just before a wait begins does not end that wait."""
 
 
 class Interruptible:
@@ -34,12 +34,12 @@ class Interruptible:
         self._lock = threading.RLock()
         self._last = 0
         self._tickets: dict[int, tuple[int, ...]] = {}
-        """The tickets for which each thread may be interrupted, outermost first. A change is one assignment of a whole
-        tuple, so that the signal's handler sees either the old tickets or the new ones."""
+        """The tickets whose work may be interrupted in each thread, outermost first. A change assigns a whole tuple at
+        once, so that the signal's handler sees either the old tickets or the new ones."""
         self._wanted: dict[int, int] = {}
-        """The ticket for which each thread is to be interrupted and is not yet."""
+        """For each thread the ticket of an interrupt that is requested and not yet raised."""
         self._sent: dict[int, int] = {}
-        """The last ticket for which each thread was interrupted."""
+        """For each thread the ticket of its last interrupt."""
         self._hooked = 0
         self._former_hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
 
@@ -47,7 +47,7 @@ class Interruptible:
     def running(self) -> Iterator[int]:
         """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yield the ticket for that.
 
-        An interrupt that comes when the work has just ended may come out of this context; none comes later.
+        If the work has just ended, an interrupt may still be raised in this context, but never later.
         """
         with self._lock:
             self._last += 1
@@ -56,9 +56,9 @@ class Interruptible:
             yield ticket
 
     def within(self, seconds: float, work: Callable[[], None]) -> bool:
-        """Do work of ours for so many seconds at most; return False if it was interrupted.
+        """Run the agent's work for at most so many seconds; return False if it was interrupted.
 
-        Another KeyboardInterrupt comes out. The interrupt may come when the last of the work is done.
+        Any other KeyboardInterrupt propagates. The interrupt may arrive when the last of the work is done.
         """
         ticket = 0
         try:
@@ -73,7 +73,7 @@ class Interruptible:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Let no interrupt be raised in this context, which may run other work or the program's own code."""
+        """Block interrupts in this context, which may run other work or the program's own code."""
         if threading.get_ident() not in self._tickets:
             yield
             return
@@ -81,12 +81,13 @@ class Interruptible:
             yield
 
     def runs(self, ticket: int) -> bool:
-        """Tell whether the work of that ticket can be interrupted."""
+        """Return True if the work of that ticket can be interrupted."""
         return self._thread_of(ticket) is not None
 
     def interrupt(self, ticket: int) -> None:
-        """Raise KeyboardInterrupt in the work of that ticket, if it still runs; from any thread."""
-        # The lock keeps the handler in place until the signal arrives: the signal's default ends the process.
+        """Raise KeyboardInterrupt in the work of that ticket, if it still runs; may be called from any thread."""
+        # The lock keeps the handler in place until the signal arrives, because the signal's default action ends the
+        # process.
         with self._lock:
             thread = self._thread_of(ticket)
             if thread is None:
@@ -96,13 +97,13 @@ class Interruptible:
                 if _raise_in_lockless(thread):
                     self._wanted.pop(thread, None)
                     return
-            # The evaluated code may have removed our handler, and the signal's default ends the process.
+            # The evaluated code may have removed the agent's handler, and the signal's default action ends the process.
             elif signal.getsignal(INTERRUPT_SIGNAL) == self.on_signal:
                 signal.pthread_kill(thread, INTERRUPT_SIGNAL)
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
 
     def was_interrupted(self, ticket: int) -> bool:
-        """Tell whether the calling thread's last interrupt was for that ticket."""
+        """Return True if the calling thread's last interrupt was for that ticket."""
         return self._sent.get(threading.get_ident()) == ticket
 
     def _thread_of(self, ticket: int) -> int | None:
@@ -123,7 +124,7 @@ class Interruptible:
         try:
             yield
         finally:
-            # From here on no interrupt is raised in the main thread, not even within the lock below.
+            # From here on no interrupt is raised in the main thread, not even while the lock below is held.
             self._tickets[thread] = outer or ()
             try:
                 self._settle(thread, outer or ())
@@ -147,7 +148,7 @@ class Interruptible:
                 sys.unraisablehook = self._former_hook
 
     def _could_not_be_raised(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Interrupt work again if the interrupt came out in a finalizer or a callback of the garbage collector.
+        """Interrupt work again if the interrupt was raised in a finalizer or a callback of the garbage collector.
 
         Python drops an exception there, and would print it in the job's log.
         """
@@ -158,23 +159,23 @@ class Interruptible:
         self._call_later(AGAIN_SECONDS, lambda: self.interrupt(ticket))
 
     def _settle(self, thread: int, left: tuple[int, ...]) -> None:
-        """Wait for a thread that is just interrupting ended work, and take back an interrupt that is not raised yet."""
+        """Wait for a thread that is interrupting ended work, and withdraw an interrupt that is not raised yet."""
         with self._lock:
             is_over = self._sent.get(thread, 0) not in (0, *left)
         if is_over and thread != threading.main_thread().ident:
             _withdraw_interrupt(thread)
 
     def raise_wanted(self) -> None:
-        """Raise KeyboardInterrupt in the caller of a function of ours that has just released its lock, if it is wanted.
+        """Raise a requested KeyboardInterrupt in the caller of a function of the agent that has just released its lock.
 
-        The program may spend so much time in that function that an interrupt would hardly ever come outside of it.
+        The program may spend so much time in that function that an interrupt would rarely arrive outside of it.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
 
     def on_signal(self, _number: int, frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt if an interrupt of the work in this thread is wanted; the handler of the signal."""
-        # The handler takes no lock, since the interrupted thread may hold it itself.
+        """Raise KeyboardInterrupt if an interrupt of this thread's work is requested; handler of the signal."""
+        # The handler takes no lock, because the interrupted thread may hold it.
         thread = threading.get_ident()
         if frame is not None and self._wanted.get(thread) in self._tickets.get(thread, ()) and holds_no_lock(frame):
             self._wanted.pop(thread, None)
@@ -182,20 +183,20 @@ class Interruptible:
 
 
 class _TakenBack(BaseException):
-    """Raised and caught in place of an interrupt that came too late."""
+    """Raised and caught in place of an interrupt that arrived too late."""
 
 
 def _raise_in_lockless(thread: int) -> bool:
-    """Raise KeyboardInterrupt in another thread; return False, with nothing done, if it may hold a lock of ours.
+    """Raise KeyboardInterrupt in another thread; return False and do nothing if it may hold a lock of the agent.
 
-    The thread raises it at the begin of the next function, if not before; so it takes no lock of ours first.
+    The thread raises it when the next function starts, if not before, so it takes no lock of the agent first.
     """
     frame = all_frames().get(thread)
     if frame is None or not holds_no_lock(frame):
         return False
     place, error = frame.f_lasti, _async_error(thread, KeyboardInterrupt)
-    # CPython lets another thread run only after a call, at a jump back and where a function begins. There is none of
-    # these from the look, which C code takes, to the last call: so the thread is still where it was.
+    # CPython switches threads only after a call, at a backward jump and at the start of a function. None of these
+    # happens between the check, which runs in C, and the last call. So the thread has not moved.
     was_on, _, frames, _ = map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable))
     is_there = thread in frames and frames[thread] is frame and frame.f_lasti == place
     if is_there:
@@ -213,11 +214,11 @@ def _async_error(thread: int, error: type[BaseException]) -> tuple[ctypes.c_ulon
 
 
 def _withdraw_interrupt(thread: int) -> None:
-    """Take back an interrupt that the calling thread, ``thread``, has not raised yet.
+    """Withdraw an interrupt that the calling thread, ``thread``, has not raised yet.
 
     Another exception is raised and caught in its place. CPython up to 3.12 keeps a flag for the whole process until a
-    thread has raised the exception that was set. Setting NULL takes the interrupt back, but leaves that flag set for
-    good; then each call of a traced function in 3.11 checks for it again and again, and never begins (DO_TRACING in
+    thread has raised the exception that was set. Setting NULL withdraws the interrupt, but leaves that flag set
+    forever. In 3.11 each call of a traced function then checks for it again and again and never starts (DO_TRACING in
     Python/ceval.c).
     """
     with suppress(_TakenBack):
@@ -227,6 +228,7 @@ def _withdraw_interrupt(thread: int) -> None:
 
 
 def _give_back(before: Any) -> None:
-    # SIG_IGN drops a signal that is pending since the program blocks it: its default would end the process.
+    # SIG_IGN drops a signal that is pending because the program blocks it. The signal's default action would end the
+    # process.
     signal.signal(INTERRUPT_SIGNAL, signal.SIG_IGN)
     signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""The one current stop of a rank: which thread has it, its phase, and what is reported of it.
+"""The one current stop of a rank: its thread, its phase, and the facts reported about it.
 
-Threads that reach a breakpoint while another thread is stopped queue here. Methods may be called from any thread; the
-methods that wait say so.
+Threads that reach a breakpoint while another thread is stopped queue here. Methods may be called from any thread; a
+method that waits says so.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class StopPhase(str, enum.Enum):
     OPEN = "open"
     """The thread is halted inside a debugger."""
     STEPPING = "stepping"
-    """The thread runs on to the end of the last step; the stop is still the same."""
+    """The thread runs to the end of the last step; the stop is still the same."""
 
 
 class StopEvent(str, enum.Enum):
-    """What can happen to a stop."""
+    """An event that changes the phase of a stop."""
 
     ARRIVES = "arrives"
     OPENS = "opens"
@@ -50,15 +50,16 @@ _P, _S = StopPhase, StopEvent
 STOP_MOVES: Mapping[StopPhase, Mapping[StopEvent, StopPhase]] = {
     _P.NONE: {_S.ARRIVES: _P.WAITING},
     _P.WAITING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
-    # Leaving a debugger for another one on the same stop goes back to waiting.
+    # Switching to another debugger on the same stop returns to waiting.
     _P.OPEN: {_S.STEPS: _P.STEPPING, _S.HALTS: _P.WAITING, _S.ENDS: _P.NONE},
-    # A thread that reaches the end of the step halts in the open debugger. A thread that ends before ends the stop.
+    # A thread that reaches the end of the step halts in the open debugger. A thread that exits before that ends the
+    # stop.
     _P.STEPPING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
 }
 
 
 def move_stop(phase: StopPhase, event: StopEvent) -> StopPhase:
-    """Return the phase that follows; raise IllegalMove if none does."""
+    """Return the phase after an event; raise IllegalMove if the event is not allowed in this phase."""
     try:
         return STOP_MOVES[phase][event]
     except KeyError:
@@ -67,20 +68,21 @@ def move_stop(phase: StopPhase, event: StopEvent) -> StopPhase:
 
 logger = Logger("dbg_agent.stop")
 
-NOTHING_MOVES = "it is kept after a crash, where nothing moves; `c` lets it end"
+NOTHING_MOVES = "the rank is kept after a crash and can't move; `c` lets it end"
 
 HELD = "hold"
-"""Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""
+"""Reason of the stop of a rank that was not chosen to stop: it waits for stopped ranks."""
 
 SLOW_STEP_SECONDS = 0.3
-"""Seconds after which a step counts as running; a report of each quick step would make the list flicker."""
+"""Time in seconds after which a step is reported as running. A report for each quick step would make the list
+flicker."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crash:
     """The exception of a crash, and its text in one line.
 
-    ``ends`` says what ends by it once the rank is let go, empty if nothing does.
+    ``ends`` names what the exception ends once the rank is resumed; it is empty if the exception ends nothing.
     """
 
     error: BaseException
@@ -89,8 +91,8 @@ class Crash:
 
     @property
     def what_continue_does(self) -> str:
-        """Return what happens if the rank leaves this stop, as a clause without a subject."""
-        return f"let {self.ends} end by its exception" if self.ends else "let the program go on behind post_mortem()"
+        """Effect of leaving this stop, as a clause without a subject."""
+        return f"let {self.ends} end by its exception" if self.ends else "let the program continue after post_mortem()"
 
 
 NOWHERE = Place(file="", line=0, function="")
@@ -98,12 +100,12 @@ NOWHERE = Place(file="", line=0, function="")
 
 @dataclass(slots=True)
 class _Reported:
-    """What is reported of the current stop, or was of the last one."""
+    """The reported facts about the current stop, or about the last one."""
 
     reason: str = ""
     error: str = ""
     frame: FrameType | None = None
-    """The frame at which the stop has begun."""
+    """The frame where the stop began."""
     place: Place = NOWHERE
     since: float = 0.0
     stands_since: float = 0.0
@@ -113,10 +115,10 @@ class _Reported:
 
 
 class Stops:
-    """The current stop, which one thread at a time has, and the queue of threads for it.
+    """The current stop, owned by one thread at a time, and the queue of threads waiting for it.
 
-    ``changed`` is called, without locks held, after every change that is to be reported; ``on_thread_exit`` ends a stop
-    whose thread exits during a step.
+    ``changed`` is called, without locks held, after every change to report. ``on_thread_exit`` ends a stop whose thread
+    exits during a step.
     """
 
     def __init__(self, changed: Callable[[], None], on_thread_exit: Callable[[], None] | None = None) -> None:
@@ -130,38 +132,38 @@ class Stops:
         self._sessions = 0
         self._session: SessionInfo | None = None
         self.session_before: SessionInfo | None = None
-        """The session on the last stop that had one."""
+        """The last session of an earlier stop."""
         self._is_unreported = False
         self._queued = 0
         self._is_slow = False
         self._steps = 0
         self._ends = threading.local()
 
-    # ------------------------------------------------------------------------------------------- what is true now
+    # ------------------------------------------------------------------------------------------------- current state
 
     @property
     def phase(self) -> StopPhase:
-        """Return the phase of the current stop."""
+        """Phase of the current stop."""
         return self._phase
 
     @property
     def arrived_at(self) -> FrameType | None:
-        """Return the frame at which the current stop has begun: it is known from when the stop is reported."""
+        """The frame where the current stop began; it is known as soon as the stop is reported."""
         return self._reported.frame
 
     @property
     def stands_since(self) -> float:
-        """Return when the stopped thread came to the place where it stands, or stood last."""
+        """Time of the stopped thread's arrival at its present or last place."""
         return self._reported.stands_since
 
     @property
     def number(self) -> int:
-        """Return the number of the current stop, or of the last one."""
+        """Number of the current stop, or of the last one."""
         return self._number
 
     @property
     def current(self) -> tuple[int | None, int | None]:
-        """Return the numbers of the current stop and its session, with which input must be tagged; None without one."""
+        """Numbers of the current stop and its session, for tagging input; None for a missing one."""
         with self._turn:
             if self._phase is StopPhase.NONE or self._is_unreported:
                 return None, None
@@ -169,52 +171,52 @@ class Stops:
 
     @property
     def owner(self) -> int | None:
-        """Return the identifier of the stopped thread."""
+        """Identifier of the stopped thread."""
         return self._owner
 
     @property
     def queued(self) -> int:
-        """Return how many threads wait for their turn."""
+        """Number of threads waiting for their turn."""
         return self._queued
 
     @property
     def engine(self) -> str | None:
-        """Return which debugger is open on the stop."""
+        """Name of the debugger that is open on the stop."""
         session = self._session
         return session.engine if session is not None else None
 
     @property
     def is_halted(self) -> bool:
-        """Tell whether the stopped thread stands still."""
+        """Whether the stopped thread is halted."""
         return self._phase in (StopPhase.WAITING, StopPhase.OPEN)
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether the stopped thread has worked for the open debugger for long, and takes no other work."""
+        """Whether the stopped thread has worked for the open debugger for long and accepts no other work."""
         return self._phase is StopPhase.OPEN and self._is_slow
 
     @property
     def is_in_short_step(self) -> bool:
-        """Tell whether the thread runs to the end of a step, for so short a time that the rank is told as stopped."""
+        """Whether the thread runs to the end of a step that is still so short that the rank is reported as stopped."""
         return self._phase is StopPhase.STEPPING and not self._is_slow
 
     @property
     def is_unreported(self) -> bool:
-        """Tell whether the stop is not reported: commands of a breakpoint print, and the thread goes on."""
+        """Whether the stop is not reported: commands of a breakpoint print, and the thread continues."""
         return self._is_unreported
 
     @property
     def is_hold(self) -> bool:
-        """Tell whether the current stop is a wait for other ranks."""
+        """Whether the current stop is a wait for other ranks."""
         return self._phase is not StopPhase.NONE and self._reported.reason == HELD
 
     @property
     def state_word(self) -> str:
-        """Return ``held`` or ``stopped``, for sentences to people."""
+        """``held`` or ``stopped``, for messages to users."""
         return "held" if self.is_hold else "stopped"
 
     def is_mine(self) -> bool:
-        """Tell whether the calling thread has the stop."""
+        """Return True if the calling thread owns the stop."""
         return self._owner == threading.get_ident()
 
     def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
@@ -255,8 +257,8 @@ class Stops:
     def arrive(self, frame: FrameType, reason: str, error: str = "", *, is_unreported: bool = False) -> None:
         """Wait until it is the calling thread's turn, then make this place the current stop.
 
-        With ``is_unreported`` the stop is in the session before, and nothing is reported. Raise ProgramRaised with an
-        exception of a signal handler of the program.
+        With ``is_unreported`` the stop reuses the previous session and nothing is reported. Raise ProgramRaised with
+        any exception that a signal handler of the program raises.
         """
         with self._turn:
             self._queued += 1
@@ -275,7 +277,7 @@ class Stops:
             raise
 
     def start_reporting(self) -> None:
-        """Report the stop that began unreported, and count it as an ordinary one from here on."""
+        """Report the stop that began unreported, and treat it as an ordinary one from now on."""
         with self._turn:
             self._is_unreported = False
             self._reported.since = time.monotonic()
@@ -295,7 +297,7 @@ class Stops:
                     reason,
                     error,
                     frame,
-                    # At its exit a rank waits in our code, which is no place in the program.
+                    # At its exit a rank waits in the agent's code, which is not a place in the program.
                     place_of(frame) if not is_own(frame) else NOWHERE,
                     since=now,
                     stands_since=now,
@@ -312,11 +314,11 @@ class Stops:
                 self._queued -= 1
 
     def open_session(self, engine: str, rows: int, columns: int) -> SessionInfo:
-        """Note that a debugger opens on the stop; return its session."""
+        """Record that a debugger opens on the stop; return its session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
             if self._reported.reason == HELD:
-                # A user looks at the held rank, so this becomes an ordinary stop, which lasts until the user ends it.
+                # A user inspects the held rank, so this becomes an ordinary stop, which lasts until the user ends it.
                 self._reported.reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
@@ -327,7 +329,7 @@ class Stops:
         return session
 
     def resize_session(self, rows: int, columns: int) -> None:
-        """Note that the open debugger's screen has another size now."""
+        """Record the new size of the open debugger's screen."""
         with self._turn:
             if self._session is None:
                 return
@@ -336,7 +338,7 @@ class Stops:
         self._changed()
 
     def step(self) -> int:
-        """Note that the thread runs on in a step; return the step's number."""
+        """Record that the thread runs in a step; return the step's number."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.STEPS)
             self._is_slow = False
@@ -346,7 +348,7 @@ class Stops:
         return step
 
     def step_is_slow(self, step: int) -> None:
-        """Report the rank as running, if the step of that number has not ended yet."""
+        """Report the rank as running if the step of that number has not ended yet."""
         with self._turn:
             if self._phase is not StopPhase.STEPPING or self._steps != step:
                 return
@@ -355,7 +357,7 @@ class Stops:
         self._changed()
 
     def work_is_slow(self) -> None:
-        """Report the rank as running: the open debugger's work takes long."""
+        """Report the rank as running because the open debugger's work takes long."""
         with self._turn:
             if self._phase is not StopPhase.OPEN:
                 return
@@ -364,7 +366,7 @@ class Stops:
         self._changed()
 
     def work_is_over(self) -> None:
-        """Report the rank as stopped again, if the open debugger's work had it reported as running."""
+        """Report the rank as stopped again if it was reported as running during the open debugger's work."""
         with self._turn:
             if not self.is_busy:
                 return
@@ -373,7 +375,7 @@ class Stops:
         self._changed()
 
     def halt(self, frame: FrameType) -> None:
-        """Note that the step has ended here, in the same stop and session."""
+        """Record that the step has ended here, in the same stop and session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
             reported = self._reported
@@ -385,7 +387,7 @@ class Stops:
         self._changed()
 
     def close_session(self) -> None:
-        """Note that the debugger could not be opened or was left; the stop goes on."""
+        """Record that the debugger could not be opened or was left; the stop continues."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.HALTS)
             self._is_slow = False
@@ -394,11 +396,11 @@ class Stops:
         logger.info("no debugger is open on stop %d", self._number)
 
     def end(self) -> None:
-        """End the current stop, if it is not over, and give the next thread its turn."""
+        """End the current stop if it is not over, and give the next thread its turn."""
         with self._turn:
             if self._phase is not StopPhase.NONE:
                 self._phase = move_stop(self._phase, StopEvent.ENDS)
-            elif not self.is_mine():  # as if a signal handler has raised just when it became this thread's turn
+            elif not self.is_mine():  # as when a signal handler raised just as this thread's turn came
                 return
             self._owner = self._reported.frame = None
             if self._session is not None:
@@ -413,22 +415,22 @@ class Stops:
         logger.info("stop %d ends", number)
 
     def set_limit(self, limit: Limit | None) -> None:
-        """Report this as the time limit of the current stop that ends first."""
+        """Report this as the time limit of the current stop that expires first."""
         if self._reported.limit != limit:
             self._reported.limit = limit
             self._changed()
 
     def note_lease(self, lease: tuple[float, float] | None) -> None:
-        """Note the seconds of the lease that ends the stop first, and its end on the monotonic clock; None without one.
+        """Record the lease that ends the stop first, or None: its seconds, and its end on the monotonic clock.
 
-        The next report has it.
+        The next report contains it.
         """
         self._reported.lease = lease
 
     # --------------------------------------------------------------------------------------------------------------
 
     def _watch_thread_end(self) -> None:
-        """Have the stop ended if its thread ends in the middle of a step: other threads would wait for it for ever."""
+        """Make the stop end if its thread exits in the middle of a step; other threads would wait for it forever."""
         self._ends.watch = _ThreadEnd(self._thread_ended, self._number)
 
     def _thread_ended(self, number: int) -> None:
@@ -437,7 +439,7 @@ class Stops:
 
 
 class _ThreadEnd:
-    """An object in a thread's locals that calls back when the thread ends: Python drops the locals, and so it, then."""
+    """An object in a thread's locals that calls back when the thread exits, because Python then drops the locals."""
 
     __slots__ = ("_ended", "_number")
 
@@ -450,44 +452,44 @@ class _ThreadEnd:
 
 
 class Halt:
-    """The frame of the stopped thread and what belongs to it, from one halt to the next."""
+    """The frame of the stopped thread and its data, from one halt to the next."""
 
     def __init__(self) -> None:
         self.frame: FrameType | None = None
-        """The frame in which the stopped thread is halted; None while it runs."""
+        """The halted frame of the stopped thread; None while the thread runs."""
         self.opening: FrameType | None = None
         """The frame that a debugger shows first; None if that is the frame of the stop."""
         self.crash: Crash | None = None
-        """The crash for which the current stop keeps this rank, if any."""
+        """The crash that the current stop keeps this rank for, or None."""
         self.is_interrupted = False
         """Whether Ctrl-C was pressed during an unreported stop; the program's next line is interrupted then."""
         self.awaits_in: int | None = None
-        """The thread whose code awaits what the user types as ``await …`` at the prompt of its stop."""
+        """The thread whose code awaits the awaitable that the user types as ``await …`` at the prompt of its stop."""
         self.awaitable: Awaitable[object] | None = None
         """The awaitable that was typed last."""
         self._stepped_to: tuple[int, int] | None = None
-        """Frame id and line of the tracing's last halt: a stop point of that line must not stop there once more."""
+        """Frame id and line of the last halt by tracing; a breakpoint of that line must not stop there once more."""
 
     def take_awaitable(self) -> Awaitable[object] | None:
-        """Return, once, what the user has typed as ``await …``."""
+        """Return the awaitable that the user has typed as ``await …``, and forget it."""
         typed, self.awaitable = self.awaitable, None
         return typed
 
     def uncaught(self) -> BaseException | None:
-        """Return the exception of a crash at which the rank is kept; None for any other stop."""
+        """Return the exception of the crash that the rank is kept for; None for any other stop."""
         return self.crash.error if self.crash is not None else None
 
     def note(self, frame: FrameType) -> None:
-        """Note that a step or a breakpoint has halted this frame at its present line."""
+        """Record that a step or a breakpoint has halted this frame at its present line."""
         self._stepped_to = (id(frame), frame.f_lineno)
 
     @property
     def was_stepped(self) -> bool:
-        """Tell whether a step or a breakpoint has halted a frame, and :meth:`has_just_halted` has not told it."""
+        """Whether a step or a breakpoint has halted a frame that :meth:`has_just_halted` has not reported yet."""
         return self._stepped_to is not None
 
     def has_just_halted(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+        """Return True, once for each halt, if a step or a breakpoint has just halted this frame at its present line."""
         if self._stepped_to != (id(frame), frame.f_lineno):
             return False
         self._stepped_to = None

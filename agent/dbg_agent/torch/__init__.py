@@ -1,1 +1,1 @@
-"""What torch tells of its groups, its collectives and its time limits, without a call into its Python code."""
+"""Data of torch about its groups, collectives and timeouts, read without calling its Python code."""

@@ -1,6 +1,6 @@
-"""The process groups that torch keeps in this process, and the collectives that threads are in by their stacks.
+"""The process groups of torch in this process, and the collectives on the stacks of threads.
 
-Nothing here calls into Python code of torch or of the program. Stacks tell of whatever no recorder records.
+Nothing here calls Python code of torch or of the program. Stacks show calls that no recorder records.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
 
 MAX_GROUPS = 128
-"""Groups that one rank tells of: a rank of a model with five kinds of parallelism is in some twenty."""
+"""Maximum number of groups that one rank reports: with five kinds of parallelism a rank is in some 20 groups."""
 
 MAX_FRAMES = 1000
-"""Frames of a stack that are searched, from the innermost one on."""
+"""Maximum number of frames of a stack that are searched, from the innermost one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A process group; ``ranks`` are global, in the order of the group; ``sequence`` is None if torch can't tell."""
+    """A process group; ``ranks`` are global, in the order of the group; ``sequence`` is None if torch has no number."""
 
     name: str
     title: str
@@ -43,15 +43,15 @@ class Group:
 
 
 def process_groups(module: ModuleType) -> list[Group]:
-    """Return the groups of this process, in the order of their creation; from any thread.
+    """Return the groups of this process, in the order of their creation. Any thread may call it.
 
-    Entries that the program has replaced by something else are left out.
+    Entries that the program has replaced by other objects are omitted.
     """
     names, members, config = (_table(module, name) for name in ("_pg_names", "_pg_group_ranks", "_pg_backend_config"))
     native = _native_class()
     found: list[Group] = []
     for handle in list(names)[:MAX_GROUPS]:
-        # A subclass in Python would run the program's code when it is asked.
+        # Reading attributes of a Python subclass would run the program's code.
         if type(handle) is not native:
             continue
         name, ranks = names.get(handle), members.get(handle)
@@ -91,17 +91,17 @@ def _group(handle: Any, name: str, ranks: dict[Any, Any], config: object, *, is_
 
 
 def _backends(config: object) -> tuple[str, ...]:
-    """Return the names of the backends in a text such as ``cpu:gloo,cuda:nccl``, each once."""
+    """Return the distinct names of the backends in a string such as ``cpu:gloo,cuda:nccl``."""
     if not isinstance(config, str):
         return ()
     return tuple(dict.fromkeys(part.rpartition(":")[2] for part in config.split(",") if part))
 
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
-"""Functions for one partner, and the argument that is the partner's global rank."""
+"""Point-to-point functions, and the argument with the peer's global rank."""
 
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
-"""Collectives that begin or end at one rank, and the argument that is its global rank."""
+"""Collectives with a root, and the argument with its global rank."""
 
 _COLLECTIVES = frozenset(
     {
@@ -124,16 +124,16 @@ class Call:
     tag: int | None = None
     root: int | None = None
     place: Place | None = field(default=None, compare=False)
-    """Where the user's code has called it."""
+    """The place of the call in the user's code."""
 
     @property
     def is_p2p(self) -> bool:
-        """Tell whether the call is for one partner."""
+        """Whether the call is a point-to-point operation."""
         return self.name in _PEERS
 
 
 def calls_on_stacks(module: ModuleType) -> list[Call]:
-    """Return the calls that the threads of this process are in, the innermost one of each thread."""
+    """Return the innermost call of each thread of this process that is in one."""
     own = module.__dict__
     found = []
     for frame in list(all_frames().values()):
@@ -144,19 +144,19 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
 
 
 def _called_at(frame: FrameType) -> Place | None:
-    """Return where the user's code has called a function of torch."""
+    """Return the innermost place in the user's code on the stack."""
     users = (one for one in islice(outward(frame), MAX_FRAMES) if is_users_file(one.f_code.co_filename))
     return next(map(place_of, users), None)
 
 
 def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the global ranks for which threads of this process wait that make a group, in any order of threads."""
+    """Return, for each thread that is creating a group, the global ranks that it waits for."""
     found = []
     for innermost in list(all_frames().values()):
         frames = list(_frames(innermost, module.__dict__))
         making = next((frame for frame in frames if frame.f_code.co_name == "_new_group_with_tag"), None)
         if making is not None:
-            # A barrier through the store is for all, unless the members alone make the group.
+            # The barrier in the store waits for all ranks, unless only the members create the group.
             in_store = frames[0].f_code.co_name == "_store_based_barrier"
             ranks = local(making, "ranks")
             if in_store and local(making, "use_local_synchronization") is not True:
@@ -170,7 +170,7 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
     frames = list(_frames(frame, own))
     if frames and is_traced_within(frame, frames[-1]):
         return None
-    # `send` calls `isend` and waits: the arguments are those of the outer one, and what ends is the outer one.
+    # `send` calls `isend` and waits. The call to report is the outer one.
     for number, inner in enumerate(frames):
         outer = frames[number + 1] if number + 1 < len(frames) else None
         name = inner.f_code.co_name
@@ -187,14 +187,14 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
 
 
 def _of_group(made: CallSite | None) -> Call | None:
-    """Return the call of a process group's own method that has made what a thread waits for."""
+    """Return the call of a process group's method that created the awaited object, or None."""
     name = name_of(made.called.name)[0] if made is not None else ""
     is_call = made is not None and type(made.called.owner) is _native_class() and name in _COLLECTIVES
     return Call(group=made.called.owner, name=name) if made is not None and is_call else None
 
 
 def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameType]:
-    """Return the frames of torch's module, the innermost one first."""
+    """Return the stack's frames in torch's module, innermost first."""
     return (one for one in islice(outward(frame), MAX_FRAMES) if one.f_globals is own)
 
 
@@ -213,8 +213,8 @@ def _p2p(frame: FrameType) -> Call:
 
 
 def _partner(frame: FrameType, argument: str) -> tuple[int | None, bool]:
-    """Return the rank that a caller has given, as a global one or as one of the group, and whether it is the latter."""
-    # Torch turns one into the other.
+    """Return the rank argument of a call, and True if it is a rank of the group, not a global one."""
+    # A caller passes one of the two arguments, and torch converts it into the other.
     of_group = _argument(frame, f"group_{argument}")
     is_local = type(of_group) is int
     number = of_group if is_local else _argument(frame, argument)
@@ -222,20 +222,20 @@ def _partner(frame: FrameType, argument: str) -> tuple[int | None, bool]:
 
 
 def _argument(frame: FrameType, name: str) -> object:
-    """Return an argument of a frame's function; None if this release of torch has none of that name."""
+    """Return an argument of a frame's function, or None if this release of torch does not have it."""
     value = local(frame, name)
     return None if value is UNKNOWN else value
 
 
 def group_of(call: Call, groups: list[Group]) -> Group | None:
-    """Return the group of a call; the first one, which is everybody's, for a call without a group."""
+    """Return the group of a call. A call without a group uses the first group, which contains all ranks."""
     if call.group is None:
         return groups[0] if groups else None
     return next((group for group in groups if group.handle is call.group), None)
 
 
 def shape_of(tensor: object) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    """Return shapes and types of a tensor; nothing for an object of another class, which might run code."""
+    """Return shape and type of a tensor; empty for an object of another class, because reading it might run code."""
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not vars(torch).get("Tensor"):
         return (), ()

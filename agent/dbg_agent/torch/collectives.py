@@ -1,4 +1,4 @@
-"""What this process's torch knows of collectives, as records of an answer."""
+"""Collectives of torch in this process, as records of an answer."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
+"""Environment variables for the number of entries that a recorder keeps; the second is the older name."""
 
 CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
-"""A variable that makes torch compare each collective of all ranks before it begins."""
+"""Environment variable that makes torch compare each collective between all ranks before it starts."""
 
 OPEN_SECONDS = 5.0
-"""Seconds after which a call that has not finished may hang, so that it is worth some work to know its place."""
+"""Seconds after which an unfinished call may hang, so that finding its place is worth the cost."""
 
 _before = LastStatus()
 
@@ -64,14 +64,14 @@ Seen = SourceSeen | GroupSeen | CollectiveSeen
 
 
 def torch_seen(is_still: bool) -> list[Seen]:
-    """Return what torch tells; empty if the program has not loaded it. ``is_still`` is that of flight_recorder.read."""
+    """Return the records about torch; empty if it is not loaded. For ``is_still`` see :func:`.flight_recorder.read`."""
     torch, module = sys.modules.get("torch"), sys.modules.get(MODULE)
     if torch is None:
         return []
     version = _version(torch)
     groups = process_groups(module) if module is not None else []
     if module is None or not groups:
-        return [_source(version, "torch.distributed is not initialised, or has no group left")]
+        return [_source(version, "torch.distributed is not initialised, or all its groups are destroyed")]
     native = sys.modules.get(NATIVE_MODULE)
     recorders = recorders_of(native) if native is not None else []
     told = {recorder.backend: read(recorder, _before, is_still=is_still) for recorder in recorders}
@@ -88,7 +88,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
 
 def _version(torch: ModuleType) -> str:
     version = vars(torch).get("__version__")
-    # torch has a class of its own for it, a kind of text.
+    # torch.__version__ is an instance of a subclass of str.
     return str.__str__(version) if isinstance(version, str) else ""
 
 
@@ -97,7 +97,7 @@ def _source(version: str, lack: str) -> SourceSeen:
 
 
 def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> str:
-    """Say what torch can't tell and what would change that; empty if it tells all."""
+    """Return why data of torch is missing, and the remedy; empty if it is complete."""
     failures = {recorded.failure for recorded in told.values() if recorded.failure}
     if failures:
         return f"torch's flight recorder can't be read ({', '.join(sorted(failures))})"
@@ -108,24 +108,24 @@ def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> s
     if not silent or any(recorded.is_used for recorded in told.values()):
         return ""
     if silent[0] not in told:
-        return f"torch {version} has no flight recorder for {silent[0]}: the stack tells what it waits in"
+        return f"torch {version} has no flight recorder for {silent[0]}; the rank's call is taken from its stack"
     return _remedy(version)
 
 
 def _lack_of_names(entries: Sequence[Entry]) -> str:
-    """Say that entries can't be told apart: torch's checks of each collective put another backend in front."""
+    """Return why entries have no group: torch's collective checks wrap the backend. Empty if they have one."""
     if not entries or any(entry.group for entry in entries):
         return ""
-    return f"{CHECKS_VARIABLE}=DETAIL keeps the names of groups from torch's flight recorder: the stack tells the call"
+    return f"{CHECKS_VARIABLE}=DETAIL hides group names from the flight recorder; the call is taken from the stack"
 
 
 def _remedy(version: str) -> str:
     off = [f"{name}={os.environ[name]}" for name in BUFFER_VARIABLES if name in os.environ]
     if off:
-        return f"{off[0]} switches torch's flight recorder off; 2000 instead of 0 switches it on when a job starts"
+        return f"{off[0]} switches torch's flight recorder off; start the job with 2000 instead of 0"
     older = f"{BUFFER_VARIABLES[1]} before torch 2.9"
-    remedy = f"{BUFFER_VARIABLES[0]}=2000 in a job's environment ({older}) changes that"
-    return f"torch {version} has recorded nothing; {remedy}"
+    remedy = f"{BUFFER_VARIABLES[0]}=2000 in the job's environment ({older}) switches it on"
+    return f"torch {version}'s flight recorder has recorded nothing; {remedy}"
 
 
 # ------------------------------------------------------------------------------------------------------------- groups
@@ -144,7 +144,7 @@ def _groups_seen(
 
 
 def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
-    """Add the numbers of the only group there is, if the entries of its recorder were not read."""
+    """Add the recorder's numbers to the only group if the recorder's entries were not read."""
     if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
         return seen
     ((enqueued, completed),) = recorded.numbers
@@ -152,7 +152,7 @@ def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
 
 
 def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
-    """Return the backends of a group that have recorded something; if none has, the one that would be asked first."""
+    """Return the backends of the group that have recorded something, else its first backend."""
     used = dict.fromkeys(entry.library for entry in entries if entry.group == group.name)
     return list(used) or list(group.backends[:1]) or ["unknown"]
 
@@ -160,9 +160,9 @@ def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
 def _called(
     library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> int | None:
-    """Return how many collectives a group without a recorded one has called; None if that is not known."""
+    """Return how many collectives a group without recorded ones has called, or None if unknown."""
     if library in told and told[library].is_on and not told[library].is_used:
-        # Sends and receives of gloo are not recorded, and the group's own count has them.
+        # gloo's sends and receives are not recorded, but the group's own count includes them.
         return 0
     return _counted(library, group, groups, calls, told)
 
@@ -170,14 +170,14 @@ def _called(
 def _counted(
     library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> int | None:
-    """Return how many collectives a group has counted by itself; None if a recorder tells, or nobody can."""
+    """Return how many collectives a group has counted itself, or None if a recorder has the number or it is unknown."""
     if group.sequence is None:
         return None
     if library == "nccl":
         return group.sequence
     if library in told and told[library].is_used:
         return None
-    # gloo counts sends and receives as well. At least those that are not over are known.
+    # gloo's count includes sends and receives. Only the unfinished ones are known, from the stacks.
     return group.sequence - sum(call.is_p2p and group_of(call, groups) is group for call in calls)
 
 
@@ -187,7 +187,7 @@ def _counted(
 def _places(
     recorders: Sequence[Recorder], entries: Sequence[Entry], calls: Sequence[Call]
 ) -> dict[RecordedCall, Place | None]:
-    """Return where calls were made that no thread is in: their program waits for them later, or is elsewhere."""
+    """Return the places of old unfinished calls that no thread is in: the program may wait for them later."""
     before = time.time_ns() - int(OPEN_SECONDS * 1e9)
     old = [entry for entry in entries if entry.is_unfinished and entry.created < before]
     left = [entry for entry in old if not any(_is_of(call, entry) for call in calls)]
@@ -205,7 +205,7 @@ def _entries_seen(
     places: Mapping[RecordedCall, Place | None],
 ) -> list[CollectiveSeen]:
     by_name = {group.name: group for group in groups}
-    # No recorder has roots.
+    # Recorders don't have the roots, so take them from the stacks.
     on_stack = {
         id(entry): (call, group)
         for call in calls
@@ -234,9 +234,9 @@ def _is_of(call: Call, entry: Entry) -> bool:
 
 
 def _entries_of(call: Call, group: Group, entries: Sequence[Entry]) -> list[Entry]:
-    """Return what a recorder has of the call that a thread is in: of several such, that are open, the last one."""
+    """Return the recorder's entries of a thread's call: the last unfinished ones that match."""
     found = [one for one in entries if one.group == group.name and one.is_unfinished and _is_of(call, one)]
-    # gloo reduces each tensor of a list by a collective of its own.
+    # gloo uses a separate collective for each tensor of a list.
     is_list = call.name == "reduce_scatter" and any(name_of(one.name)[0] == "all_reduce" for one in found[-1:])
     return sorted(found, key=_sequence)[-(len(group.ranks) if is_list else 1) :]
 
@@ -246,7 +246,7 @@ def _sequence(entry: Entry) -> int:
 
 
 def _global_of(call: Call, group: Group, number: int | None) -> int | None:
-    """Return the global rank of the partner or root of a call; None if it isn't known."""
+    """Return the global rank of the peer or root of a call, or None if unknown."""
     found = global_rank(group.ranks, number) if call.is_local else number
     return found if found is not None and found >= 0 else None
 
@@ -254,7 +254,7 @@ def _global_of(call: Call, group: Group, number: int | None) -> int | None:
 def _calls_seen(
     groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[CollectiveSeen]:
-    """Return the calls on stacks that no recorder has: gloo records no sends and receives, and old torch nothing."""
+    """Return the calls on stacks that no recorder has: gloo doesn't record sends and receives, old torch nothing."""
     found = []
     for call in calls:
         group = group_of(call, groups)
@@ -262,14 +262,14 @@ def _calls_seen(
             continue
         if not _is_recorded(call, group, entries, told):
             library = _libraries(group, entries)[0]
-            # The call that a thread is in is mostly the last one that the group has counted.
+            # The thread's call is mostly the last one that the group has counted.
             sequence = None if call.is_p2p else _counted(library, group, groups, calls, told)
             found.append(_call_seen(call, group, library, sequence))
     return found
 
 
 def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
-    """Return the groups that threads are making, as collectives of their own: each waits for its members alone."""
+    """Return each group that threads are creating as a group with one collective, because its members must wait."""
     found: list[Seen] = []
     for ranks in dict.fromkeys(making):
         title = format_ranks(ranks)
@@ -284,7 +284,7 @@ def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[
     recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
     if call.is_p2p:
         return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)
-    # A program that moves has its entries not read: its stack tells a collective, without the number.
+    # While the program makes progress, entries are not read; the stack then shows the collective, without its number.
     return any(one.entries is not None for one in recorded) and any(
         entry.group == group.name and entry.is_unfinished for entry in entries
     )

@@ -1,7 +1,7 @@
-"""What torch's flight recorders tell: the last collectives of this process, and which of them have ended.
+"""torch's flight recorders: the last collectives of this process, and which of them have ended.
 
-torch builds a dump while it holds Python's lock, 15 µs for each entry, so that a full buffer stops the program for 30
-ms. How much is in a buffer is cheap to ask. A program that moves has its entries read only if they are few.
+torch holds the GIL while it builds a dump, for 15 µs per entry, so a full buffer stops the program for 30 ms. The
+number of entries is cheap to query. While the program makes progress, entries are only read if they are few.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ from dbg_wire.recorder.seen import places_in
 from dbg_wire.records.ranks import Place
 
 NATIVE_MODULE = "torch._C._distributed_c10d"
-"""The module that has the recorders."""
+"""The C module that has the recorders."""
 
 FEW_ENTRIES = 300
-"""Entries that are read in any case: they take less than 5 ms."""
+"""Number of entries that are always read: they take less than 5 ms."""
 
 UNMOVED_SECONDS = 0.5
-"""Seconds after which a recorder that tells the same as before counts as standing still."""
+"""Seconds after which a recorder with an unchanged status is treated as idle."""
 
 PLACES_SECONDS = 0.3
-"""Seconds that a look waits for the places of calls: a full buffer takes 30 ms, but the first dump of all seconds."""
+"""Maximum time, in seconds, that a query waits for the places of calls. A full buffer takes 30 ms, but the first dump
+of a process takes seconds."""
 
 RecordedCall = tuple[str, bool, int]
-"""A call by its group, by whether it has a partner, and by its number."""
+"""Identity of a call: its group, True if it is a point-to-point call, and its number."""
 
 
 @dataclass
 class Recorded:
-    """What one recorder told; ``entries`` is None if they were not read. One that ``is_on`` may not be used yet.
+    """Data of one recorder; ``entries`` is None if they were not read.
 
-    ``numbers`` are the last enqueued and the last completed collective of each group.
+    A recorder that ``is_on`` may not have recorded anything yet. ``numbers`` are the last enqueued and the last
+    completed collective of each group.
     """
 
     is_on: bool = False
@@ -54,23 +56,23 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Recorder:
-    """The functions of one recorder, which return its content; ``backend`` is whose collectives it records."""
+    """The functions that return one recorder's content; it records the collectives of ``backend``."""
 
     backend: str
     status: Callable[[], bytes] | None
     dump: Callable[[], bytes]
     stacks: Callable[[], bytes] | None = None
-    """A dump with the stacks of the calls: the first one takes torch seconds of a processor."""
+    """Function that returns a dump with the stacks of the calls. The first such dump takes seconds of CPU time."""
 
 
 @dataclass
 class LastStatus:
-    """The last status of each recorder, by backend, and since when that has not changed."""
+    """The last status of each recorder, by backend, and the time of its last change."""
 
     told: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
     def is_unmoved(self, backend: str, status: bytes) -> bool:
-        """Note what a recorder tells now; tell whether it has told the same for a while."""
+        """Record a recorder's status. Return True if it has not changed for UNMOVED_SECONDS."""
         now = time.monotonic()
         told, since = self.told.get(backend, (b"", now))
         if told != status:
@@ -80,7 +82,7 @@ class LastStatus:
 
 
 def recorders_of(native: ModuleType) -> list[Recorder]:
-    """Return the recorders that this torch has. A function that the program has put in a recorder's place is none."""
+    """Return the recorders of this torch. A function with which the program replaced a recorder's is ignored."""
     found = []
     for backend, name in (("gloo", "_dump_fr_trace"), ("nccl", "_dump_nccl_trace")):
         dump, pickled = _native(native, f"{name}_json"), _native(native, name)
@@ -89,7 +91,7 @@ def recorders_of(native: ModuleType) -> list[Recorder]:
             found.append(Recorder(backend, _calls(dump, False, False), _calls(dump, True, False), stacks))
     dump = _native(native, "_dump_nccl_trace")
     if dump is not None and not any(recorder.backend == "nccl" for recorder in found):
-        # torch 2.4 has this form alone: a pickle, without the numbers of the groups.
+        # torch 2.4 only has this format: a pickle, without the numbers of the groups.
         found.append(Recorder("nccl", None, _calls(dump, True, False, False)))
     return found
 
@@ -104,9 +106,9 @@ def _calls(dump: Callable[..., bytes], *arguments: bool) -> Callable[[], bytes]:
 
 
 def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
-    """Return what a recorder tells. ``is_still`` says that the program waits, so that a long dump stops nothing.
+    """Read a recorder. ``is_still`` means that the program is waiting, so a long dump stops nothing.
 
-    No exception comes out: what can't be read is told as a failure.
+    It never raises: an error is reported in ``failure``.
     """
     recorded = Recorded()
     try:
@@ -120,15 +122,15 @@ def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
 
 
 class CallPlaces:
-    """Where the user's code has called what recorders have, read by a thread of ours; for the link's thread."""
+    """Places of recorded calls in the user's code, read by a background thread. The link's thread uses it."""
 
     def __init__(self) -> None:
         self._places: dict[str, dict[RecordedCall, Place | None]] = {}
-        """By backend; None for a call without a frame of the user's."""
+        """The places by backend; None for a call without a frame of the user's code."""
         self._reading: threading.Thread | None = None
 
     def read(self, recorder: Recorder, calls: Iterable[RecordedCall]) -> Mapping[RecordedCall, Place | None]:
-        """Return what is known by now; calls that are not are looked for, if no look goes on."""
+        """Return the known places. If some of ``calls`` are missing, start reading unless it is already running."""
         known = self._places.get(recorder.backend, {})
         is_reading = self._reading is not None and self._reading.is_alive()
         if recorder.stacks is not None and not is_reading and not known.keys() >= set(calls):
@@ -141,13 +143,13 @@ class CallPlaces:
         return self._places.get(recorder.backend, {})
 
     def _read(self, backend: str, stacks: Callable[[], bytes]) -> None:
-        # Another release may write another form. No fault of a reading may be printed into the job's output.
+        # Another release may use another format, and no error may be printed to the job's output.
         with suppress(Exception):
             self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
 
 
 def call_of(entry: Entry) -> RecordedCall:
-    """Name the call of an entry."""
+    """Return the identity of an entry's call."""
     return entry.group, entry.is_p2p, entry.sequence
 
 
@@ -156,16 +158,16 @@ def _users_place(entry: Entry) -> Place | None:
 
 
 def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_still: bool) -> bool:
-    """Tell whether the entries are to be read, by the numbers of the groups, which cost next to nothing."""
+    """Return True if the entries should be read, according to the status, which costs next to nothing."""
     status = recorder.status() if recorder.status is not None else b""
     is_unmoved = before.is_unmoved(recorder.backend, status)
     document = json.loads(status)
-    # A recorder that is switched off does not keep the members of the groups either.
+    # A recorder that is switched off has no members of groups either.
     recorded.is_on = bool(document.get("pg_config"))
     numbers = recorded.numbers = tuple(_numbers(document))
     recorded.is_used = bool(numbers)
     enqueued = sum(last for last, _ in numbers)
-    # A main thread that waits for a GPU spins, and so counts as moving.
+    # A main thread that waits for a GPU spins, so it looks as if it made progress.
     waits_for_gpu = recorder.backend == "nccl" and any(last > completed for last, completed in numbers)
     return bool(numbers) and (enqueued <= FEW_ENTRIES or is_still or is_unmoved or waits_for_gpu)
 

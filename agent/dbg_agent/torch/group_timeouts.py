@@ -22,11 +22,11 @@ MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
 
 _STORE = ("", "store")
-"""The key of the store's own timeout among those of the groups, whose names are never empty."""
+"""Key of the store's timeout among the groups' timeouts; group names are never empty."""
 
 
 def shortest() -> tuple[str, float] | None:
-    """Return the backend of the group with the shortest timeout, and that in seconds; None without groups."""
+    """Return the backend and the timeout, in seconds, of the group with the shortest timeout; None without groups."""
     found = []
     for _, name, backend in _backends(sys.modules.get(MODULE)):
         if backend.size() > 1 and not _waits_for_ever(name):
@@ -35,14 +35,14 @@ def shortest() -> tuple[str, float] | None:
 
 
 def _waits_for_ever(backend: str) -> bool:
-    """Tell whether NCCL is configured not to end a process whose operations take too long."""
+    """Return True if NCCL is configured not to end a process whose operations time out."""
     handling = os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")
     blocking = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0")
     return backend == "nccl" and handling == "0" and blocking == "0"
 
 
 def _backends(torch: ModuleType | None) -> Iterator[tuple[str, str, Any]]:
-    """Yield the group's name, the backend's name and the backend, for each backend that tells its timeout."""
+    """Yield the group's name, the backend's name and the backend, for each backend whose timeout can be read."""
     world = getattr(torch, "_world", None)
     if world is None:
         return
@@ -55,7 +55,7 @@ def _backends(torch: ModuleType | None) -> Iterator[tuple[str, str, Any]]:
                 found = str(world.pg_names[group]), str(backend.name()), backend
                 is_known = isinstance(backend.options._timeout, timedelta)
             except (AttributeError, KeyError, NotImplementedError, RuntimeError):
-                # The backend does not come with torch.
+                # The backend is not part of torch.
                 continue
             if is_known:
                 yield found
@@ -76,7 +76,7 @@ def _store_of(torch: ModuleType) -> Any:
 
 
 class GroupTimeouts:
-    """The longer timeout of this process's groups, from their creation on, and the way back to their own."""
+    """Raises the timeouts of this process's groups, from their creation on, and restores their own timeouts."""
 
     def __init__(self) -> None:
         self._wanted: timedelta | None = None
@@ -86,13 +86,13 @@ class GroupTimeouts:
 
     @property
     def seconds(self) -> float | None:
-        """Return the longer timeout; None if none was asked for."""
+        """The longer timeout in seconds, or None if none was requested."""
         return self._wanted.total_seconds() if self._wanted is not None else None
 
     def install(self, seconds: float) -> None:
-        """Give all groups, even those made later, at least this timeout; the last call counts."""
+        """Set at least this timeout for all groups, even groups created later. The last call takes precedence."""
         self.restore()
-        # torch counts in whole milliseconds, and a comparison must find the same value.
+        # torch rounds to milliseconds, and the comparison in restore() needs the same value.
         self._wanted = timedelta(milliseconds=round(seconds * 1000))
         self._is_raised = True
         if not self._replaced:
@@ -102,7 +102,7 @@ class GroupTimeouts:
             self.raise_again()
 
     def uninstall(self) -> None:
-        """Give the groups their own timeouts again, and leave later groups alone."""
+        """Restore the groups' own timeouts, and don't change groups created later."""
         forget(MODULE, self._change)
         self.restore()
         self._wanted = None
@@ -112,7 +112,7 @@ class GroupTimeouts:
                 setattr(module, name, stock)
 
     def raise_again(self) -> None:
-        """Give all groups the longer timeout, if one was asked for."""
+        """Set the longer timeout for all groups again, if one was requested."""
         torch = sys.modules.get(MODULE)
         if self._wanted is None or torch is None:
             return
@@ -124,7 +124,7 @@ class GroupTimeouts:
         self._raise_store(_store_of(torch))
 
     def restore(self) -> None:
-        """Give the groups their own timeouts again, unless the program has set another timeout since."""
+        """Restore the groups' own timeouts, except for groups where the program has set another timeout since."""
         torch = sys.modules.get(MODULE)
         wanted, self._is_raised = self._wanted, False
         own, self._own = self._own, {}
@@ -138,7 +138,7 @@ class GroupTimeouts:
             store.set_timeout(own[_STORE])
 
     def _change(self, torch: ModuleType) -> None:
-        """Have groups created with the longer timeout: other ranks may wait for this rank in the creation, too."""
+        """Create groups with the longer timeout, because other ranks may also wait for this rank in the creation."""
         self._replace(torch, "_new_process_group_helper", self._creating)
         self._replace(torch, "_register_pg_in_world", self._registering)
         self.raise_again()
@@ -171,14 +171,14 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Note the own timeout of the new groups, and raise those that were created with it."""
+        """Record the own timeout of the new groups, and raise groups that were created with it."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own
         self.raise_again()
 
     def _forget_destroyed(self) -> set[tuple[str, str]]:
-        """Forget destroyed groups, since later groups may have the same names; return the present groups."""
+        """Forget destroyed groups, because later groups may have the same names. Return the existing groups."""
         there = {(group, name) for group, name, _ in _backends(sys.modules.get(MODULE))}
         kept = there | {_STORE} if there else there
         self._own = {key: own for key, own in self._own.items() if key in kept}
@@ -195,7 +195,7 @@ class GroupTimeouts:
         return register
 
     def _raise_store(self, store: Any) -> None:
-        """Have the store wait longer as well: NCCL's first operation on a group waits there for the other ranks."""
+        """Raise the store's timeout, too: NCCL's first operation on a group waits there for the other ranks."""
         own = getattr(store, "timeout", None)
         if self._wanted is not None and isinstance(own, timedelta) and own < self._wanted:
             self._own.setdefault(_STORE, own)

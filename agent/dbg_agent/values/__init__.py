@@ -1,1 +1,1 @@
-"""Values: their text, digests and parts, and how an IDE looks into them. Nothing here knows of ranks."""
+"""Values: their text, digests and parts, and their inspection by an IDE. Nothing here depends on ranks."""

@@ -1,7 +1,7 @@
 """The description of a numpy array or scalar, and the digest of its content.
 
 Numpy is never imported here: an array exists only if the program has imported numpy. Elements are compared by their
-bytes, like those of tensors, unless their bytes are not the whole value.
+bytes, like the elements of tensors, unless their bytes are not the whole value.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
 
 BLOCK_BYTES = 8 << 20
-"""Bytes that are looked at between two looks at the clock: about 6 ms of hashing."""
+"""Number of bytes that are hashed between two checks of the clock: about 6 ms of hashing."""
 
 SHOWN_ELEMENTS = 8
-"""The largest number of elements with which a tensor or an array is shown with its values."""
+"""Maximum number of elements of a tensor or an array that is shown with its values."""
 
 ELEMENTS_AT_ONCE = 1024
-"""Elements that become Python objects at once if they are looked at one by one."""
+"""Number of elements that become Python objects at once if they are read one by one."""
 
 
 def blocks(array: Any, most: int) -> Iterator[Any]:
     """Split an array or a tensor into views of at most ``most`` elements, in the order of its elements.
 
-    Equal arrays give the same elements in the same order, even if their elements lie in memory in another order.
+    Equal arrays yield the same elements in the same order, even if the order of the elements in memory differs.
     """
     shape = tuple(array.shape)
     if math.prod(shape) <= most:
@@ -56,11 +56,11 @@ PADDED = frozenset("gG")
 
 
 SELF_CONTAINED = frozenset({"ndarray", "memmap", "matrix", "recarray"})
-"""Numpy's own classes that hold only their elements; a masked array holds more."""
+"""Numpy's own classes that contain only their elements; a masked array contains more."""
 
 
 def is_array(kind: type) -> bool:
-    """Tell whether a class is one of numpy's arrays or scalars."""
+    """Return True if a class is one of numpy's arrays or scalars."""
     numpy = sys.modules.get("numpy")
     bases = tuple(getattr(numpy, name, ()) for name in ("ndarray", "generic"))
     return all(isinstance(base, type) for base in bases) and issubclass(kind, bases)
@@ -79,7 +79,7 @@ def write_array(record: ValueRecord, array: Any) -> None:
     record.text.write(f"{name} {shape_text(array.shape)} {array.dtype}")
     _feed_outside(record, array)
     if not (kind.__module__.startswith("numpy") and kind.__name__ in SELF_CONTAINED):
-        record.effort.give_up(f"{kind.__name__} may hold more than its elements")
+        record.effort.give_up(f"{kind.__name__} may contain more than its elements")
         return
     base = numpy.asarray(array)
     if base.size <= SHOWN_ELEMENTS and base.dtype.kind in BYTES_ARE_ALL and base.dtype.names is None:
@@ -96,11 +96,11 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
-        # Elements that are objects have no size; a comparison could still find one that can't be compared.
+        # Elements that are objects have no size; a comparison might still find an element that can't be compared.
         record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:
-        # Each field is fed by itself, since the padding between fields is not part of the value.
+        # Each field is fed separately, because the padding between fields is not part of the value.
         for name in dtype.names:
             record.fingerprint.feed_text("field", name)
             _feed_content(record, numpy, array[name])
@@ -125,7 +125,7 @@ def _feed_elements(record: ValueRecord, array: Any) -> None:
 
 
 def _in_one_piece(effort: Effort, numpy: Any, array: Any) -> Iterator[Any]:
-    """Return an array as flat arrays, block by block."""
+    """Yield an array as flat arrays, block by block."""
     for block in blocks(array, BLOCK_BYTES // max(1, array.itemsize)):
         effort.check()
         yield numpy.ascontiguousarray(block.reshape(-1))
@@ -134,5 +134,5 @@ def _in_one_piece(effort: Effort, numpy: Any, array: Any) -> Iterator[Any]:
 def _literal(array: Any) -> str:
     if array.ndim:
         return f"[{', '.join(map(_literal, array))}]"
-    # str() of a float32 has fewer digits than the Python float that item() makes of it.
+    # str() of a float32 has fewer digits than the Python float that item() returns.
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())

@@ -1,7 +1,7 @@
 """The children of a value, by its class: elements, fields, attributes.
 
-Text, digests, the comparison of ranks and the tree of an IDE all take them from here. No code of the program runs, but
-that of a ``data`` that a class derived from UserDict or UserList computes.
+Text, digests, the comparison of ranks and the tree of an IDE all use this module. No code of the program runs, except
+that of a ``data`` property that a class derived from UserDict or UserList computes.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 
 _CONTAINERS: tuple[Any, ...] = (dict, set, frozenset, tuple, list, deque)
-"""Classes whose elements are found by methods of their own, whatever a derived class overrides."""
+"""Classes whose elements are read by the base class's own methods, regardless of overrides in a derived class."""
 
 _WRAPPERS: tuple[tuple[type, Any], ...] = ((UserDict, dict), (UserList, list))
-"""Classes that have their elements in a container of their own."""
+"""Classes that keep their elements in a separate container."""
 
 _IMMUTABLE = 1 << 8
 """The flag of classes that are written in C."""
 
 
 class Container(NamedTuple):
-    """The elements of a value: ``data`` is the value itself or what it wraps, and ``base`` the class of its methods."""
+    """The elements of a value: ``data`` is the value or its wrapped container, ``base`` is the class of its methods."""
 
     base: Any
     data: Any
@@ -63,18 +63,18 @@ def name_of(kind: type) -> str:
 
 
 def full_name_of(kind: type) -> str:
-    """Return the name of a class with its module, which is left out for Python's builtins."""
+    """Return the name of a class with its module, without the module for Python's builtins."""
     module, name = str(module_of(kind)), str(_qualname_of(kind))
     return name if module == "builtins" else f"{module}.{name}"
 
 
 def is_container(kind: type) -> bool:
-    """Tell whether values of a class have elements."""
+    """Return True if values of a class have elements."""
     return issubclass(kind, (*_CONTAINERS, UserDict, UserList))
 
 
 def container_of(value: Any) -> Container | None:
-    """Return the elements of a value; None if it has none, or if it wraps something else than its class does."""
+    """Return the elements of a value; None if it has none, or if it does not wrap the container of its class."""
     kind = type(value)
     # isinstance() would ask the value for its class, and a proxy would answer with the class of its target.
     for base in _CONTAINERS:
@@ -120,7 +120,8 @@ INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
     slice: lambda taken: (taken.start, taken.stop, taken.step),
     ReferenceType: lambda reference: (reference(),),
 }
-"""What objects of these classes are made of beside their attributes; their reprs may leave out or hide some of it."""
+"""The parts of objects of these classes, in addition to their attributes; their reprs may omit or hide some of the
+parts."""
 
 
 def attributes_of(value: object) -> dict[str, object]:
@@ -143,7 +144,7 @@ def _slots_of(value: object) -> dict[str, Any]:
 
 
 def has_default_repr(kind: type) -> bool:
-    """Tell whether objects of a class show themselves by their address."""
+    """Return True if the repr of a class's objects shows their address."""
     own: object = kind.__repr__
     return own is object.__repr__
 
@@ -155,12 +156,12 @@ def torch_module() -> type | None:
 
 
 def hides_content(kind: type) -> bool:
-    """Tell whether the repr of a class shows nothing of its objects' values: the default one, or a torch module's."""
+    """Return True if the repr of a class shows nothing of its objects' values: the default one, or a torch module's."""
     return has_default_repr(kind) or _is_torch_module(kind)
 
 
 def has_hidden_state(kind: type) -> bool:
-    """Tell whether an object has more in memory than its attributes: what C code keeps, as in a generator."""
+    """Return True if an object has more in memory than its attributes: state in C, as in a generator."""
     classes = [one for one in kind.__mro__ if not one.__flags__ & _IMMUTABLE]
     attributes = sum(type(value) is MemberDescriptorType for one in classes for value in vars(one).values())
     offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
@@ -174,10 +175,10 @@ TENSOR_ATTRIBUTES = ("shape", "dtype", "device", "layout", "requires_grad", "is_
 ARRAY_ATTRIBUTES = ("shape", "dtype", "nbytes")
 
 TORCH_GROUPS = ("_modules", "_parameters", "_buffers")
-"""The dicts in which a torch module keeps what users know as its attributes."""
+"""The dicts of a torch module whose items users know as its attributes."""
 
 MAX_KEY = 200
-"""Characters of a key's literal."""
+"""Maximum number of characters of a key's literal."""
 
 _CLOSED: frozenset[type] = frozenset(
     {int, float, complex, bool, type(None), str, bytes, bytearray, memoryview, type(...), type(NotImplemented)}
@@ -189,10 +190,10 @@ _ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__not
 
 @dataclass(slots=True)
 class Child:
-    """A child: ``read`` returns its value and ``write`` assigns one, None if nothing can be assigned.
+    """A child: ``read`` returns its value; ``write`` assigns a value, or is None if the child is read-only.
 
-    Both may raise what the value's own code raises. ``step`` makes an expression of the child of one of its parent,
-    such as ``.name`` or ``[3]``; empty if there is none.
+    Both may raise exceptions of the value's own code. ``step`` turns an expression of the parent into one of the child,
+    such as ``.name`` or ``[3]``; it is empty if that is impossible.
     """
 
     name: str
@@ -207,24 +208,24 @@ def _no_items(_begin: int, _end: int) -> Iterable[Child]:
 
 @dataclass(slots=True)
 class Children:
-    """The children of a value: those with a name, and ``size`` ones in a row."""
+    """The children of a value: the named ones, and ``size`` items in order."""
 
     named: Sequence[Child] = ()
     size: int = 0
     items: Callable[[int, int], Iterable[Child]] = _no_items
-    """Yields those from one number to before another one."""
+    """Yields the items with numbers from the first argument up to, not including, the second."""
     find_item: Callable[[str], Child | None] | None = None
-    """Returns the item of this name, where the names are not numbers."""
+    """Returns the item of this name, if the names are not numbers."""
 
     def page(self, begin: int, end: int) -> Iterator[Child]:
-        """Yield children, counted from 0: first those with a name, then those in a row."""
+        """Yield children, counted from 0: first the named ones, then the items."""
         yield from self.named[begin:end]
         before = len(self.named)
         if end > before:
             yield from self.items(max(0, begin - before), min(end - before, self.size))
 
     def find(self, name: str) -> Child | None:
-        """Return the child of this name; None if there is none."""
+        """Return the child of this name, or None if there is none."""
         found = next((child for child in self.named if child.name == name), None)
         if found is not None or self.find_item is not None:
             return found or (self.find_item(name) if self.find_item is not None else None)
@@ -234,7 +235,7 @@ class Children:
 
 
 NameOf = Callable[[Any], str]
-"""Returns the text by which a mapping's item is known."""
+"""Returns the name of a mapping's item for its key."""
 
 
 def children_of(value: Any, name_of_key: NameOf) -> Children:
@@ -257,7 +258,7 @@ def children_of(value: Any, name_of_key: NameOf) -> Children:
 
 
 def literal_of(key: Any) -> str:
-    """Return the literal of a dict's key; empty if it has none, or a very long one."""
+    """Return the literal of a dict's key; empty if the key has none, or a very long one."""
     kind = type(key)
     text = ""
     if kind is tuple and len(key) <= MAX_KEY:
@@ -273,7 +274,7 @@ def literal_of(key: Any) -> str:
 
 
 def in_order(names: Iterable[object]) -> list[str]:
-    """Return the names in their order, Python's own ones last."""
+    """Return the names in their order, with Python's own names last."""
     return sorted((name for name in names if type(name) is str), key=_is_dunder)
 
 
@@ -281,11 +282,11 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-# ------------------------------------------------------------------------------------------------------ items in a row
+# --------------------------------------------------------------------------------------------------------------- items
 
 
 def _items_of(value: Any, name_of_key: NameOf) -> Children | None:
-    """Return a container's items; None for a value that is no container."""
+    """Return a container's items; None for a value that is not a container."""
     kind = type(value)
     if kind is range or kind is getattr(sys.modules.get("array"), "array", None):
         return _in_a_row(value, kind)
@@ -306,7 +307,7 @@ def _items_of(value: Any, name_of_key: NameOf) -> Children | None:
 
 def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
     kind = type(value)
-    # Another class may make another value of its item.
+    # Another class may return another value for its item.
     is_usual = kind.__getitem__ is dict.__getitem__ or kind.__module__ in ("collections", "builtins")
 
     def child(key: Any) -> Child:
@@ -317,7 +318,7 @@ def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
         )
 
     def items(begin: int, end: int) -> Iterable[Child]:
-        # One call of C code: another thread may change the dict between two.
+        # The list is made by one call of C code, because another thread may change the dict between two calls.
         return [child(key) for key in list(islice(dict.keys(value), begin, end))]
 
     def find(name: str) -> Child | None:
@@ -339,7 +340,7 @@ def _in_a_row(value: Any, base: Any, prefix: str = "") -> Children:
 
 
 def _one_by_one(iterate: Callable[[], Iterator[Any]], size: int) -> Children:
-    """Return items that have no index of their own, in the order in which they come."""
+    """Return items without an index, in the order of iteration."""
 
     def items(begin: int, end: int) -> Iterable[Child]:
         found = list(islice(iterate(), begin, end))
@@ -354,7 +355,7 @@ def _same(value: Any) -> Any:
 
 def _of_tensor(value: Any) -> Children:
     torch: Any = sys.modules["torch"]
-    # A class with operations of its own could do anything when an expression is evaluated.
+    # A class with its own operations could do anything when an expression is evaluated.
     usual = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
     is_usual = type(value).__torch_function__ in usual
 
@@ -371,13 +372,13 @@ def _of_tensor(value: Any) -> Children:
         return Child(str(index), read, f"[{index}]" if is_usual else "", partial(put, index))
 
     local = untouched(lambda: local_shard(value))
-    # Reading the gradient of a tensor that is no leaf warns.
+    # Reading the gradient of a tensor that is not a leaf causes a warning.
     names = (*TENSOR_ATTRIBUTES, *(["grad"] if untouched(lambda: value.is_leaf) else []))
     named = [
         Child(name, partial(untouched, partial(getattr, value, name)), f".{name}" if is_usual else "") for name in names
     ]
     if local is not value:
-        # The rows of the whole would have to be gathered from other ranks.
+        # The rows of the whole tensor would have to be gathered from other ranks.
         return Children([Child("_local_tensor", lambda: local, "._local_tensor"), *named])
     size = untouched(lambda: int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0)
     return Children(named, size, lambda begin, end: map(row, range(begin, end)))
@@ -423,7 +424,7 @@ def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
     kind = type(owner)
     is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    # A method of the program's finds attributes in ways of its own.
+    # A method of the program may look up attributes in its own way.
     is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):
@@ -469,7 +470,7 @@ def _is_torch_module(kind: type) -> bool:
 
 
 def _is_of_torch(name: str) -> bool:
-    """Tell whether an attribute is one of those that torch itself gives each module, hooks mostly."""
+    """Return True if torch itself adds this attribute to each module; most of these are hooks."""
     return name.startswith("_") and ("hook" in name or name == "_non_persistent_buffers_set")
 
 

@@ -1,4 +1,4 @@
-"""A rank's description of a value: a text for users, and digests of the whole value by which ranks are compared."""
+"""A rank's description of a value: a text for users, and digests of the whole value for comparing ranks."""
 
 from __future__ import annotations
 
@@ -45,19 +45,22 @@ from dbg_agent.values.record import (
 from dbg_agent.values.tensors import is_tensor, write_tensor
 
 MAX_DEPTH = 100
-"""Nested containers that are looked at: more than users read, and far below the recursion limit."""
+"""Maximum depth of nested containers that are read: more than users look at, and far below the recursion limit."""
 
 LONG_STRING = 16_384
-"""Characters or bytes above which no literal of the whole value is made: several times what is shown."""
+"""Number of characters or bytes above which no literal of the whole value is made: several times the text that is
+shown."""
 
 LONG_INT_BITS = 10_000
-"""Bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
+"""Number of bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
 MAX_OBJECTS = 10_000
-"""Objects that are compared by their attributes: about a second. A graph of objects has far more paths than objects."""
+"""Maximum number of objects compared by their attributes: about a second. A graph of objects has far more paths than
+objects."""
 
 RUN = 1024
-"""Elements that are written at once if they are numbers: ten million then take seconds instead of half a minute."""
+"""Number of elements that are written at once if they are numbers. Ten million then take seconds instead of half a
+minute."""
 
 ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
 SIMPLE: frozenset[type] = ATOMS | {str}
@@ -67,18 +70,18 @@ BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
 PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
 
 SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
-"""Classes of objects whose repr says all that is compared of them, whatever addresses it has."""
+"""Classes of objects whose repr contains everything that is compared, even if it has addresses."""
 
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
-"""Signs in a repr that it leaves out elements, rounds those of a tensor or an array, or hides a random generator."""
+"""Signs that a repr omits elements, rounds the elements of a tensor or an array, or hides a random generator."""
 
 
 class Walk(ValueRecord):
     """The record of one value, made part by part within an effort.
 
-    :meth:`value` raises NotCompared, or the error of a container that changes meanwhile. Text and fingerprint are then
-    unfinished.
+    :meth:`value` raises NotCompared, or the error of a container that another thread changes. Text and fingerprint are
+    then unfinished.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -88,7 +91,7 @@ class Walk(ValueRecord):
         self._bases: dict[type, type | None] = {}
 
     def whole(self, value: Any) -> bool:
-        """Look at a value as :meth:`value` does; return False, with a reason in the effort, if it is not seen whole."""
+        """Walk through a value as :meth:`value` does; return False and set the effort's reason if that fails."""
         try:
             self.value(value)
         except NotCompared as error:
@@ -100,7 +103,7 @@ class Walk(ValueRecord):
         return False
 
     def value(self, value: Any) -> None:
-        """Look at a value and everything in it."""
+        """Walk through a value and everything in it."""
         self.effort.check()
         kind = type(value)
         # isinstance() would ask the value for its class, and a proxy would answer with the class of its target.
@@ -153,7 +156,7 @@ class Walk(ValueRecord):
         self.effort.count(size)
         if not self.compares:
             return
-        # The buffer is copied, since another thread can't resize it while it is hashed, and would get an error.
+        # The buffer is copied, because another thread can't resize it while it is hashed, and would get an error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
         self.fingerprint.feed(data)
@@ -176,14 +179,14 @@ class Walk(ValueRecord):
 
     def _compare_by_repr(self, kind: type, text: str, *, is_whole: bool) -> None:
         self.effort.count(len(text))
-        # An object that turns into an array, such as a table, shows only some elements, with few digits.
+        # An object that converts to an array, such as a table, shows only some elements, with few digits.
         if is_whole and (hasattr(kind, "__array__") or ROUNDED.search(text)):
-            raise NotCompared(f"the repr of {name_of(kind)} may leave out or round what differs")
+            raise NotCompared(f"the repr of {name_of(kind)} may omit or round the difference")
         self.fingerprint.feed_repr(_identity(kind), text)
 
     def _compare_attributes(self, value: object, kind: type) -> None:
         if has_hidden_state(kind):
-            raise NotCompared(f"what {name_of(kind)} holds can't be seen")
+            raise NotCompared(f"the content of {name_of(kind)} can't be read")
         if self._counts():
             self._once(value, lambda: self._attributes(value))
 
@@ -199,22 +202,25 @@ class Walk(ValueRecord):
             self._once(value, look)
 
     def _base_of(self, kind: type) -> type | None:
-        """Return the class in INSIDE from which a class is derived, None if there is none."""
+        """Return the class in INSIDE that is a base of this class, or None."""
         if kind not in self._bases:
             self._bases[kind] = next((base for base in kind.__mro__ if base in INSIDE), None)
         return self._bases[kind]
 
     def _counts(self) -> bool:
-        """Count an object whose content is looked at; return False if nothing is compared. Raises NotCompared."""
+        """Count an object before its content is read; return False if nothing is compared.
+
+        Raise NotCompared if there are too many objects.
+        """
         if not self.compares or self.effort.reason:
             return False
         self._objects += 1
         if self._objects > MAX_OBJECTS:
-            raise NotCompared(f"more than {MAX_OBJECTS:,} objects in it")
+            raise NotCompared(f"it contains more than {MAX_OBJECTS:,} objects")
         return True
 
     def _attributes(self, value: object, *, beside: Iterable[str] = ()) -> None:
-        """Feed the attributes of an object, except those that are looked at ``beside`` them."""
+        """Feed the attributes of an object, except the names in ``beside``, which are read separately."""
         attributes = attributes_of(value)
         for name in beside:
             attributes.pop(name, None)
@@ -231,7 +237,7 @@ class Walk(ValueRecord):
         self._once(value, lambda: self._elements(value, kind))
 
     def _once(self, value: object, look: Callable[[], None]) -> None:
-        """Look at what is in a value, unless the value is in itself or too deep."""
+        """Walk through the content of a value, unless the value contains itself or is too deep."""
         level = self._path.get(id(value))
         if level is not None:
             self._leaf(type(...), "...")
@@ -282,7 +288,7 @@ class Walk(ValueRecord):
         elif issubclass(kind, BaseException):
             self._error(value, kind)
         else:
-            raise NotCompared(f"what {name_of(kind)} wraps is no {'dict' if issubclass(kind, UserDict) else 'list'}")
+            raise NotCompared(f"the {name_of(kind)} does not wrap a {'dict' if issubclass(kind, UserDict) else 'list'}")
 
     def _fields(self, kind: type, fields: Iterable[tuple[str, object]]) -> None:
         self.fingerprint.feed_text("fields", _identity(kind))
@@ -291,7 +297,7 @@ class Walk(ValueRecord):
             self.fingerprint.feed_text("field", name)
             self.text.write(f", {name}=" if index else f"{name}=")
             self.value(value)
-        # Fields may be unset, so the end is marked: what follows must not be taken for another field.
+        # Fields may be unset, so the end is marked: data that follows must not be read as another field.
         self.fingerprint.feed_text("end", "")
         self.text.write(")")
 
@@ -329,7 +335,7 @@ class Walk(ValueRecord):
     def _each_apart(
         self, kind: type, items: Iterable[Any], size: int, look: Callable[[Any], None], brackets: tuple[str, str]
     ) -> None:
-        """Look at items whose order doesn't count, each with a fingerprint of its own."""
+        """Walk through items in arbitrary order, each with a separate fingerprint."""
         sum_of_all, own = Unordered(), self.fingerprint
         self.text.write(brackets[0])
         try:
@@ -359,7 +365,7 @@ class Walk(ValueRecord):
         self.text.write(closing)
 
     def _known_tuple(self, value: Any, kind: type, size: int) -> bool:
-        """Look at a tuple whose class has its own text; return False if the tuple is like any other."""
+        """Walk through a tuple whose class has its own text; return False if the tuple is like any other."""
         names = field_names(kind)
         if names is not None and len(names) == size:
             self._fields(kind, zip(map(str, names), tuple.__iter__(value), strict=True))
@@ -416,16 +422,16 @@ def _identity(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-# ----------------------------------------------------------------------------------------------- what users are told
+# --------------------------------------------------------------------------------------------- descriptions for users
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """The description of one value.
 
-    ``text`` may be abbreviated and has at most :data:`.text.MAX_VALUE_TEXT` characters. ``digest`` is that of the
-    whole value, without what differs between equal values of two ranks: memory addresses, and the number of the device
-    that holds a tensor. It is empty if the value was not looked at whole; ``text`` then says why.
+    ``text`` may be abbreviated and has at most :data:`.record.MAX_VALUE_TEXT` characters. ``digest`` is the digest of
+    the whole value, without parts that differ between equal values of two ranks: memory addresses, and the number of
+    the device that holds a tensor. It is empty if the value was not read whole; ``text`` then contains the reason.
     """
 
     text: str
@@ -435,9 +441,9 @@ class Described:
 def describe(value: object, *, seconds: float) -> Described:
     """Describe a value within ``seconds``.
 
-    Runs ``repr`` of unknown objects in the calling thread, and copies tensors to the CPU, but runs no collective. A
-    ``repr`` or a copy that takes too long can only be interrupted by the caller: its KeyboardInterrupt is not caught.
-    Raises no Exception.
+    Runs ``repr`` of unknown objects in the calling thread, and copies tensors to the CPU, but runs no collective. Only
+    the caller can interrupt a ``repr`` or a copy that takes too long: its KeyboardInterrupt is not caught. Raises no
+    Exception.
     """
     effort = Effort(seconds)
     walk = Walk(effort)
@@ -449,7 +455,7 @@ def describe(value: object, *, seconds: float) -> Described:
 
 
 class _LongEnough(OutOfTime):
-    """All characters that will be shown are written."""
+    """Raised when all characters that will be shown are written."""
 
 
 class _Beginning(ValueText):
@@ -480,10 +486,10 @@ class _Glimpse(Walk):
 
 
 def beginning_of(value: object, *, most: int, seconds: float) -> str:
-    """Return the text that `describe` gives of a value, cut to ``most`` characters, at most HEAD of them.
+    """Return the text of `describe` for a value, cut to ``most`` characters and to HEAD characters.
 
-    Only what is shown is looked at: large tensors are not read, and the walk through a container ends with the text.
-    So the remark that a value was not compared can be missing if another one is the reason. Runs ``repr`` of unknown
+    Only the visible part is read: large tensors are not read, and the walk through a container ends with the text. So
+    the remark that a value was not compared can be missing if a later part is the reason. Runs ``repr`` of unknown
     objects in the calling thread; the caller's KeyboardInterrupt is not caught. Raises no Exception.
     """
     most = min(most, HEAD - 1)

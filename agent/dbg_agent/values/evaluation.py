@@ -1,4 +1,4 @@
-"""The variables of a frame, with evaluation and assignment as an IDE asks for them."""
+"""The variables of a frame, with evaluation and assignment for an IDE."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TYPED = "<dbg-attach eval>"
 class Namespaces:
     """The globals and locals of one frame.
 
-    ``known_locals`` are those that an open debugger has of this frame, None if none is open there: before Python 3.13
-    reading ``f_locals`` anew would undo what was assigned in the debugger.
+    ``known_locals`` are the locals that an open debugger keeps for this frame, or None if no debugger shows it. Before
+    Python 3.13 a new read of ``f_locals`` would undo assignments in the debugger.
     """
 
     def __init__(self, frame: FrameType, known_locals: MutableMapping[str, Any] | None = None) -> None:
@@ -30,7 +30,7 @@ class Namespaces:
         self.locals: MutableMapping[str, Any] = frame.f_locals if known_locals is None else known_locals
 
     def together(self) -> dict[str, Any]:
-        """Return both as one: with two a comprehension or lambda in an expression would not see the locals."""
+        """Return both as one dict; with two, a comprehension or lambda in an expression would not see the locals."""
         return {**self.globals, **self.locals}
 
     def children(self, scope: Scope) -> Children:
@@ -57,7 +57,7 @@ class Namespaces:
 
 
 class Evaluation:
-    """One text and its value; what it raises comes out of :meth:`run`."""
+    """One text and its value; exceptions of the text propagate from :meth:`run`."""
 
     def __init__(self, names: Namespaces, *, runs: bool = False) -> None:
         self._names = names
@@ -67,12 +67,12 @@ class Evaluation:
 
     @property
     def printed(self) -> str:
-        """Return what was printed, with the number of characters that were too many."""
+        """The printed text, with the number of characters that did not fit."""
         lost = self._printed.lost
-        return f"{self._printed.text}\n[{lost} characters more are lost]\n" if lost else self._printed.text
+        return f"{self._printed.text}\n[{lost} more characters are lost]\n" if lost else self._printed.text
 
     def run(self, text: str) -> Any:
-        """Return the value of an expression; None of a statement, which is run only if that was allowed."""
+        """Return the value of an expression; run a statement only if that is allowed, and return None."""
         text = text.strip()
         try:
             code = compile(text, TYPED, "eval")
@@ -92,5 +92,5 @@ class Evaluation:
 
 
 def _is_free(name: str) -> bool:
-    """Tell whether a text can stand as a name in an expression."""
+    """Return True if a text can be used as a name in an expression."""
     return name.isidentifier() and not keyword.iskeyword(name)

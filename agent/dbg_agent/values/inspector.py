@@ -1,4 +1,4 @@
-"""The answers to what an IDE asks of a stopped rank; all in the stopped thread."""
+"""Answers to an IDE's questions about a stopped rank; everything here runs in the stopped thread."""
 
 from __future__ import annotations
 
@@ -38,29 +38,30 @@ _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH
 """The folder of the agent, whose frames only run the program."""
 
 MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
-"""Characters of the two texts: with some escapes they fit into one row."""
+"""Maximum number of characters of the two texts; with some escapes they fit into one row."""
 
 MAX_CHAIN = 100
-"""Causes and contexts whose frames are looked at."""
+"""Maximum number of causes and contexts whose frames are read."""
 
 MAX_NAME = 200
-"""Characters of a variable's name and of its class."""
+"""Maximum number of characters of a variable's name and of its class."""
 
 SHARE = 0.5
-"""Part of the time that is left which one value may take."""
+"""Fraction of the remaining time that one value may use."""
 
 MAX_EXPRESSION = 1000
-"""Characters of an expression: deeper children get none."""
+"""Maximum number of characters of an expression; deeper children have none."""
 
 KEY_SECONDS = 0.2
-"""Seconds for the text of one key of a mapping."""
+"""Maximum time in seconds for the text of one key of a mapping."""
 
 MAX_HANDLES = 10_000
-"""Values that are kept: as many as an IDE lists in a hundred full pages; the oldest are forgotten first."""
+"""Maximum number of values that are kept: as many as an IDE lists in a hundred full pages. The oldest are dropped
+first."""
 
 
 def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
-    """Return what is told of an exception; its ``str`` may run code of the program."""
+    """Return the description of an exception; its ``str`` may run code of the program."""
     _, _, message = error_text(error).partition(": ")
     return fitted(
         ExceptionSeen,
@@ -91,7 +92,7 @@ def _cut(text: str, most: int) -> str:
 
 
 class NoSuchHandle(Exception):
-    """A handle without a value; the text says why."""
+    """Raised for a handle without a value; the text is the reason."""
 
 
 class Handles:
@@ -114,20 +115,20 @@ class Handles:
         """Return the value of a handle and its expression; raise NoSuchHandle."""
         if handle not in self._values:
             raise NoSuchHandle(
-                f"value {handle} is no longer at hand: the rank has run on, or more than {self._most:,} values were "
+                f"value {handle} is no longer kept: the rank has continued, or more than {self._most:,} values were "
                 "listed since; list the variables again"
             )
         return self._values[handle]
 
     def clear(self) -> None:
-        """Forget all values, since the thread goes on."""
-        # A finalizer may do anything, so the table is whole before one runs.
+        """Forget all values, because the thread continues."""
+        # A finalizer may do anything, so the table is complete before one runs.
         values, self._values = self._values, {}
         values.clear()
 
 
 class Listing:
-    """Makes variables of children, and keeps what it has learned of classes for the length of a stop."""
+    """Makes variables of children."""
 
     def __init__(self, interruptible: Interruptible, handles: Handles) -> None:
         self._interruptible = interruptible
@@ -138,9 +139,9 @@ class Listing:
         return children_of(value, _name_of_key)
 
     def variables(self, children: Iterable[Child], parent: str, seconds: float) -> list[Variable]:
-        """Return the variables of these children of what ``parent`` yields, within about ``seconds``.
+        """Return the variables of these children of the expression ``parent``, within about ``seconds``.
 
-        A value that takes more than its share is told as such, and the next ones are looked at all the same.
+        A value that takes more than its share is listed as interrupted, and the next ones are still read.
         """
         made: list[Variable] = []
         waiting = list(children)[::-1]
@@ -150,10 +151,10 @@ class Listing:
         return made
 
     def _some(self, waiting: list[Child], made: list[Variable], parent: str, end: float) -> None:
-        """Look at children until all are done or one takes too long; the next one is the last of ``waiting``."""
+        """Read children until all are done or one takes too long; the next one is the last of ``waiting``."""
         left = end - time.monotonic()
         if left <= 0:
-            made.extend(self._untold(child, parent, "not looked at: the time is over") for child in waiting[::-1])
+            made.extend(self._untold(child, parent, "not read: out of time") for child in waiting[::-1])
             waiting.clear()
             return
         share, total = left * SHARE, len(made) + len(waiting)
@@ -166,7 +167,7 @@ class Listing:
         if self._interruptible.within(share, look):
             return
         if len(made) + len(waiting) > total:
-            # The interrupt came after the variable was added, and before its child was removed.
+            # The interrupt arrived after the variable was added, and before its child was removed.
             waiting.pop()
         elif waiting:
             made.append(self._untold(waiting.pop(), parent, f"interrupted after {share:.3g} s"))
@@ -210,7 +211,7 @@ class Listing:
 
 
 def expression_of(parent: str, child: Child) -> str:
-    """Return the expression of a child of what ``parent`` yields; empty if it has none. Variables have no parent."""
+    """Return the expression of a child of ``parent``; empty if it has none. Variables have no parent."""
     if not child.step or (not parent and child.step.startswith((".", "["))):
         return ""
     text = parent + child.step
@@ -222,11 +223,11 @@ def _name_of_key(key: Any) -> str:
 
 
 class Refused(Exception):
-    """A question that can't be answered; the text says why."""
+    """Raised for a question that can't be answered; the text is the reason."""
 
 
 class Inspector:
-    """What an IDE has asked for at this stop, and the answers."""
+    """The values that an IDE has requested at this stop, and the answers."""
 
     def __init__(
         self,
@@ -234,7 +235,11 @@ class Inspector:
         frames: Callable[[], Sequence[tuple[FrameType, int]]],
         uncaught: Callable[[], BaseException | None],
     ) -> None:
-        """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
+        """Keep the callbacks.
+
+        ``frames`` returns the frames that the stop shows, with their lines; ``uncaught`` returns the exception of a
+        crash.
+        """
         self._frames = frames
         self._uncaught = uncaught
         self.handles = Handles()
@@ -243,13 +248,13 @@ class Inspector:
         """The frames whose variables were read at this stop."""
 
     def forget(self) -> None:
-        """Forget all values, since the thread goes on; frames keep none either."""
+        """Forget all values, because the thread continues; frames keep none either."""
         self.handles.clear()
         read, self._read = self._read, {}
         release(read.values())
 
     def answer(self, question: Inspection, names: Namespaces, seconds: float) -> Iterable[InspectionRecord]:
-        """Return the records of an answer. Raises Refused, NoSuchHandle, and what code of the program raises."""
+        """Return the records of an answer; raise Refused, NoSuchHandle, or an exception of the program's code."""
         self._read[id(names.frame)] = names.frame
         if question.sight is Sight.PARTS:
             return self._parts(question, names, seconds)
@@ -263,7 +268,7 @@ class Inspector:
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> tuple[Children, str]:
-        """Return the children that are asked for, and the expression of their parent."""
+        """Return the requested children and the expression of their parent."""
         if not question.handle:
             return names.children(question.scope), ""
         value, expression = self.handles.find(question.handle)
@@ -295,7 +300,7 @@ class Inspector:
         if child is None:
             raise Refused(f"there is no `{question.name}` to assign to; list the variables again")
         if child.write is None:
-            raise Refused(f"`{question.name}` can't be assigned: its owner can't be changed")
+            raise Refused(f"`{question.name}` can't be assigned: it is read-only")
         value = self._run(Evaluation(names), question.text)
         try:
             child.write(value)
@@ -318,16 +323,16 @@ class Inspector:
 
 
 _SIMPLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-"""A dotted name, to which a step can be added as it is."""
+"""A dotted name; a step can be appended to it directly."""
 
 
 def _root_of(text: str) -> str:
-    """Return a typed expression in a form to which steps can be added; empty if it has none."""
+    """Return a typed expression in a form that steps can be appended to; empty if it has none."""
     text = text.strip()
     if _SIMPLE.fullmatch(text):
         return text
     try:
-        # A comment or a line break at the end would swallow what is added.
+        # A comment or a line break at the end would swallow the appended text.
         return f"({ast.unparse(ast.parse(text, mode='eval'))})"
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
@@ -338,11 +343,11 @@ def inspected(
 ) -> tuple[Kind, str, tuple[InspectionRecord, ...]]:
     """Return the kind, the text and the rows of an answer about the frame ``at``.
 
-    ``known_locals`` are those that an open debugger has of this frame, if one shows it.
+    ``known_locals`` are the locals that an open debugger keeps for this frame, if one shows it.
     """
     question = ask.inquiry
     if not isinstance(question, Inspection):
-        return Kind.ERROR, "no question about values", ()
+        return Kind.ERROR, "the question is not about values", ()
     try:
         names = Namespaces(at[0], known_locals)
         return Kind.VALUE, "", cut_to_fit(inspector.answer(question, names, ask.seconds / 2))

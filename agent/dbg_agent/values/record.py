@@ -1,4 +1,4 @@
-"""The record of one value while it is looked at: its text, its fingerprint, and the budget of time and bytes for it."""
+"""The record of one value during a walk: its text, its fingerprint, and the budget of time and bytes for it."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from typing import Any
 from dbg_wire.limits import MAX_TEXT, MIB
 
 MAX_VALUE_TEXT = 4096
-"""Characters of a value's text: two screens, and a quarter of what the protocol allows in one string."""
+"""Maximum number of characters of a value's text: two screens, and a quarter of the protocol's limit for one string."""
 
 HEAD, TAIL = 2600, 900
-"""Characters of the beginning and the end of a longer text; the rest of MAX_VALUE_TEXT is for length and remark."""
+"""Characters shown of the beginning and the end of a longer text; the rest of MAX_VALUE_TEXT is for length and
+remark."""
 
 MAX_REMARK = 400
-"""Characters of the remark after a text."""
+"""Maximum number of characters of the remark after a text."""
 
 MAX_ANSWER = MAX_TEXT // 4
-"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
+"""Maximum number of characters of one answer's text: a screenful or two. Longer answers of hundreds of ranks are not
+read."""
 
 DIGEST_BYTES = 16
-"""Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
+"""Number of bytes of a digest. Two different values never have the same digest by chance, in a job of any size."""
 
 PIECE = 1 << 20
-"""Characters of a text that are encoded at once, so that no second copy of a large text is made."""
+"""Number of characters of a text that are encoded at once, so that no second copy of a large text is made."""
 
 MAX_BYTES = 1024 * MIB
-"""Bytes of one value that are looked at: about a second of hashing. Users seldom want to compare larger values."""
+"""Maximum number of bytes of one value that are read: about a second of hashing. Users seldom compare larger values."""
 
 MAX_REASON = 200
-"""Characters of another library's error message in a reason: usually its first line."""
+"""Maximum number of characters of another library's error message in a reason: usually its first line."""
 
 
 class ValueText:
-    """A text that is written piece by piece; only what will be shown is kept."""
+    """A text that is written piece by piece; only the visible part is kept."""
 
     def __init__(self) -> None:
         self.head = ""
@@ -55,7 +57,7 @@ class ValueText:
             self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
 
     def write_ends(self, value: Any) -> None:
-        """Add the literal of a long string or buffer, without the literal of the whole."""
+        """Add the literal of a long string or buffer, without making the literal of the whole."""
         # Each end is as long as the part that is shown, so the text between the ends is only counted.
         self.write(repr(value[:HEAD]))
         self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))
@@ -66,7 +68,7 @@ class ValueText:
         text = self._abbreviated(whole=whole)
         if remark:
             text += f" [{remark[:MAX_REMARK]}]" if text else f"[{remark[:MAX_REMARK]}]"
-        # A lone surrogate can't be sent as UTF-8. One character replaces it, so the text stays within its bound.
+        # A lone surrogate can't be sent as UTF-8. One character replaces it, so the text stays within its limit.
         return text.encode("utf-8", "replace").decode()
 
     def _abbreviated(self, *, whole: bool) -> str:
@@ -78,7 +80,7 @@ class ValueText:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the class and the message of an exception, whatever its ``str`` does; of any length."""
+    """Return the class and the message of an exception, of any length, even if its ``str`` fails."""
     try:
         text = str(error)
     except BaseException as worse:
@@ -101,7 +103,7 @@ _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}(?=(?:[;:, ][^\n>]{0,300})?>)"
 
 
 class Fingerprint:
-    """The digest of what is fed, without memory addresses."""
+    """The digest of the data that is fed, without memory addresses."""
 
     __slots__ = ("_digest",)
 
@@ -113,11 +115,11 @@ class Fingerprint:
         self._digest.update(data)
 
     def feed_repr(self, kind: str, text: str) -> None:
-        """Add a repr as :meth:`feed_text` adds a text, without the addresses in it."""
+        """Add a repr as :meth:`feed_text` adds a text, without its addresses."""
         self.feed_text(kind, without_addresses(text))
 
     def feed_text(self, kind: str, text: str) -> None:
-        """Add a text with its kind and its length, so that no other texts give the same bytes."""
+        """Add a text with its kind and its length, so that no other texts produce the same bytes."""
         self.feed(f"{kind} {len(text)}:".encode("utf-8", "surrogatepass"))
         for start in range(0, len(text), PIECE):
             self.feed(text[start : start + PIECE].encode("utf-8", "surrogatepass"))
@@ -128,7 +130,7 @@ class Fingerprint:
 
 
 class NoFingerprint(Fingerprint):
-    """Takes the place of a fingerprint where only the text of a value is wanted."""
+    """Replaces a fingerprint if only the text of a value is needed."""
 
     __slots__ = ()
 
@@ -143,9 +145,9 @@ class NoFingerprint(Fingerprint):
 
 
 class Unordered:
-    """The sum of the fingerprints of items whose order doesn't count.
+    """The sum of the fingerprints of items in arbitrary order.
 
-    Sets have another order in each rank, since each rank hashes strings with its own seed. A sum needs no memory,
+    Sets have another order in each rank, because each rank hashes strings with its own seed. A sum needs no memory,
     unlike a sorted list, and differs just as reliably unless values are made to collide.
     """
 
@@ -157,17 +159,17 @@ class Unordered:
         self._sum += int.from_bytes(fingerprint.digest(), "big")
 
     def sum(self) -> bytes:
-        """Return what to feed for all items."""
+        """Return the bytes to feed for all items."""
         return (self._sum % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
 
 
 def without_addresses(text: str) -> str:
-    """Return a text with the memory addresses of reprs taken out, which differ in every process."""
+    """Return a text without the memory addresses of reprs, which differ in every process."""
     return _ADDRESS.sub("0x", text) if " at 0x" in text else text
 
 
 class NotCompared(Exception):
-    """A part of a value can't be looked at whole, so the whole value can't be compared; ``reason`` says why."""
+    """Raised if part of a value can't be read, so that the value can't be compared; ``reason`` is the explanation."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -175,11 +177,11 @@ class NotCompared(Exception):
 
 
 class OutOfTime(NotCompared):
-    """The time is over, so nothing more of a value is looked at."""
+    """Raised when the time is over, so that the rest of a value is not read."""
 
 
 class Effort:
-    """The time and the bytes that one value may take, and the first reason to give up on its digests."""
+    """The time and the bytes that one value may use, and the first reason to give up on its digests."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -193,7 +195,7 @@ class Effort:
             raise OutOfTime(f"not done within {self.seconds:g} s")
 
     def count(self, size: int) -> None:
-        """Count bytes that will be looked at next; raise NotCompared if they are too many, or OutOfTime."""
+        """Count bytes that will be read next; raise NotCompared if they are too many, or OutOfTime."""
         self.check()
         if size > self._bytes_left:
             raise NotCompared(f"larger than {MAX_BYTES // MIB} MiB")
@@ -223,7 +225,7 @@ class ValueRecord(ABC):
     """Text and fingerprint of one value, within an effort."""
 
     compares = True
-    """Whether the content of a value is fed to the fingerprint; otherwise only what the text shows is looked at."""
+    """Whether the content of a value is fed to the fingerprint; otherwise only the content for the text is read."""
 
     def __init__(self, effort: Effort) -> None:
         self.effort = effort
@@ -232,10 +234,10 @@ class ValueRecord(ABC):
 
     @abstractmethod
     def value(self, value: Any) -> None:
-        """Look at a value and everything in it."""
+        """Walk through a value and everything in it."""
 
     def fingerprint_only(self, value: object) -> None:
-        """Look at a value for its fingerprint alone."""
+        """Walk through a value only for its fingerprint."""
         shown, self.text = self.text, ValueText()
         try:
             self.value(value)
@@ -243,7 +245,7 @@ class ValueRecord(ABC):
             self.text = shown
 
     def attempt(self, look: Callable[[], None]) -> None:
-        """Look at one part of a value; if that fails, give up on digests and keep the text."""
+        """Walk through one part of a value; if that fails, give up on digests and keep the text."""
         try:
             look()
         except OutOfTime:

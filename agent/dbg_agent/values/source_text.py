@@ -16,30 +16,30 @@ from dbg_wire.records.inspection import SourceText, written_length
 from dbg_wire.records.record import fitted
 
 MAX_CHUNK = MAX_TEXT - 300
-"""Bytes of the path and the lines of one record, as they are written: its other fields take the rest."""
+"""Maximum number of bytes of the path and the lines of one record, as written; the other fields use the rest."""
 
 MAX_CHUNKS = 16
-"""Records of one answer: all of them are below a third of its bound."""
+"""Maximum number of records of one answer; together they are below a third of its limit."""
 
 
 ESCAPED = 6
-"""Bytes that one character of a text takes at most."""
+"""Maximum number of bytes for one character of a text."""
 
 
 class NotLoaded(Exception):
-    """A file whose text can't be told; the text says why."""
+    """Raised for a file whose text can't be sent; the text is the reason."""
 
 
 def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType] = ()) -> list[SourceText]:
-    """Return lines of a loaded file, from the one with number ``begin`` on, counted from 0; raise NotLoaded.
+    """Return lines of a loaded file, starting with line number ``begin``, counted from 0; raise NotLoaded.
 
-    ``count`` is the number of lines, 0 for as many as one answer holds.
+    ``count`` is the number of lines, or 0 for as many as one answer holds.
     """
     codes = _codes_of(path, frames)
     if not codes and not _is_module(path) and not _is_made(path):
         raise NotLoaded(f"the rank has loaded no code from {printable(path)}, and shows no other files")
     if is_edited(path, codes):
-        raise NotLoaded(f"{printable(path)} was edited since the rank has loaded it")
+        raise NotLoaded(f"{printable(path)} was edited after the rank had loaded it")
     source = read_file(path)
     lines = lines_of(source) if source is not None else _of_loader(path, frames)
     if not lines:
@@ -59,13 +59,13 @@ def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
 
 
 def _is_module(path: str) -> bool:
-    # A script may have a name without `.py`.
+    # A script's name may have no `.py`.
     main = vars(sys.modules["__main__"]).get("__file__") if "__main__" in sys.modules else None
     return path == main or any(file_of(module) == path for module in list(sys.modules.values()))
 
 
 def _is_made(path: str) -> bool:
-    """Tell whether a name is that of code without a file, whose text the program has given to Python."""
+    """Return True for the name of code without a file, whose text the program has given to Python."""
     return path.startswith("<") and path.endswith(">") and path in linecache.cache
 
 

@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
-"""Devices whose copies run only the copy. Others, such as xla, first run what waits, and that may need other ranks."""
+"""Devices whose copies run only the copy. Others, such as xla, first run pending operations, which may need other
+ranks."""
 
 NO_ELEMENTS = "a meta tensor has no elements"
-"""Why a meta tensor is not compared."""
+"""Reason for not comparing a meta tensor."""
 
 STREAM_PAUSE = 0.001
-"""Seconds between two checks that a stream is done: no framework can wait for that with a time limit."""
+"""Time in seconds between two checks that a stream is done: no framework can wait for that with a time limit."""
 
 SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
 """The modules of DTensor: since torch 2.5, and before."""
 
 
 def is_tensor(kind: type) -> bool:
-    """Tell whether a class is one of torch's tensors."""
+    """Return True if a class is one of torch's tensors."""
     base = getattr(sys.modules.get("torch"), "Tensor", None)
     return base is not None and issubclass(kind, base)
 
@@ -39,7 +40,7 @@ def is_tensor(kind: type) -> bool:
 def write_tensor(record: ValueRecord, tensor: Any) -> None:
     """Write and feed the type and shape of a tensor, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
-    # The program may be inside one of torch's modes, or the tensor's class may override operations: neither must see
+    # The program may be inside one of torch's modes, or the tensor's class may override operations. Neither must see
     # the operations here, and no gradient must record them.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
@@ -53,12 +54,12 @@ def write_tensor(record: ValueRecord, tensor: Any) -> None:
 
 
 def local_shard(tensor: Any) -> Any:
-    """Return the part of a tensor in this rank: an attribute of a DTensor, since its methods may communicate."""
+    """Return the part of a tensor in this rank; read from an attribute, because a DTensor's methods may communicate."""
     return tensor._local_tensor if issubclass(type(tensor), sharded_classes()) else tensor
 
 
 def sharded_classes() -> tuple[type, ...]:
-    """Return torch's class of sharded tensors; none if no module has imported it."""
+    """Return torch's classes of sharded tensors; none if no module has imported them."""
     found = (getattr(sys.modules.get(name), "DTensor", None) for name in SHARDED_MODULES)
     return tuple(kind for kind in found if kind is not None)
 
@@ -81,7 +82,7 @@ def why_unreadable(torch: Any, tensor: Any) -> str:
     """Return why the elements of a tensor can't be read, or ""."""
     kind = type(tensor)
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        return f"{kind.__name__} keeps its elements in a way of its own"
+        return f"{kind.__name__} stores its elements in its own way"
     if tensor.device.type == "meta":
         return NO_ELEMENTS
     if tensor.device.type not in COPYING_DEVICES:
@@ -89,12 +90,12 @@ def why_unreadable(torch: Any, tensor: Any) -> str:
     if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
         return "the tensor is nested, quantized or sparse"
     if tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return "a CUDA graph is being captured, which a copy would spoil"
+        return "a CUDA graph is being captured, and a copy would break it"
     return "" if _is_stored(tensor) else "the storage of the tensor is freed"
 
 
 def _is_stored(tensor: Any) -> bool:
-    """Tell whether a tensor's storage holds all of its elements; sharding frees storages and keeps the tensors."""
+    """Return True if a tensor's storage holds all of its elements; sharding frees storages and keeps the tensors."""
     if tensor.numel() == 0:
         return True
     last = tensor.storage_offset() + sum(

@@ -117,9 +117,9 @@ def test_no_line_holds_a_token_nor_what_somebody_typed(tmp_path: Path) -> None:
     hide("correct-horse-battery")
     hide(None)
     logger.info("with correct-horse-battery in it")
-    logger.debug("hears %s", LogForm(Reply(prompt=1, generation=2, text="hunter2")))
+    logger.debug("received %s", LogForm(Reply(prompt=1, generation=2, text="hunter2")))
     events = [event for _, _, event in lines(tmp_path / "log")]
-    assert events == ["with <token> in it", "hears reply prompt=1 generation=2 text=<7 characters>"]
+    assert events == ["with <token> in it", "received reply prompt=1 generation=2 text=<7 characters>"]
 
 
 class _Hostile:
