@@ -1,1 +1,1 @@
-"""The broker: ranks and terminals dial it. It lists ranks, gives keyboards to terminals, and relays bytes unread."""
+"""The broker: ranks and terminals connect to it. It lists ranks, assigns keyboards to terminals, and relays bytes."""

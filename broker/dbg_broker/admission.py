@@ -1,4 +1,4 @@
-"""Who gets in: what is answered to each request, by its token, and who takes the messages of those that are in."""
+"""Admission: answers each request by its token, and assigns a receiver to the messages of an admitted peer."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ from dbg_wire.messages import Sender
 logger = logging.getLogger("dbg_broker")
 
 MAX_TIMER_SECONDS = 600.0
-"""Seconds after which the broker looks at the end of a token again: somebody may have set the wall clock, and the timer
-of a connection that has ended goes then."""
+"""Maximum time until the end of a token is checked again, in seconds: the wall clock may have been set. It also limits
+how long the timer of a closed connection remains.
+"""
 
 FIGURES_SECONDS = 15.0
-"""Seconds for which strangers see the same figures: newer ones would tell when each key is typed."""
+"""How long peers without a token see the same metrics, in seconds: newer ones would reveal when each key is typed."""
 
 METHODS = frozenset({"GET", "HEAD"})
 
@@ -70,15 +71,15 @@ class Admission:
         self._journal, self._capacity, self._meters = journal, capacity, meters
         self._table, self._ranks, self._terminals = table, ranks, terminals
         self._figures: tuple[float, HttpAnswer] | None = None
-        """Until when strangers see which figures."""
+        """Metrics for peers without a token, and the time until which they are shown."""
 
     @property
     def is_used(self) -> bool:
-        """Tell whether any rank or terminal is there."""
+        """Whether any rank or terminal is connected."""
         return bool(self._ranks.links or self._terminals.links)
 
     def gauges(self) -> Gauges:
-        """Return the present numbers."""
+        """Return the current numbers."""
         others, (sessions, drivers, watchers) = self._welcomes.others, self._relay.seats.counts()
         return Gauges(
             ranks=self._table.registry.counts,
@@ -93,7 +94,7 @@ class Admission:
         )
 
     def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:
-        """Return who may have a WebSocket for this request, or the answer to it."""
+        """Return the bearer who may have a WebSocket for this request, or the answer to it."""
         path = path_of(upgrade.path)
         if upgrade.method not in METHODS:
             return self._refused(peer, upgrade, method_not_allowed(upgrade.method))
@@ -107,7 +108,7 @@ class Admission:
         return self._refused(peer, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
 
     def opened(self, peer: Peer, bearer: Bearer) -> Owner:
-        """Take a new WebSocket, and return the receiver of its messages."""
+        """Accept a new WebSocket, and return the receiver of its messages."""
         if bearer.expires is not None:
             self._close_at_expiry(peer.number, bearer.expires)
         sender = Sender.AGENT if bearer.role is Role.RANK else Sender.CLIENT
@@ -117,20 +118,20 @@ class Admission:
         return Receiver(peer, self._terminals.link(peer, bearer), self._terminals)
 
     def use(self, tokens: Tokens) -> None:
-        """Go on with these tokens, and close the connections that were opened with others."""
+        """Use these tokens from now on, and close the connections whose tokens are not among them."""
         self._tokens = tokens
-        # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
-        # until then, as its stop must not be lost.
+        # A rank that uses the home's own token finds the new one when it reconnects. It keeps its connection until
+        # then, because its stop must not be lost.
         links: list[RankLink | TerminalLink] = [link for link in self._ranks.links.values() if link.bearer.name]
         for link in [*links, *self._terminals.links.values()]:
             if not self._tokens.still_know(link.bearer):
-                logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
+                logger.info("connection from %s closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
 
     def _close_at_expiry(self, number: int, expires: float) -> None:
-        """Close a connection when its token expires; the wall clock decides, as it did when the token was made.
+        """Close a connection when its token expires, by the wall clock, which also set the time of expiry.
 
-        The timer knows the connection by its ``number``, so that it doesn't keep one that has ended.
+        The timer stores only the connection's ``number``, so that it doesn't keep a closed connection in memory.
         """
         seconds = min(max(0.0, expires - time.time()), MAX_TIMER_SECONDS)
         self._timers.schedule(seconds, partial(self._look_at_expiry, number, expires))
@@ -142,7 +143,7 @@ class Admission:
         if expires > time.time():
             self._close_at_expiry(number, expires)
         else:
-            logger.info("the connection from %s is closed: its token has expired", link.connection.peer)
+            logger.info("connection from %s closed: its token has expired", link.connection.peer)
             link.connection.close(CloseCode.REVOKED, "its token has expired")
 
     # ------------------------------------------------------------------------------------------------------- refusals
@@ -167,5 +168,5 @@ class Admission:
             self._journal.note_refusal(peer.peer, answer.body)
         self._meters.refusals[answer.status] += 1
         shown = path_shown(upgrade.path)
-        logger.info("a request of %s for %s is refused: %d", peer.peer, shown, answer.status)
+        logger.info("request from %s for %s refused: %d", peer.peer, shown, answer.status)
         return answer

@@ -1,4 +1,4 @@
-"""The broker, put together: relay, ranks, terminals, and who gets in. Each is given the parts that it uses."""
+"""The broker as a whole: relay, ranks, terminals and admission. Each part gets the parts that it uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dbg_broker.welcome import Welcomes
 
 
 class Broker:
-    """The parts of a broker, for the process that serves with it; ``kernel`` is the name of its host's kernel."""
+    """Parts of a broker, for the process that serves with it; ``kernel`` is the name of its host's kernel."""
 
     def __init__(
         self,
@@ -66,6 +66,6 @@ class Broker:
         )
 
     def sweep(self, now: float) -> None:
-        """Do what is due by the clock."""
+        """Do the work that depends on time."""
         self.ranks.sweep(now)
         self.terminals.sweep(now)

@@ -1,7 +1,7 @@
-"""Changes for many readers: each is told what has changed since it was told last, when it can take that. Pure.
+"""Changes for many readers: each reader gets the changes since its last update as soon as it can receive them. Pure.
 
-A change is noted once, however many readers there are. A reader that is behind gets the last state of each key in place
-of all states, since the state is looked up when it is told.
+A change is recorded once, regardless of the number of readers. A reader that is behind gets only the last state of each
+key, because the state is looked up when it is sent.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ logger = logging.getLogger("dbg_broker")
 K = TypeVar("K", bound=Hashable)
 
 NOTHING = -1
-"""The place of a reader that has been told nothing."""
+"""Position of a reader that has not read anything."""
 
 MAX_REST_SECONDS = 1.0
-"""Longest rest: thousands that wait are told within a second."""
+"""Maximum pause between two passes, in seconds: thousands of readers are updated within a second."""
 
 
 class Feed(Generic[K]):
     """Feed: the keys that have changed, in the order of their last changes.
 
-    A reader keeps the place up to which it has read, of which ``end`` is the last.
+    A reader stores the position up to which it has read; ``end`` is the last position.
     """
 
     def __init__(self) -> None:
@@ -34,17 +34,17 @@ class Feed(Generic[K]):
         self.end = 0
 
     def changed(self, key: K) -> None:
-        """Note that a key has changed."""
+        """Record that a key has changed."""
         self.end += 1
         self._places.pop(key, None)
         self._places[key] = self.end
 
     def has_changed(self, key: K, place: int) -> bool:
-        """Return whether a key has changed since a place."""
+        """Return True if a key has changed since a position."""
         return self._places.get(key, 0) > place
 
     def since(self, place: int) -> list[K]:
-        """Return the keys that have changed since a place, in the order of their last changes."""
+        """Return the keys that have changed since a position, in the order of their last changes."""
         found: list[K] = []
         for key, at in reversed(self._places.items()):
             if at <= place:
@@ -53,16 +53,16 @@ class Feed(Generic[K]):
         return found[::-1]
 
     def forget(self, key: K) -> None:
-        """Forget a key; an unknown one is no error."""
+        """Forget a key. Ignore an unknown one."""
         self._places.pop(key, None)
 
 
 class Passes:
-    """Passes over the readers of feeds: one at a time, in slices between which others have their turns.
+    """Passes over the readers of feeds: one at a time, in slices between which other tasks run.
 
-    ``readers`` returns a call for each reader that is to be told something. ``begin`` does work in slices. After a pass
-    come ``rest`` seconds, and as many for each reader that was told as ``rest_each`` says. An error with one reader
-    leaves the others.
+    ``readers`` returns a call for each reader that needs an update. ``begin`` runs work in slices. A pass is followed
+    by a pause of ``rest`` seconds, plus ``rest_each`` for each updated reader. An error with one reader does not affect
+    the others.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Passes:
         self._is_due = self._is_begun = False
 
     def changed(self) -> None:
-        """Have a pass begin as soon as the one before has ended, and its rest."""
+        """Schedule a pass for the time when the current pass and the pause after it are over."""
         if not self._is_due:
             self._is_due = True
             if not self._is_begun:
                 self._schedule(max(0.0, self._rests_until - self._clock()), self._start)
 
     def _start(self) -> None:
-        # A change during a pass waits for the next one: otherwise a reader could hear the new state before the old.
+        # A change during a pass waits for the next one. Otherwise a reader could get the new state before the old one.
         self._is_due, self._is_begun = False, True
         self._begin(self._pass())
 
@@ -99,7 +99,7 @@ class Passes:
                 try:
                     tell()
                 except Exception:
-                    logger.exception("an error of the broker with one of those who are told of a change")
+                    logger.exception("internal error while notifying a peer of a change")
                 told += 1
                 yield
         finally:

@@ -1,4 +1,4 @@
-"""The settings of ``serve``: arguments first, then variables, then defaults. Pure."""
+"""Settings of ``serve``: arguments first, then variables, then defaults. Pure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK = "127.0.0.1"
 
 IDLE_SECONDS = 45.0
-"""Seconds for which a run's own broker stays when no rank or terminal is connected: the next run after an edit finds
-it, and nothing is left on the host after a minute, the time to shut down included."""
+"""How long a run's own broker stays without a rank or terminal, in seconds: the next run after an edit finds it, and
+nothing is left on the host after a minute, including the time to shut down.
+"""
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
-"""The largest $DBG_IDLE in seconds; ``serve`` without ``--while-used`` runs a broker for longer."""
+"""Maximum of $DBG_IDLE, in seconds; ``serve`` without ``--while-used`` runs a broker for longer."""
 
 CLASSIC_PORT = 6899
-"""The port that stock ``pudb.remote`` calls by itself."""
+"""Port that stock ``pudb.remote`` connects to by default."""
 
 NATS_PORT = 4222
-"""The port at which NATS listens for clients by itself."""
+"""Default port of NATS for clients."""
 
 _HOW_TO_CLUSTER = "write nats://HOST[:PORT],HOST,HOST, or the same with tls://"
 
@@ -42,14 +43,14 @@ _HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Networks that peers may come from; none means all. This host itself is always among them."""
+    """Networks that peers may connect from; an empty tuple means all. This host itself is always allowed."""
 
     networks: tuple[Network, ...] = ()
 
     def admits(self, peer: object, own: Callable[[], object] = tuple) -> bool:
-        """Tell whether a socket's peer may come, by the addresses of both its ends; a peer on this host may.
+        """Return True if a socket's peer may connect, judged by the addresses of both ends. A peer on this host may.
 
-        The own end's address is asked for only if it matters.
+        The own end's address is determined only if it matters.
         """
         if not self.networks:
             return True
@@ -72,26 +73,26 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """Address to listen at; ``port`` is None if none was given, and the broker then takes a free port if it must."""
+    """Address to listen at. If ``port`` is None, the default port or any free one is used."""
 
     host: str = LOOPBACK
     port: int | None = None
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether no other host can reach it."""
+        """Whether no other host can connect to it."""
         return is_loopback_host(self.host)
 
     @property
     def is_everywhere(self) -> bool:
-        """Tell whether it stands for all addresses of this host, so that peers can't dial it as it is."""
+        """Whether it means all addresses of this host, so that peers can't connect to it literally."""
         address = ip_of(self.host)
         return address is not None and address.is_unspecified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """The NATS servers of a cluster by their URLs, and the file of what they are presented; None for nothing."""
+    """NATS servers of a cluster by their URLs, and the file with the credentials, or None without credentials."""
 
     servers: tuple[str, ...]
     credentials: str | None = None
@@ -105,27 +106,27 @@ class ServeSettings:
     listen: Listen = Listen()
     verbosity: int = 0
     idle_seconds: float | None = None
-    """Seconds without use after which the broker ends; None for never."""
+    """Idle time after which the broker ends, in seconds, or None for never."""
     classic: Listen | None = None
-    """Where stock debuggers are taken; None for nowhere."""
+    """Address for stock debuggers, or None."""
     audits_input: bool = False
-    """Whether the audit log has what is typed, too."""
+    """Whether the audit log also records input."""
     allowed: Allowed = EVERYBODY
-    """Where ranks and terminals may come from."""
+    """Networks that ranks and terminals may connect from."""
     on_event: tuple[str, ...] | None = None
-    """The program and its arguments that are run for each event; None for nothing."""
+    """Program and arguments to run for each event, or None."""
     max_lease: float | None = None
-    """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
+    """Seconds without input after which a rank ends its stop, or None for no limit."""
     logs_json: bool = False
     """Whether each line of the log is a JSON document."""
     certificate: tuple[str, str] | None = None
-    """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
+    """Files of the user's own certificate and its key, or None for the certificate that the broker makes."""
     cluster: ClusterSettings | None = None
-    """The cluster that this broker is of; None for one broker alone."""
+    """Cluster of this broker, or None for a single broker."""
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
-    """Read ``HOST:PORT``, ``HOST`` or ``:PORT``; port 0 takes a free one. Raise BadInput."""
+    """Parse ``HOST:PORT``, ``HOST`` or ``:PORT``; port 0 means a free one. Raise BadInput."""
     found = _LISTEN.fullmatch(text)
     if found is None or not text or not text.isprintable() or " " in text:
         raise BadInput(f"{option} {printable(text)!r} is not an address", _HOW_TO_LISTEN)
@@ -141,7 +142,7 @@ def parse_listen(text: str, option: str = "--listen") -> Listen:
 
 
 def parse_classic(text: str) -> Listen:
-    """Read ``PORT`` or ``HOST:PORT``; the host defaults to the loopback, the port to PuDB's. Raise BadInput."""
+    """Parse ``PORT`` or ``HOST:PORT``; the host defaults to the loopback, the port to PuDB's. Raise BadInput."""
     listen = parse_listen(f"{LOOPBACK}:{text}" if text.isascii() and text.isdigit() else text, "--classic")
     return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
 
@@ -166,13 +167,13 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
 
 
 def parse_cluster(text: str) -> tuple[str, ...]:
-    """Read the servers of ``nats://h1,h2,h3``, or with ``tls://``, as URLs. Raise BadInput, which shows no password."""
+    """Parse ``nats://h1,h2,h3``, or with ``tls://``, into URLs. Raise BadInput, which shows no password."""
     scheme, mark, rest = text.partition("://")
     if mark and scheme not in ("nats", "tls"):
-        raise BadInput(f"--cluster {printable(scheme)!r}:// is not how NATS is reached", _HOW_TO_CLUSTER)
+        raise BadInput(f"--cluster {printable(scheme)!r}:// is not a NATS address", _HOW_TO_CLUSTER)
     if "@" in text:
         raise BadInput(
-            "--cluster has a user in its address", "put user:password into a file, and name it by --cluster-credentials"
+            "--cluster contains a user name", "put user:password into a file, and give it to --cluster-credentials"
         )
     begin = f"{scheme}://" if mark else "nats://"
     found = [_nats_server(one.removeprefix(begin)) for one in (rest if mark else text).split(",")]
@@ -185,7 +186,7 @@ def _nats_server(text: str) -> str:
     is_host = (_HOST.fullmatch(name) if six is None else canonical_six(six)) is not None
     number = int(port or NATS_PORT)
     if not is_host or not 0 < number <= 65535:
-        raise BadInput(f"--cluster {printable(text)!r} is no server of NATS", _HOW_TO_CLUSTER)
+        raise BadInput(f"--cluster {printable(text)!r} is not the address of a NATS server", _HOW_TO_CLUSTER)
     return f"{name if six is None else f'[{six}]'}:{number}"
 
 
@@ -202,16 +203,16 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
 
 
 def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
-    """Read a command as a shell would, without running one. Raise BadInput if it names no program."""
+    """Split a command as a shell would, without running it. Raise BadInput if it does not name a program."""
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise BadInput(f"{option} {printable(text)!r} is no command ({error})", "write it as for a shell") from None
+        raise BadInput(f"{option} {printable(text)!r} is not a command ({error})", "write it as for a shell") from None
     if not words or not words[0] or "\0" in text:
-        raise BadInput(f"{option} {printable(text)!r} names no program", "give it a command such as ./notify.sh")
+        raise BadInput(f"{option} {printable(text)!r} does not name a program", "use a command such as ./notify.sh")
     if shutil.which(words[0]) is None:
         raise BadInput(
-            f"{option} names {printable(words[0])!r}, which is no program here",
+            f"{option} names {printable(words[0])!r}, which is not an executable program here",
             "give its path, and make it executable with chmod +x",
         )
     return tuple(words)
@@ -228,7 +229,7 @@ def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, st
 
 
 def parse_allowed(texts: Sequence[str]) -> Allowed:
-    """Read the networks of --allow, such as ``10.0.0.0/8``, or single addresses. Raise BadInput."""
+    """Parse the networks of --allow, such as ``10.0.0.0/8``, or single addresses. Raise BadInput."""
     return Allowed(tuple(map(_network, texts)))
 
 
@@ -237,21 +238,19 @@ def _network(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError:
         raise BadInput(
-            f"--allow {printable(text)!r} is no network", "write one such as 10.0.0.0/8, or a single address"
+            f"--allow {printable(text)!r} is not a network", "write one such as 10.0.0.0/8, or a single address"
         ) from None
 
 
 def idle_seconds(environ: Mapping[str, str]) -> float:
-    """Return for how many seconds a run's own broker stays unused: $DBG_IDLE, or 45. Raise BadInput."""
+    """Return the idle time of a run's own broker in seconds: $DBG_IDLE, or 45. Raise BadInput."""
     text = environ.get("DBG_IDLE") or str(IDLE_SECONDS)
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= MAX_IDLE_SECONDS:
-        raise BadInput(
-            f"DBG_IDLE {printable(text)!r} is not a number of seconds", "set it to one up to a week, such as 60"
-        )
+        raise BadInput(f"DBG_IDLE {printable(text)!r} is not a number of seconds", "use one up to a week, such as 60")
     return seconds
 
 
@@ -265,5 +264,5 @@ def home(argument: str | None, environ: Mapping[str, str], directory: str) -> st
 
 
 def ports_to_try(listen: Listen) -> tuple[int, ...]:
-    """Return the ports to try in turn: the one given, or the usual one and then any free one."""
+    """Return the ports to try in order: the given one, or the default one and then any free one."""
     return (DEFAULT_PORT, 0) if listen.port is None else (listen.port,)

@@ -18,28 +18,28 @@ class Others(Protocol):
 
     @property
     def nats_silent(self) -> float | None:
-        """Return for how many seconds NATS has not answered; None while it does."""
+        """Seconds without an answer from NATS, or None while it answers."""
 
     def addresses(self) -> tuple[BrokerAddress, ...]:
         """Return the addresses of all brokers, this one's first."""
 
 
 class Welcomes:
-    """What each peer is told of this broker; ``max_lease`` is for how many seconds nobody may type at a stop."""
+    """Sender of welcome messages; ``max_lease`` is the time without input after which a stop ends, in seconds."""
 
     def __init__(self, clock: Callable[[], float], *, host: str, pid: int, max_lease: float | None = None) -> None:
         self._clock, self._started = clock, clock()
         self._host, self._pid, self._max_lease = host, pid, max_lease
         self.others: Others | None = None
-        """The other brokers; None without ``--cluster``."""
+        """The other brokers, or None without ``--cluster``."""
 
     @property
     def uptime(self) -> float:
-        """Return the seconds since the broker began."""
+        """Seconds since the broker started."""
         return self._clock() - self._started
 
     def send(self, peer: _Peer, address: str | None = None, child: int | None = None, role: str | None = None) -> None:
-        """Accept a peer's first message, or tell a rank its new address."""
+        """Accept a peer's first message, or send a rank its new address."""
         message = Welcome(
             minor=PROTOCOL_MINOR,
             release=RELEASE,

@@ -1,1 +1,1 @@
-"""Stock debuggers without the agent: their connections, and each one as a rank."""
+"""Stock debuggers without the agent: their connections, presented as ranks."""

@@ -1,6 +1,6 @@
 """The port for stock debuggers: each caller that shows a debugger becomes a rank.
 
-Callers have no token. So there are few of them, and all together get a fifth of a core.
+Callers have no token. So their number is small, and all together get a fifth of a core.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
 
 MAX_CALLERS = 64
-"""Connections at once: no user has more scripts without an agent, and each may keep nearly 1 MiB of its screen."""
+"""Maximum number of connections: no user has more scripts without an agent, and each may store 1 MiB of its screen."""
 
 MAX_ENDED = 64
-"""Ended sessions that stay listed: anybody may open and end one, and they are to push few ranks off the list."""
+"""Maximum number of listed ended sessions: anybody may open and end one, and they must not displace many ranks."""
 
 MAX_HEAD = 64 * limits.KIB
-"""Bytes within which a caller has to show a debugger's screen."""
+"""Maximum number of bytes before a caller has shown a debugger's screen."""
 
 SILENCE_SECONDS = 20.0
-"""Seconds within which it has to: PuDB draws at the next line, once it is imported."""
+"""Timeout for showing it, in seconds: PuDB draws at the next line, once it is imported."""
 
 SLICE_BYTES = 4 * limits.KIB
 """Bytes of one caller that are handled at once. They take some milliseconds, which delay a key of another session."""
@@ -44,7 +44,7 @@ PAUSE = 4
 """Pause after a slice, in multiples of its time: all callers together take a fifth of a core."""
 
 MAX_HOST = 63
-"""Characters of a host's name, DNS's own bound for a label."""
+"""Maximum length of a host's name, in characters: the limit of DNS for a label."""
 
 REFUSAL = b"dbg-broker: this port is for stock pudb.remote.set_trace(reverse=True) alone, 64 at a time\r\n"
 
@@ -54,17 +54,17 @@ logger = logging.getLogger("dbg_broker")
 
 
 def host_name(address: str) -> str:
-    """Return a name for a caller's host that a target may have: this host's own short name, or the address."""
+    """Return a valid name for a caller's host: this host's own short name, or the address."""
     if is_loopback_host(address):
         return _NOT_IN_NAMES.sub("-", socket.gethostname().partition(".")[0])[:MAX_HOST] or "unknown"
     return _NOT_IN_NAMES.sub("-", address.removeprefix("::ffff:").partition("%")[0])[:MAX_HOST]
 
 
 class StockPeer:
-    """Connection of one stock debugger, which takes it for its terminal; to the broker it is an agent's."""
+    """Connection of one stock debugger. The debugger sees it as its terminal, the broker as an agent's connection."""
 
     is_ready = True
-    """Whether a frame sent now would not wait."""
+    """Whether a frame can be sent now without waiting."""
 
     def __init__(self, from_ranks: FromRanks, number: int, writer: asyncio.StreamWriter) -> None:
         self.number = number
@@ -83,28 +83,28 @@ class StockPeer:
         """Whether the caller has shown a debugger's screen."""
         return self._session.is_proven
 
-    # ------------------------------------------------------------------------------------------------- the port's side
+    # ------------------------------------------------------------------------------------------------ calls of the port
 
     def received(self, data: bytes) -> None:
-        """Take a slice of the debugger's bytes."""
+        """Handle a slice of the debugger's bytes."""
         self._do(self._session.received(data, self._loop.time()))
 
     def list_as(self, number: int) -> None:
-        """List the session, as this number of its host."""
+        """List the session under this number of its host."""
         self.link = self._from_ranks.link(self)
         key = f"classic/{secrets.token_hex(8)}"
         register = self._session.registration(key, self.host, number, self._loop.time())
         self._from_ranks.receive(self.link, register)
 
     def refuse_unproven(self) -> None:
-        """Close a connection that has shown no debugger, with a sentence."""
+        """Close a connection that has not shown a debugger, after a sentence to its user."""
         if not self.is_proven:
-            logger.info("the classic connection from %s is closed: it has shown no debugger", self.peer)
+            logger.info("classic connection from %s closed: it did not show a debugger", self.peer)
             self._writer.write(REFUSAL)
             self.close(0, "")
 
     def ended(self) -> str | None:
-        """Forget the connection, which has ended; return the session's key if it is listed."""
+        """Forget the connection, which has ended. Return the session's key if it is listed."""
         self._silence.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -117,15 +117,15 @@ class StockPeer:
         self._from_ranks.left(self.link)
         return None if rank is None else rank.key
 
-    # ----------------------------------------------------------------------------------------------- the broker's side
+    # ---------------------------------------------------------------------------------------------- calls of the broker
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
+        """Receive a message to an agent; the session answers in a later turn of the event loop, like an agent."""
         self._loop.call_soon(self._take, message)
         return True
 
     def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Take a message as :meth:`send_message` does; its form on the wire is of no use here."""
+        """Receive a message like :meth:`send_message`; its encoded form is not used."""
         return self.send_message(message)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
@@ -133,7 +133,7 @@ class StockPeer:
         return True
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Take keys; return False if too many wait because the debugger doesn't read."""
+        """Receive keys. Return False if too many wait because the debugger doesn't read."""
         keys = decode_data(data, Sender.CLIENT)
         waiting = self._writer.transport.get_write_buffer_size()
         if not isinstance(keys, Input) or waiting + len(keys.data) > limits.MAX_INPUT_PENDING:
@@ -142,17 +142,17 @@ class StockPeer:
         return True
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close without code and reason, which a debugger doesn't understand."""
+        """Close without code and reason, which a debugger does not understand."""
         self._writer.close()
-        # A peer that reads nothing must not keep it open.
+        # A peer that reads nothing must not keep the connection open.
         self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self._writer.transport.abort()
 
     def seconds_since_ack(self) -> float:
-        """Return 0: the kernel is not asked."""
+        """Return 0, because the kernel is not asked."""
         return 0.0
 
     def _take(self, item: Message | Input) -> None:
@@ -162,7 +162,7 @@ class StockPeer:
             session = self._session
             self._do(session.keys(item, self._loop.time()) if isinstance(item, Input) else session.message(item))
         except Exception:
-            logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
+            logger.exception("classic connection from %s closed after an internal error", self.peer)
             self.abort()
 
     def _do(self, outputs: list[SessionOutput]) -> None:
@@ -188,7 +188,7 @@ class StockPort:
 
     def __init__(self, timers: Timers, table: RankTable, from_ranks: FromRanks) -> None:
         self._timers, self._table, self._from_ranks = timers, table, from_ranks
-        # The numbers are negative, as the server gives positive numbers to its connections.
+        # The numbers are negative, because the server gives positive numbers to its connections.
         self._numbers = itertools.count(-1, -1)
         self._peers: dict[StockPeer, tuple[str, int] | None] = {}
         """Each connection, with its host and its number there once it is listed."""
@@ -197,11 +197,11 @@ class StockPort:
         self._server: asyncio.Server | None = None
 
     async def listen(self, listener: socket.socket) -> None:
-        """Begin to accept."""
+        """Start to accept connections."""
         self._server = await asyncio.start_server(self._serve, sock=listener, limit=SLICE_BYTES, backlog=MAX_CALLERS)
 
     def stop(self) -> None:
-        """Stop accepting and end all connections, which ends most programs behind them."""
+        """Stop accepting and end all connections, which ends most of their programs."""
         if self._server is not None:
             self._server.close()
         for peer in tuple(self._peers):
@@ -209,7 +209,7 @@ class StockPort:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._peers) >= MAX_CALLERS:
-            logger.warning("%d classic connections are open; another one is closed", len(self._peers))
+            logger.warning("%d classic connections are open, the maximum; rejecting another one", len(self._peers))
             writer.write(REFUSAL)
             writer.close()
             return
@@ -218,9 +218,9 @@ class StockPort:
         try:
             await self._read(reader, peer)
         except OSError as error:
-            logger.info("the classic connection from %s ended: %s", peer.peer, error.strerror)
+            logger.info("classic connection from %s ended: %s", peer.peer, error.strerror)
         except Exception:
-            logger.exception("the classic connection from %s is closed after an error of the broker", peer.peer)
+            logger.exception("classic connection from %s closed after an internal error", peer.peer)
             peer.abort()
         finally:
             del self._peers[peer]
@@ -244,7 +244,7 @@ class StockPort:
                 peer.refuse_unproven()
 
     def _keep(self, key: str) -> None:
-        """Keep an ended session on the list, and take one off that ended long ago."""
+        """Keep an ended session on the list, and remove the one that ended first if there are too many."""
         self._ended.append(key)
         if len(self._ended) > MAX_ENDED and (rank := self._table.registry.find(self._ended.popleft())) is not None:
             self._table.registry.forget(rank)

@@ -1,7 +1,7 @@
-"""A stock PuDB, ``pudb.remote.set_trace(reverse=True)``, as an agent would present it. Pure.
+"""A stock PuDB, ``pudb.remote.set_trace(reverse=True)``, presented as an agent. Pure.
 
-Bytes of the program's socket and messages of the broker go in. Messages of an agent and bytes for the socket come out.
-Time is an argument.
+Its inputs are bytes of the program's socket and messages of the broker. Its outputs are messages of an agent and bytes
+for the socket. Time is an argument.
 """
 
 from __future__ import annotations
@@ -44,48 +44,48 @@ JOB = "classic"
 """The job of stock sessions; a stock session doesn't know its own."""
 
 STOP, SESSION = 0, 1
-"""The one session of a connection, and the number of its stops: the end of a step looks like the next stop."""
+"""Numbers of a connection's only session and of its stops: the end of a step looks like the next stop."""
 
 QUIET_SECONDS = 0.5
-"""Seconds after which a program that has left its debugger's screen counts as running; most steps end sooner."""
+"""Time without the debugger's screen until a program is reported as running, in seconds; most steps end sooner."""
 
 REACTION_SECONDS = 3.0
-"""Seconds after a key in which PuDB draws something, as it does at most keys; on a busy host it needs one."""
+"""Time limit for PuDB to draw something after a key, as for most keys, in seconds; on a busy host it needs one."""
 
 PAGE_SECONDS = 0.1
-"""Minimum seconds between two pages of printed text: a program that prints at each step opens a page at each."""
+"""Minimum interval between two pages of printed text, in seconds: a program may print and open a page at each step."""
 
 MAX_KEPT = 768 * limits.KIB
-"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of a terminal."""
+"""Maximum number of stored bytes of a screen, some 200 redraws; more would not fit into the queue of a terminal."""
 
 MAX_SETUP = 4 * limits.KIB
-"""Bytes before the first drawing. They set the terminal up and are never cut."""
+"""Maximum number of bytes before the first drawing. They set up the terminal and are never cut."""
 
 MAX_PRINTED = 64 * limits.KIB
-"""Characters kept of the program's printed text: several pages."""
+"""Maximum number of stored characters of the program's printed text: several pages."""
 
 MAX_PAGE_LINES = 200
-"""Printed lines that a new terminal is shown while the program runs: the highest windows have half as many."""
+"""Maximum number of printed lines for a new terminal while the program runs: twice the height of a large window."""
 
 MAX_SHOWN = 120
-"""Characters of the last printed line that the status line repeats."""
+"""Maximum length of the last printed line in the status line, in characters."""
 
 MAX_HELD = 64
-"""Characters held of a move that is not complete; the moves that matter have a dozen."""
+"""Maximum length of an incomplete escape sequence, in characters; the relevant ones have a dozen."""
 
 NO_REACTION = (
-    "this PuDB has reacted to no key so far: stock pudb.remote takes none on Python 3.12 and newer with urwid 4.1.0 "
-    "and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
+    "this PuDB has not reacted to any key so far: stock pudb.remote accepts none on Python 3.12 and newer with "
+    "urwid 4.1.0 and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
 )
 
 NO_PROCESS = RankProcess(pid=0, script="", directory="", release="0", python="0")
 NOWHERE = Place(file="", line=0, function="")
-"""Process and place of a session, which tells neither."""
+"""Process and place of a session, which reports neither."""
 
 _ANSWERS = {
-    Action.CONTINUE: "a stock PuDB goes on only when somebody types c; attach and type it",
+    Action.CONTINUE: "a stock PuDB resumes only when somebody types c; attach and type it",
     Action.SCREEN: "a stock PuDB's screen exists only in terminals; attach to see it",
-    Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
+    Action.KILL: "a stock session doesn't report its process; attach and type q to end it",
     Action.INSPECT: "a stock debugger has no `inspect`",
     Action.BREAKPOINTS: "a stock debugger has no `breakpoints`",
     **dict.fromkeys(GUARD_ACTIONS, "a stock debugger has no agent that could do that"),
@@ -100,7 +100,7 @@ _MOVE = re.compile(
 _BEGUN_MOVE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?\Z")
 
 _HOME = b"\x1b[H"
-"""Beginning of each drawing of PuDB."""
+"""Start of each drawing of PuDB."""
 
 _SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
 """Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
@@ -121,14 +121,14 @@ SessionOutput = Message | Output | Write
 
 
 class Splitter:
-    """Parser that cuts the stream at each switch of screens, even if a read ends within a switch."""
+    """Parser that splits the stream at each switch of screens, even if a read ends within a switch."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._drawing = False
 
     def feed(self, data: bytes) -> Iterator[tuple[bool, bytes, bool]]:
-        """Yield pieces: whether it is of the debugger's screen, its bytes, and whether it is the switch of screens."""
+        """Yield pieces: whether it is part of the debugger's screen, its bytes, and whether it switches screens."""
         data = self._rest + data
         begun = _BEGUN_SWITCH.search(data)
         data, self._rest = (data[: begun.start()], data[begun.start() :]) if begun else (data, b"")
@@ -144,7 +144,7 @@ class Splitter:
 
 
 class Extent:
-    """The least size of a debugger's screen, as its drawing shows."""
+    """Minimum size of a debugger's screen, determined from its drawing."""
 
     def __init__(self) -> None:
         self.rows = self.columns = self._row = self._column = 0
@@ -152,7 +152,7 @@ class Extent:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> None:
-        """Take drawn bytes."""
+        """Process drawn bytes."""
         text = self._rest + self._decoder.decode(data)
         begun = _BEGUN_MOVE.search(text)
         end = begun.start() if begun and len(text) - begun.start() <= MAX_HELD else len(text)
@@ -188,10 +188,10 @@ def _width(char: str) -> int:
 
 
 class StockSession:
-    """Session that keeps PuDB's drawing since its screen began, and the last text that the program printed.
+    """Session that stores PuDB's drawing since its screen started, and the last text that the program printed.
 
-    ``due`` is the time of the next call of :meth:`tick`, None for never. ``is_proven`` is True once a debugger has
-    shown its screen.
+    ``due`` is the time of the next call of :meth:`tick`, or None. ``is_proven`` is True once a debugger has shown its
+    screen.
     """
 
     def __init__(self, now: float) -> None:
@@ -208,7 +208,7 @@ class StockSession:
         self._has_reacted = self._awaits_reaction = False
 
     def registration(self, key: str, host: str, number: int, now: float) -> Register:
-        """Return the first message of an agent, with empty values for all that a session can't tell."""
+        """Return the first message of an agent, with empty values for everything that a session does not know."""
         return fitted(
             Register,
             minor=0,
@@ -239,7 +239,7 @@ class StockSession:
     # ------------------------------------------------------------------------------------------------ from the program
 
     def received(self, data: bytes, now: float) -> list[SessionOutput]:
-        """Take PuDB's drawing and the program's printed text."""
+        """Process PuDB's drawing and the program's printed text."""
         size = self._extent.rows, self._extent.columns
         outputs: list[SessionOutput] = []
         if self._awaits_reaction:
@@ -256,7 +256,7 @@ class StockSession:
         return outputs
 
     def tick(self, now: float) -> list[SessionOutput]:
-        """Do what is due by time alone."""
+        """Do the work that depends on time."""
         if self.due is None or now < self.due:
             return []
         self.due = None
@@ -285,7 +285,7 @@ class StockSession:
         if not self._setup and (found := self._kept.find(_HOME, 0, MAX_SETUP)) >= 0:
             self._setup = found
         if len(self._kept) > MAX_KEPT:
-            # The older half goes, up to the beginning of a drawing.
+            # The older half is removed, up to the start of a drawing.
             self._is_cut = True
             half = len(self._kept) - MAX_KEPT // 2
             drawing = self._kept.find(_HOME, half)
@@ -299,7 +299,7 @@ class StockSession:
         self._printed = (self._printed + text)[-MAX_PRINTED:]
         if self._page_is_open:
             return self._show(_lines(text))
-        # A page is long: soon after the last one, the next one waits until the program has run for a while.
+        # A page is long, so shortly after the last one, the next one waits until the program has run for some time.
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
     def _open_page(self, now: float) -> list[SessionOutput]:
@@ -333,7 +333,7 @@ class StockSession:
     # ------------------------------------------------------------------------------------------------- from the broker
 
     def message(self, message: Message) -> list[SessionOutput]:
-        """Take a message of the broker to an agent."""
+        """Handle a message of the broker to an agent."""
         if isinstance(message, Audience):
             return self._audience(message)
         if isinstance(message, Probe):
@@ -341,14 +341,14 @@ class StockSession:
         if isinstance(message, Repaint):
             return self._repaint()
         if isinstance(message, Ask):
-            text = _ANSWERS.get(message.action, "a stock session answers no questions; attach to it")
+            text = _ANSWERS.get(message.action, "a stock session does not answer questions; attach to it")
             return [answer_to(message.request, Kind.ERROR, text)]
         if isinstance(message, Interrupt):
             return [Notice(text="a stock session can't be interrupted: it listens only while its debugger waits")]
         return []
 
     def keys(self, frame: Input, now: float) -> list[SessionOutput]:
-        """Take keys of the driver: each is written once, or reported as discarded."""
+        """Handle keys of the driver: they are written once, or reported as discarded."""
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
             reason, count = "the keyboard was taken", len(frame.data)
@@ -362,7 +362,7 @@ class StockSession:
             reason = "it was typed for another session"
         elif self._running:
             # The keys would wait in the socket, and act on a stop that the user had not seen when typing them.
-            reason = "the program runs, and stock PuDB takes keys only where it has stopped"
+            reason = "the program runs, and stock PuDB accepts keys only while it is stopped"
         if reason:
             count = len(fresh)
             return [fitted(Discarded, generation=self._generation, offset=end, count=count, reason=reason)]
@@ -387,5 +387,5 @@ class StockSession:
 
 
 def _lines(text: str) -> bytes:
-    """Return text for a raw terminal, where a line feed alone doesn't return to the first column."""
+    """Return text for a raw terminal, where a line feed does not return to the first column."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-8", "replace")

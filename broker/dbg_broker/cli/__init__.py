@@ -1,1 +1,1 @@
-"""The command line of `dbg-broker`: a module for each verb, with its options and what it does."""
+"""Command line of `dbg-broker`: one module for each verb, with its options and its action."""

@@ -1,4 +1,4 @@
-"""Client of a broker, for the verbs: which broker is meant, the steps of dialling it, and what it is asked."""
+"""Broker client for the verbs: finds the broker, connects step by step, and sends requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from dbg_wire.records.record import fitted
 T = TypeVar("T")
 
 STEP_SECONDS = 5.0
-"""Seconds of one step at most: a resolver that tries a second server takes that long."""
+"""Timeout of one step, in seconds: a resolver that tries a second server takes that long."""
 
 
 class NotServing(DbgError):
-    """No broker has left its address in the home."""
+    """Raised if the home does not contain a broker's address."""
 
     exit_status = 4
 
@@ -39,11 +39,11 @@ class NotServing(DbgError):
 
     def __str__(self) -> str:
         where = printable(str(Path(self.home) / RENDEZVOUS_FILE))
-        return f"no broker serves this home ({where} is not there); start `dbg-broker serve`, or set DBG_BROKER"
+        return f"no broker serves this home ({where} does not exist); start `dbg-broker serve`, or set DBG_BROKER"
 
 
 def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
-    """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
+    """Return the connection parameters of the broker: the argument, DBG_BROKER, or broker.json in the home.
 
     Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
     """
@@ -54,9 +54,9 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 
 
 class BrokerProbe:
-    """One connection to a broker; the steps are made in the order below, each at most once, and raise DbgError.
+    """One connection to a broker. Call the steps in the order below, each at most once; they raise DbgError.
 
-    Belongs to one event loop, which looks a name up by a call that blocks.
+    Use it in one event loop; looking up a name blocks the loop.
     """
 
     def __init__(self, reach: Reach, path: str = "/client") -> None:
@@ -76,7 +76,7 @@ class BrokerProbe:
             self._socket.close()
 
     async def look_up(self) -> str:
-        """Find the host's addresses and return them as text."""
+        """Look up the host's addresses and return them as text."""
         self._addresses = await addresses(self._reach.endpoint, ask_here)
         return ", ".join(dict.fromkeys(str(address[0]) for _, address in self._addresses))
 
@@ -87,23 +87,23 @@ class BrokerProbe:
         return str(self._reach.endpoint.port)
 
     async def secure(self) -> str:
-        """Make the TLS handshake and return the version of TLS."""
+        """Do the TLS handshake and return the version of TLS."""
         sock, self._socket = self._socket, None
         if sock is None:
             raise BrokerUnreachable(self._reach.endpoint.url, "not connected")
         return await self._step(self._websocket.secure(sock))
 
     async def compare(self) -> str:
-        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
+        """Return the fingerprint of the broker's certificate. Raise WrongCertificate if it is not a pinned one."""
         return self._websocket.compare()
 
     async def present(self) -> str:
-        """Ask for the upgrade, and return where the token is from."""
+        """Request the upgrade with the token, and return the token's source."""
         await self._step(self._websocket.present(self._reach.token))
         return f"from {self._reach.sources['token']}, protocol {PROTOCOL_MAJOR}"
 
     async def round_trip(self) -> float:
-        """Return the seconds that a ping takes there and back."""
+        """Return the duration of a ping and its pong, in seconds."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._step(self._pong())
@@ -114,7 +114,7 @@ class BrokerProbe:
         await self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = await self._next()
         if not isinstance(message, Welcome):
-            raise NotABroker(self._reach.endpoint.url, "it does not answer `greet` by `welcome`")
+            raise NotABroker(self._reach.endpoint.url, "it does not answer `greet` with `welcome`")
         return message
 
     async def ranks(self) -> list[RankInfo]:

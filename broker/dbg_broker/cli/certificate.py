@@ -1,4 +1,4 @@
-"""``dbg-broker certificate``: make the home's certificate if there is none, and print by what peers know it."""
+"""``dbg-broker certificate``: print the fingerprint of the home's certificate; make a missing one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dbg_broker.home.private_files import open_home
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the verb, of which it has none."""
+    """Add no options, because the verb has none."""
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the fingerprint of the home's own certificate, which is made if there is none. Raise BadSecretFile."""
+    """Print the fingerprint of the home's own certificate; make a missing one. Raise BadSecretFile."""
     say(load_own(open_home(home_of(given))).fingerprint)
     return 0

@@ -1,4 +1,4 @@
-"""``dbg-broker check``: reach a broker step by step, one line each, and explain the one that fails."""
+"""``dbg-broker check``: connect to a broker step by step, print one line for each step, and explain a failure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Step = tuple[str, Callable[[], Awaitable[str]]]
 
 
 def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:
-    """Print one line for each step and return 0; raise the DbgError of the step that fails, after its line.
+    """Print one line for each step and return 0. Raise the DbgError of the step that fails, after its line.
 
-    The steps are those of a terminal, or of a rank, which is not registered.
+    The steps are those of a terminal, or of a rank that does not register.
     """
     reach = find_broker(url, home, environ, "rank" if as_rank else "driver")
     say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
@@ -59,11 +59,11 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
     parser.add_argument(
-        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
+        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or from the home)"
     )
-    parser.add_argument("--rank", action="store_true", help="as a rank here would, with a rank's token")
+    parser.add_argument("--rank", action="store_true", help="connect as a rank, with a rank's token")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was typed, and return the exit status. Raise DbgError."""
+    """Run the verb, and return the exit status. Raise DbgError."""
     return check(given.url, home_of(given), os.environ, say, as_rank=given.rank)

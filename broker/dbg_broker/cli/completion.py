@@ -1,4 +1,4 @@
-"""``dbg-broker completion``: print what makes a shell complete verbs and options."""
+"""``dbg-broker completion``: print the shell script that completes verbs and options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dbg_command.command_line import SHELLS, completion_script
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+    parser.add_argument("shell", choices=SHELLS, help="name of the shell")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was typed, and return the exit status. Raise CantPrint."""
+    """Run the verb, and return the exit status. Raise CantPrint."""
     write(completion_script("dbg-broker", given.shell))
     return 0

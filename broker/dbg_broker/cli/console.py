@@ -1,4 +1,4 @@
-"""Lines on stdout and stderr, and the directories that a command line names."""
+"""Output to stdout and stderr, and the directories that a command line names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dbg_wire.errors import BadInput, CantPrint
 
 Say = Callable[[str], None]
-"""Print one line."""
+"""Prints one line."""
 
 
 def prepare_streams() -> None:
-    """Let both streams write what their encoding lacks escaped."""
+    """Let both streams write escapes for characters that their encoding does not support."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -23,17 +23,17 @@ def prepare_streams() -> None:
 
 
 def silence_stdout() -> None:
-    """Lead stdout to the null device: Python would report once more, while it exits, that it can't be written."""
+    """Redirect stdout to the null device, so that Python does not report at exit that it can't be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(line: str) -> None:
-    """Write a line to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
+    """Write a line to stdout. Raise CantPrint, or BrokenPipeError if its reader has closed the pipe."""
     write(f"{line}\n")
 
 
 def write(text: str) -> None:
-    """Write to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
+    """Write to stdout. Raise CantPrint, or BrokenPipeError if its reader has closed the pipe."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -44,26 +44,26 @@ def write(text: str) -> None:
 
 
 def say_aside(line: str) -> None:
-    """Write a line to stderr; a terminal that was closed is no error."""
+    """Write a line to stderr. Ignore a closed terminal."""
     with contextlib.suppress(OSError):
         print(f"dbg-broker: {line}", file=sys.stderr, flush=True)
 
 
 def columns() -> int | None:
-    """Return the width of the terminal that stdout is; None if it is none."""
+    """Return the width of the terminal on stdout, or None if stdout is not a terminal."""
     with contextlib.suppress(OSError, ValueError):
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     return None
 
 
 def directory_of(path: str | None) -> str:
-    """Return the directory that a path starts from. Raise BadInput if the path needs it and it was removed."""
+    """Return the directory that a relative path starts from. Raise BadInput if it is needed and was removed."""
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:
         if path is None or os.path.isabs(path):  # noqa: PTH117
             return "/"
-        raise BadInput("the current directory was removed", "change to one that is there") from None
+        raise BadInput("the current directory was removed", "change to an existing one") from None
 
 
 def home_of(given: argparse.Namespace) -> str:

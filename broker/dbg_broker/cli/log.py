@@ -1,4 +1,4 @@
-"""``dbg-broker log``: the audit log of a home, as people read it."""
+"""``dbg-broker log``: the audit log of a home in readable form."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from dbg_command.command_line import read_duration
 from dbg_wire.errors import BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
-"""Seconds of the longest --since, ten years."""
+"""Maximum of --since, in seconds: ten years."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks. The kernel reports no writes of another host to a shared home, so nothing else works."""
+"""Interval between two checks of the file, in seconds: a kernel does not report writes of another host to a shared
+home.
+"""
 
 MAX_AT_ONCE = 1000
-"""Lines that are read at once, of which each takes 32 KiB at most."""
+"""Maximum number of lines read at once; each has 32 KiB at most."""
 
 MAX_SHOWN = 200
-"""Characters of a question that a line shows; ``--json`` has more."""
+"""Maximum length of a question in a line, in characters; ``--json`` shows more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """What is to be shown; ``since`` is in seconds before now, None for all."""
+    """Filters and form of the output; ``since`` is in seconds before now, or None for all."""
 
     job: str | None = None
     since: float | None = None
@@ -42,7 +44,7 @@ class LogOptions:
 
 
 def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int:
-    """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status.
+    """Print the entries and, with ``follow``, new ones as they arrive, until Ctrl-C. Return the exit status.
 
     Raise BadSecretFile for a file that can't be read, and SilentFile for one whose file server does not answer.
     """
@@ -56,7 +58,7 @@ def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int
 
 
 def shown(entry: Entry) -> str:
-    """Return an entry as one line: what the broker knows, with the terminal's own name in quotes, and then any text."""
+    """Format an entry as one line: the broker's facts, with the terminal's own name in quotes, and then any text."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
     if entry.what is What.CUT:
@@ -87,7 +89,7 @@ def _who(entry: Entry) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name in quotes, those in it escaped: what follows the last one is the broker's own word."""
+    """Return a name in quotes, with quotes in it escaped: text after the last quote comes from the broker itself."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 
@@ -97,7 +99,7 @@ def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
 
 
 def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
-    """Yield the lines of all files, the oldest first; with ``follow`` those that come as well, without an end."""
+    """Yield the lines of all files, the oldest first; with ``follow`` also new lines, forever."""
     for path in audit_files(home):
         if path.name != AUDIT_FILE:
             with _open(path) as file:
@@ -134,12 +136,12 @@ def _open(path: Path) -> BinaryIO:
         raise
     except OSError as error:
         raise BadSecretFile(
-            f"{printable(str(path))} can't be read ({error.strerror})", "move it away; the broker begins another one"
+            f"{printable(str(path))} can't be read ({error.strerror})", "move it away; the broker starts a new one"
         ) from error
 
 
 def _is_replaced(path: Path, descriptor: int) -> bool:
-    """Tell whether another file has the name by now, so that this one gets no more lines."""
+    """Return True if the name now belongs to another file, so that this one gets no more lines."""
     try:
         return path.stat().st_ino != os.fstat(descriptor).st_ino
     except FileNotFoundError:
@@ -148,14 +150,14 @@ def _is_replaced(path: Path, descriptor: int) -> bool:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
-    parser.add_argument("--job", metavar="JOB", help="this job alone")
-    parser.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
-    parser.add_argument("--json", action="store_true", help="the lines as they are in the file")
+    parser.add_argument("--follow", action="store_true", help="print new entries as they arrive, until Ctrl-C")
+    parser.add_argument("--job", metavar="JOB", help="only this job")
+    parser.add_argument("--since", metavar="S", help="only the last S seconds, or e.g. 30m, 2h or 7d")
+    parser.add_argument("--json", action="store_true", help="print the lines as they are in the file")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was typed, and return the exit status. Raise DbgError."""
+    """Run the verb, and return the exit status. Raise DbgError."""
     since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
     options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)
     return show_log(open_home(home_of(given)), options, say)

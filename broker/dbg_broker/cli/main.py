@@ -12,11 +12,11 @@ from dbg_broker.cli.parser import VERBS, complete_words, parser_of_the_command, 
 from dbg_wire.errors import BadInput, CantPrint, DbgError
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
+"""Exit status after Ctrl-C, as in shells: 128 plus SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit status; errors are one line on stderr."""
+    """Run one verb and return its exit status; print an error as one line on stderr."""
     prepare_streams()
     try:
         status = _act(list(sys.argv[1:] if arguments is None else arguments))
@@ -37,25 +37,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _act(words: list[str]) -> int:
-    """Do what the command line says, and return the exit status. Raise DbgError."""
+    """Execute the command line, and return the exit status. Raise DbgError."""
     if words[:1] == ["--complete"]:
         for line in complete_words(words[1:]):
             say(line)
         return 0
     if words[:1] == ["run"]:
-        # Another name for it; this package imports nothing of the terminal.
+        # `dbg-broker run` is an alias of `dbg-attach run`, loaded by name: this package imports nothing of the client.
         return int(import_module("dbg_client.command_line.main").main(words))
     given = parse(words)
     return int(import_module(f"dbg_broker.cli.{given.verb}").run(given))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what the command line asks for; raise BadInput, which says what a mistyped word may be."""
+    """Parse the command line. Raise BadInput, which suggests a correction for a mistyped word."""
     words = list(arguments)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     if not words:
-        raise BadInput("no verb is given", f"type one of {', '.join(VERBS)}")
+        raise BadInput("no verb was given", f"type one of {', '.join(VERBS)}")
     parser = parser_of_the_command(words[:1])
     if words[0] not in VERBS:
         refuse_mistyped(parser, words, [])

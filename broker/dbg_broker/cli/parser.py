@@ -1,4 +1,4 @@
-"""The argparse parser of `dbg-broker`: its verbs, what a mistyped word may be, and what completes one."""
+"""Argument parser of `dbg-broker`: its verbs, corrections of mistyped words, and completions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ VERBS: Mapping[str, str] = MappingProxyType(
     {
         "serve": "run a broker until it is stopped by SIGTERM or Ctrl-C",
         "status": "show whether the broker is up, and how many ranks are connected",
-        "token": "print a token of this home, make one for somebody, or take it back",
-        "certificate": "print the fingerprint of the home's certificate, made if there is none",
+        "token": "print, make, list or revoke tokens of this home",
+        "certificate": "print the fingerprint of the home's certificate; make it if needed",
         "log": "show who did what to which rank, from where and when",
-        "check": "try to reach a broker step by step, and explain what fails",
-        "completion": "print what makes a shell complete verbs and options",
+        "check": "connect to a broker step by step, and explain what fails",
+        "completion": "print the shell script that completes verbs and options",
     }
 )
-"""The verbs and their lines of help, in the order of `--help`. The module of a verb's name adds its options and runs
-it; only that of the verb that was typed is imported, so that `--help` is instant."""
+"""Verbs and their help lines, in the order of `--help`. The module with the verb's name adds its options and runs it.
+Only the module of the given verb is imported, so that `--help` is instant.
+"""
 
 
 def parser_of_the_command(verbs: Collection[str] = tuple(VERBS)) -> argparse.ArgumentParser:
-    """Return the parser, in which these verbs have their options; completion and man page are made from it."""
+    """Return the parser with the options of these verbs. Completion and manual page are made from it."""
     parser = CommandParser(
         prog="dbg-broker",
-        description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
+        description="The broker connects ranks that stop in a debugger with terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state. "
         "More: dbg-broker help VERB, and the manual page.",
     )
@@ -42,7 +43,7 @@ def parser_of_the_command(verbs: Collection[str] = tuple(VERBS)) -> argparse.Arg
         verb = added.add_parser(name, help=summary)
         if name in verbs:
             import_module(f"dbg_broker.cli.{name}").add_options(verb)
-            verb.add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
+            verb.add_argument("--home", metavar="DIR", help="directory of certificate, tokens and broker.json")
     return parser
 
 
@@ -54,7 +55,7 @@ OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "run", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
     | {"continue", "release", "kill", "tmux", "slow", "report", "adopt", "mcp", "dap", "web"}
 )
-"""Verbs that ``dbg-attach`` has and this command has not."""
+"""Verbs of ``dbg-attach`` that this command does not have."""
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
@@ -65,7 +66,7 @@ def verbs_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentP
 
 
 def complete_words(words: Sequence[str]) -> list[str]:
-    """Return a line for each word that the last of these may become: the word, and its meaning behind a tab."""
+    """Return the completions of the last word, one line each: the word, a tab, and its meaning."""
     *before, current = words or [""]
     parser = parser_of_the_command(before[:1])
     verb = verbs_of(parser).get(before[0]) if before else None
@@ -78,7 +79,7 @@ def complete_words(words: Sequence[str]) -> list[str]:
 
 
 def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left: Sequence[str]) -> None:
-    """Raise BadInput, with what it may be, for a verb that there is not, and for words that the parser left over."""
+    """Raise BadInput, with a suggestion, for an unknown verb and for words that the parser did not accept."""
     verbs = verbs_of(parser)
     if words and not words[0].startswith("-") and words[0] not in verbs:
         if words[0] in OF_THE_TERMINAL:

@@ -1,4 +1,4 @@
-"""``dbg-broker status``: whether it is up, and how many ranks it has in each state; `dbg-attach list` lists them."""
+"""``dbg-broker status``: whether the broker is up, and its number of ranks in each state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) -> int:
-    """Print what the broker has and return 0; raise DbgError, of exit status 4, if it is down."""
+    """Print the broker's state and return 0. Raise DbgError, of exit status 4, if it is down."""
     others = ""
     try:
         reach = find_broker(None, home, environ, "watcher")
@@ -31,7 +31,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
         if as_json:
             say(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
         elif others:
-            say(f"down; ranks and terminals of this home go to the others of its cluster: {others}")
+            say(f"down; ranks and terminals of this home connect to other brokers of its cluster: {others}")
         raise
     if as_json:
         say(json.dumps(_document(reach.endpoint.url, welcome, ranks)))
@@ -63,7 +63,7 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
 
 
 def _cluster(welcome: Welcome) -> dict[str, object]:
-    """Return what is known of the brokers of a cluster, nothing if the broker is alone."""
+    """Return the part about the cluster, or nothing for a single broker."""
     if not welcome.brokers:
         return {}
     urls = [broker.url for broker in welcome.brokers]
@@ -77,7 +77,7 @@ def _cluster_lines(welcome: Welcome) -> Iterator[str]:
     yield f"brokers: {len(welcome.brokers)}{f' (with {others})' if others else ''}"
     if welcome.nats_silent is not None:
         silent = _duration(welcome.nats_silent)
-        yield f"NATS has not answered for {silent}: ranks wait for those of this broker alone, and new tokens stay here"
+        yield f"NATS has not answered for {silent}: ranks wait only for ranks of this broker, and new tokens stay here"
 
 
 def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
@@ -95,7 +95,7 @@ def _by_state(ranks: Sequence[RankInfo]) -> dict[str, int]:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in its two largest units."""
+    """Format a duration in its two largest units."""
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
     if days:
         return f"{days} d {hours % 24} h"
@@ -106,9 +106,9 @@ def _duration(seconds: float) -> str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verb."""
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was typed, and return the exit status. Raise DbgError."""
+    """Run the verb, and return the exit status. Raise DbgError."""
     return status(home_of(given), os.environ, say, as_json=given.json)

@@ -1,4 +1,4 @@
-"""``dbg-broker token``: print a home's tokens, make others for somebody, and take them back."""
+"""``dbg-broker token``: print a home's tokens, and make, list and revoke named tokens."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
-"""Seconds for which a token may be made, ten years; without --for it has no end."""
+"""Maximum validity of a new token, in seconds: ten years. Without --for it does not expire."""
 
 
 TAKEN_SECONDS = 3.0
-"""Seconds for a broker that serves to take a change: it looks each second, and its look takes a second at most."""
+"""Maximum time for a broker to load a change, in seconds: it checks each second, and a check takes up to a second."""
 
 AGAIN_SECONDS = 0.05
-"""Seconds between two looks whether it has."""
+"""Interval between two checks whether the broker has loaded the change, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOptions:
-    """What was typed; ``seconds`` is for how long a new token is good, None for always."""
+    """Options of the command line; ``seconds`` is the validity of a new token, or None if it does not expire."""
 
     role: Role
     job: str | None = None
@@ -56,11 +56,11 @@ class TokenOptions:
 
 
 def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
-    """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
+    """Print the requested token; make it if it has a name or a validity. Raise DbgError."""
     if options.job is not None and not JOB.fullmatch(options.job):
-        raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach list` shows it")
+        raise BadInput(f"--job {printable(options.job)!r} is not a job name", "write it as `dbg-attach list` shows it")
     if options.name is not None and not NAME.fullmatch(options.name):
-        raise BadInput(f"--name {printable(options.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
+        raise BadInput(f"--name {printable(options.name)!r} is not a name", "use up to 64 of A-Z a-z 0-9 . _ -")
     if options.name is None and options.seconds is None:
         if options.job is None:
             say(load_tokens(home).of(options.role))
@@ -81,11 +81,11 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
         save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     say(text)
-    aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
+    aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` revokes it")
 
 
 def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
-    """Print the tokens that have been made, none of their texts. Raise BadSecretFile."""
+    """Print the named tokens without their texts. Raise BadSecretFile."""
     found, now = load_issued(home).tokens, time.time()
     if as_json:
         say(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
@@ -99,7 +99,7 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 
 
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
-    """Take a token back; a broker that serves closes its connections. Raise DbgError."""
+    """Revoke a token; a running broker closes its connections. Raise DbgError."""
     with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).revoke(name, time.time()))
     note(home, What.TOKEN_REVOKED, text=name)
@@ -108,31 +108,31 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
 
 
 def rotate(home: Path, say: Say, aside: Say) -> int:
-    """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
+    """Replace the home's own three tokens; terminals with an old token are disconnected. Raise DbgError."""
     _require_no_others(home)
     with _taken_by_broker(home, aside), tokens_locked(home):
         renew_job_tokens(home, rotate_tokens(home))
     note(home, What.TOKENS_ROTATED)
-    say("the home has new tokens; give them to the jobs that don't share this home before their ranks dial again")
+    say("the home has new tokens; give them to the jobs that don't share this home before their ranks reconnect")
     return 0
 
 
 @contextlib.contextmanager
 def _taken_by_broker(home: Path, aside: Say) -> Iterator[None]:
-    """Let the block change tokens of the home, then wait until the broker has them: it writes broker.json again."""
+    """Wait, after the block has changed tokens, until the broker has loaded them: it writes broker.json again."""
     path = home / RENDEZVOUS_FILE
     is_served, before = path.exists(), state_of(path)
     yield
     until = time.monotonic() + TAKEN_SECONDS
     while is_served and state_of(path) == before:
         if time.monotonic() > until:
-            aside(f"the broker that {RENDEZVOUS_FILE} names has not taken the change yet; it looks each second")
+            aside(f"the broker in {RENDEZVOUS_FILE} has not loaded the change yet; it checks each second")
             return
         time.sleep(AGAIN_SECONDS)
 
 
 def _require_no_others(home: Path) -> None:
-    """Raise BadInput if another broker of the cluster serves, whose home has the same three tokens."""
+    """Raise BadInput if another broker of the cluster is running, whose home has the same three tokens."""
     try:
         serving = read_rendezvous(home)
     except BadSecretFile:
@@ -140,7 +140,7 @@ def _require_no_others(home: Path) -> None:
     if serving is not None and serving.brokers:
         url = serving.brokers[0].url
         raise BadInput(
-            f"the broker at {printable(url)} has the tokens of this home too, and would not know the new ones",
+            f"the broker at {printable(url)} shares the tokens of this home, and would not get the new ones",
             "stop all brokers of the cluster, rotate in one home, and copy its directory tokens/ into the other homes",
         )
 
@@ -148,7 +148,7 @@ def _require_no_others(home: Path) -> None:
 def _described(one: IssuedToken, now: float) -> str:
     job = f" of job {one.job}" if one.job is not None else ""
     if one.expires is None:
-        end = "without an end"
+        end = "without expiry"
     elif one.expires <= now:
         end = f"expired {date_of(one.expires)}"
     else:
@@ -172,24 +172,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--role",
         choices=("rank", "driver", "watcher"),
-        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: rank)",
+        help="role of the token's bearer: a rank, a terminal that may type, or one that may watch (default: rank)",
     )
-    parser.add_argument("--job", metavar="JOB", help="for this job alone")
+    parser.add_argument("--job", metavar="JOB", help="only for this job")
     parser.add_argument(
-        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+        "--for", dest="bound", metavar="S", help="make a token that is valid for this time, e.g. 30m, 2h or 7d"
     )
-    parser.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    parser.add_argument("--name", metavar="NAME", help="make a token with this name, which can be revoked")
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--list", action="store_true", help="list the tokens that have names")
-    one.add_argument(
-        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
-    )
+    one.add_argument("--list", action="store_true", help="list the named tokens")
+    one.add_argument("--revoke", metavar="NAME", help="revoke the token of this name, and close its connections")
     one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
     parser.add_argument("--json", action="store_true", help="with --list: one JSON document")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was typed, and return the exit status. Raise DbgError."""
+    """Run the verb, and return the exit status. Raise DbgError."""
     _refuse_beside(given)
     home = open_home(home_of(given))
     if given.list:
@@ -204,14 +202,12 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refuse_beside(given: argparse.Namespace) -> None:
-    """Refuse what says how to make a token beside what makes none: it would be left out in silence. Raise BadInput."""
+    """Raise BadInput for options of a new token together with an option that makes none: they would be ignored."""
     makes_none = {"--list": given.list, "--revoke": given.revoke is not None, "--rotate": given.rotate}
     makes = {"--role": given.role, "--job": given.job, "--for": given.bound, "--name": given.name}
     chosen = next((option for option, is_given in makes_none.items() if is_given), None)
     beside = next((option for option, value in makes.items() if value is not None), None)
     if chosen is not None and beside is not None:
-        raise BadInput(
-            f"{beside} says what token to make, and {chosen} makes none for anybody", "leave one of them out"
-        )
+        raise BadInput(f"{beside} describes a new token, and {chosen} makes none", "leave one of them out")
     if given.json and not given.list:
-        raise BadInput("--json is for --list", "leave it out; what is printed is the token alone")
+        raise BadInput("--json works only with --list", "leave it out; without --list only the token is printed")

@@ -1,1 +1,1 @@
-"""Several brokers as one site, joined by NATS: who is there, whom a token opens, and what a job's ranks wait for."""
+"""Cluster of brokers that form one site over NATS: members, shared tokens, and facts that ranks of a job wait for."""

@@ -20,11 +20,11 @@ from dbg_wire.messages import BrokerAddress
 logger = logging.getLogger("dbg_broker")
 
 TOLD_SECONDS = 0.5
-"""Seconds for which changes of the members are gathered: the brokers of a site start and end together."""
+"""How long changes of the members are collected, in seconds: the brokers of a site start and end together."""
 
 
 class Cluster:
-    """The site as one broker has it. All methods belong to the event loop's thread, and none but coroutines waits."""
+    """One broker's view of the site. Methods must be called in the event loop's thread; only coroutines block."""
 
     def __init__(self, broker: Broker, welcomes: Welcomes, nats: Nats, own: Presence, tokens: SharedTokens) -> None:
         self._broker, self._welcomes, self._nats = broker, welcomes, nats
@@ -33,7 +33,7 @@ class Cluster:
         self.news = NewsDesk(broker.ranks, broker.timers, nats, own.name)
         self.tokens = tokens
         self.write: Callable[[tuple[Endpoint, ...]], None] = lambda _others: None
-        """Called with the addresses of the others, for the files of the home."""
+        """Called with the endpoints of the other brokers, to write them to files of the home."""
         self._sharing: asyncio.Task[None] | None = None
         self._is_there = True
         self._is_due = False
@@ -43,7 +43,7 @@ class Cluster:
         broker.journal.broker = own.name
 
     async def begin(self) -> None:
-        """Join the others. Raise CantJoin if NATS takes nobody."""
+        """Join the other brokers. Raise CantJoin if no NATS server accepts the connection."""
         await self._nats.open()
         await self._nats.subscribe(f"{HERE}.*", self._presence_changed)
         await self.tokens.listen()
@@ -52,7 +52,10 @@ class Cluster:
         self._beat()
 
     def leave(self) -> None:
-        """Hand over what stays here, and tell the others that this broker ends: its peers, closed next, dial them."""
+        """Hand ended and lost ranks over to another broker, and announce the end of this one.
+
+        The peers are disconnected next and connect to the other brokers.
+        """
         heir = self.members.chosen(self.members.own.name)
         if heir is not None:
             self.news.hand_over(heir.name)
@@ -60,13 +63,13 @@ class Cluster:
         self._nats.publish(f"{HERE}.{self.members.own.name}", b"")
 
     async def end(self) -> None:
-        """End what goes on at NATS, after all was said."""
+        """Close the connection to NATS, after all messages were sent."""
         self._is_there = False
         if self._sharing is not None:
             self._sharing.cancel()
         await self._nats.close()
 
-    # ---------------------------------------------------------------------------------------------------- what it tells
+    # --------------------------------------------------------------------------------------------------------- outgoing
 
     def addresses(self) -> tuple[BrokerAddress, ...]:
         """Return the addresses of all brokers, this one's first."""
@@ -74,26 +77,26 @@ class Cluster:
 
     @property
     def nats_silent(self) -> float | None:
-        """Return for how many seconds NATS has not answered; None while it does, or for a moment in which it may."""
+        """Seconds without an answer from NATS, or None while it is connected or within the grace time."""
         lost_at = self._nats.lost_at
         return None if lost_at is None or not self._nats.is_gone else round(self._timers.clock() - lost_at, 3)
 
     def shows(self, fingerprint: str) -> None:
-        """Take note that this broker shows another certificate."""
+        """Publish a new fingerprint, because this broker serves another certificate."""
         self.members.own = self.members.own.replace(fingerprint=fingerprint)
         self._members_changed()
 
-    # ---------------------------------------------------------------------------------------------------- what it hears
+    # --------------------------------------------------------------------------------------------------------- incoming
 
     def _beat(self) -> None:
-        """Tell the others that this broker is there, and look whether they are."""
+        """Send a heartbeat, and check the heartbeats of the others."""
         if self._is_there:
             self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.members.sweep(is_heard=self._nats.lost_at is None)
             self._timers.schedule(HEARTBEAT_SECONDS, self._beat)
 
     def _is_back(self) -> None:
-        """Say and ask all anew: messages may have been missed."""
+        """Publish and request everything again, because messages may have been lost."""
         if self._is_there:
             self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.news.tell_all(asks=True)
@@ -106,15 +109,15 @@ class Cluster:
         try:
             self.members.saw(read_presence(value))
         except PeerError as error:
-            logger.warning("the broker %s is not understood: %s", printable(name), printable(error.reason))
+            logger.warning("broker %s: can't decode its message: %s", printable(name), printable(error.reason))
 
     def _came(self, name: str) -> None:
-        logger.info("the broker %s has come", printable(name))
+        logger.info("broker %s joined", printable(name))
         self.news.tell_all()
         self._members_changed()
 
     def _gone(self, name: str) -> None:
-        logger.info("the broker %s has gone", printable(name))
+        logger.info("broker %s is gone", printable(name))
         self._broker.turns.begin(self.news.losing(name))
         self._timers.schedule(limits.ENDED_RANK_SECONDS, lambda: self.news.forget(name))
         self._members_changed()
@@ -132,7 +135,7 @@ class Cluster:
         self._broker.turns.begin(self._welcomed_again())
 
     def _welcomed_again(self) -> Iterator[None]:
-        """Welcome each peer again that has been welcomed: a welcome names all brokers."""
+        """Send a new welcome to each peer that already got one, because a welcome names all brokers."""
         for link in tuple(self._broker.from_ranks.links.values()):
             if (rank := link.rank) is not None:
                 self._welcomes.send(link.connection, rank.address, rank.child)

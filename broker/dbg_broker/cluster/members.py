@@ -1,7 +1,7 @@
-"""Membership: which brokers there are, by the heartbeats that each sends to all.
+"""Membership: the brokers of the site, known by the heartbeats that each broker sends to all others.
 
-A broker whose heartbeat has not come for some seconds is gone, by the clock of the one that waits for it: no broker's
-clock counts for another.
+A broker is gone if its heartbeat has been missing for some seconds. Each broker measures this with its own clock and
+never compares it with the clock of another broker.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ HEARTBEAT_SECONDS = 1.0
 """Seconds between two heartbeats of a broker."""
 
 HERE = "dbg_broker.here"
-"""Subjects of heartbeats: the broker's name follows. One without content says that it ends."""
+"""Prefix of the subjects of heartbeats, followed by the broker's name. An empty one announces the broker's end."""
 
 GONE_SECONDS = 4.0
 """Seconds without a heartbeat after which a broker is gone."""
 
 ABSENCE_SECONDS = 3.0
-"""Seconds between two heartbeats of this broker that show that it, or its host, was suspended."""
+"""Minimum gap between two own heartbeats that shows that this broker or its host was suspended, in seconds."""
 
 MAX_MEMBERS = limits.MAX_BROKERS
-"""Brokers of one site: as many as a rank or terminal is told of."""
+"""Maximum number of brokers of one site: a welcome to a rank or terminal can name as many."""
 
 
 class Presence(Record):
-    """A broker as it tells the others of itself; ``url`` and ``fingerprint`` are those of its endpoint.
+    """Description of a broker that it sends to the others; ``url`` and ``fingerprint`` belong to its endpoint.
 
-    ``site`` is a digest of the tokens that all brokers have, and ``host`` and ``pid`` are for people alone.
+    ``site`` is a digest of the tokens that all brokers share. ``host`` and ``pid`` are only for people.
     """
 
     name: Word
@@ -46,21 +46,21 @@ class Presence(Record):
 
     @property
     def address(self) -> BrokerAddress:
-        """Return what ranks and terminals are told of it."""
+        """Address of the broker as it is sent to ranks and terminals."""
         return BrokerAddress(url=self.url, fingerprint=self.fingerprint)
 
 
 def read_presence(value: bytes) -> Presence:
-    """Return the presence that a heartbeat tells. Raise PeerError."""
+    """Decode the presence in a heartbeat. Raise PeerError."""
     try:
         found: Presence = decode_record(Presence, value)
     except InvalidMessage as error:
-        raise PeerError(f"a broker's presence that can't be read: {error}") from None
+        raise PeerError(f"can't decode a broker's heartbeat: {error}") from None
     return found
 
 
 class Members:
-    """The other brokers; ``came`` and ``gone`` are called with their names."""
+    """The other brokers; ``came`` and ``gone`` are called with the name of a broker."""
 
     def __init__(self, own: Presence, timers: Timers, came: Callable[[str], None], gone: Callable[[str], None]) -> None:
         self.own = own
@@ -68,26 +68,26 @@ class Members:
         self._came, self._gone = came, gone
         self._others: dict[str, Presence] = {}
         self._seen: dict[str, float] = {}
-        """When a heartbeat of each of them has come last."""
+        """Time of the last heartbeat of each broker."""
         self._swept = timers.clock()
 
     def __len__(self) -> int:
         return len(self._others)
 
     def all(self) -> tuple[Presence, ...]:
-        """Return all brokers: this one, and the others by their names."""
+        """Return all brokers: this one first, then the others in the order of their names."""
         return (self.own, *(self._others[name] for name in sorted(self._others)))
 
     def chosen(self, name: str) -> Presence | None:
-        """Return the one of the others that rendezvous hashing of a name chooses; None if there are none."""
+        """Return the other broker that rendezvous hashing chooses for a name, or None if there are no others."""
         return max(self._others.values(), key=lambda one: weight_of(one.url, name), default=None)
 
     def value(self) -> bytes:
-        """Return the heartbeat of this broker."""
+        """Return the encoded heartbeat of this broker."""
         return encode_record(self.own).encode()
 
     def saw(self, presence: Presence) -> None:
-        """Take note of a heartbeat; those of another site, whose tokens differ, count for nothing."""
+        """Record a heartbeat. Ignore heartbeats of another site, whose tokens differ."""
         name = presence.name
         if name == self.own.name or presence.site != self.own.site:
             return
@@ -99,13 +99,13 @@ class Members:
             self._came(name)
 
     def left(self, name: str) -> None:
-        """Take note that a broker has said that it ends, or has none of its heartbeats come."""
+        """Remove a broker that announced its end or whose heartbeats are missing."""
         if self._others.pop(name, None) is not None:
             del self._seen[name]
             self._gone(name)
 
     def sweep(self, *, is_heard: bool) -> None:
-        """Take note of those that are gone by now, unless nothing could be heard of them."""
+        """Remove the brokers whose heartbeats are overdue, unless this broker could not receive any."""
         now = self._timers.clock()
         if not is_heard or now - self._swept >= ABSENCE_SECONDS:
             self._seen = dict.fromkeys(self._others, now)

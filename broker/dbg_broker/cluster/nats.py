@@ -1,6 +1,7 @@
-"""NATS as one broker has it: messages. Only this module imports NATS' client.
+"""Messages of one broker over NATS. Only this module imports NATS' client.
 
-NATS delivers at most once. So each message says what is true now, and all is said again after a connection was lost.
+NATS delivers at most once. So each message describes the current state, and all messages are sent again after a
+connection was lost.
 """
 
 from __future__ import annotations
@@ -24,39 +25,45 @@ from dbg_wire.errors import DbgError, error_line, printable
 logger = logging.getLogger("dbg_broker")
 
 CONNECT_SECONDS = 3.0
-"""Seconds that a server has to take a connection: one on this network takes milliseconds."""
+"""Timeout for connecting to a server, in seconds: a server on this network takes milliseconds."""
 
 AGAIN_SECONDS = 0.5
-"""Seconds between two rounds of dialling the servers."""
+"""Pause between two rounds of connection attempts to the servers, in seconds."""
 
 MISSED_SECONDS = 2.0
-"""Seconds after which all is said and asked anew, once messages were dropped."""
+"""Delay after dropped messages, in seconds, before everything is sent and requested again."""
 
 PING_SECONDS = 1.0
 MAX_PINGS = 2
-"""Seconds between two pings, and how many may be without an answer: a server that is cut off is known after three."""
+"""Interval between two pings, in seconds, and how many may be unanswered: a lost server is detected after three
+seconds.
+"""
 
 GRACE_SECONDS = 2.0
-"""Seconds without a connection after which NATS counts as gone: one of three has died, and another one is dialled."""
+"""Grace time without a connection, in seconds: if one of three servers dies, the client connects to another one."""
 
 CLOSE_SECONDS = 2.0
-"""Seconds that the end of a connection may take."""
+"""Timeout for closing a connection, in seconds."""
 
 MAX_WAITING = 4096
-"""Messages that wait for NATS to take them, most of them below 64 KiB; of more all is said again later."""
+"""Maximum number of messages that wait to be sent, most of them below 64 KiB; beyond it, everything is sent again
+later.
+"""
 
 MAX_PENDING_MESSAGES, MAX_PENDING_BYTES = 65536, 64 * limits.MIB
-"""What may have come and not been looked at: 200,000 ranks at once. The rest is dropped, and asked for again."""
+"""Limits of the messages that were received and not handled yet: 200,000 ranks at once. Others are dropped and
+requested again.
+"""
 
 REFUSED_STATUS = 5
-"""The exit status of a peer that answers and refuses."""
+"""Exit status if a peer answers and refuses the connection."""
 
 Told = Callable[[str, bytes], None]
-"""Takes the last word of a subject, and what has come."""
+"""Handles a message: the last word of its subject, and its data."""
 
 
 class CantJoin(DbgError):
-    """The others can't be joined: why, and what to do."""
+    """Raised if this broker can't join the others; ``why`` is the reason, and ``remedy`` what to do."""
 
     def __init__(self, why: str, remedy: str, exit_status: int = 1) -> None:
         super().__init__(why, remedy)
@@ -68,7 +75,7 @@ class CantJoin(DbgError):
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The NATS servers by their URLs, and what they are presented, as options of NATS' client."""
+    """The NATS servers by their URLs, and the credentials for them as options of NATS' client."""
 
     urls: tuple[str, ...]
     login: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -78,14 +85,14 @@ class Servers:
 
 
 class _Client(Client):  # type: ignore[misc]
-    """NATS' client, which says no word to a server without TLS where a URL asks for TLS."""
+    """NATS' client, changed to send nothing to a server without TLS if the URL asks for TLS."""
 
     def __init__(self, *, needs_tls: bool) -> None:
         super().__init__()
         self._needs_tls = needs_tls
 
     def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> Any:
-        # The client itself would go on in plain text, with the password: whoever sits between could ask it to.
+        # The client itself would continue in plain text and send the password: an attacker could request that.
         if initial_connection and not info.get("tls_required") and self._needs_tls:
             raise nats.errors.SecureConnWantedError
         return super()._process_info(info, initial_connection)
@@ -96,27 +103,27 @@ def _ignored() -> None:
 
 
 class Nats:
-    """The connection to NATS, which comes back by itself. No call but the coroutines waits."""
+    """The connection to NATS, which reconnects by itself. Only the coroutines block."""
 
     def __init__(self, servers: Servers, name: str, timers: Timers) -> None:
         self.lost_at: float | None = None
-        """When the connection was lost, None while there is one."""
+        """Time when the connection was lost, or None while it is up."""
         self.is_gone = False
-        """Whether it has been lost for longer than a moment."""
+        """Whether the connection has been lost for longer than GRACE_SECONDS."""
         self.is_back: Callable[[], None] = _ignored
-        """Called when messages may have been missed: all is to be said and asked anew."""
+        """Called when messages may have been lost: everything must be sent and requested again."""
         self._servers, self._name, self._timers = servers, name, timers
         self._client = _Client(needs_tls=servers.urls[0].startswith("tls:"))
         self._outbox: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
         self._is_again_due = False
         self._error: Exception | None = None
-        """What NATS' client has complained of last."""
+        """Last error that NATS' client reported."""
 
     # ------------------------------------------------------------------------------------------------------- messages
 
     def publish(self, subject: str, data: bytes) -> None:
-        """Send something to all who have subscribed; it is dropped while NATS is gone."""
+        """Send data to all subscribers of a subject. Drop the data while NATS is gone."""
         if self.is_gone:
             return
         try:
@@ -125,7 +132,10 @@ class Nats:
             self._say_again()
 
     async def subscribe(self, subject: str, told: Told) -> None:
-        """Have what comes for a subject taken, in order and in the loop's thread. Raise an error of NATS' client."""
+        """Call ``told`` with each message for a subject, in order, in the loop's thread.
+
+        Raise an error of NATS' client.
+        """
 
         async def take(message: Msg) -> None:
             told(message.subject.rpartition(".")[2], message.data)
@@ -137,7 +147,7 @@ class Nats:
     # ------------------------------------------------------------------------------------------------------ connection
 
     async def open(self) -> None:
-        """Connect to one of the servers, and stay connected from then on. Raise CantJoin, for the last one tried."""
+        """Connect to one of the servers, and reconnect from then on. Raise CantJoin for the last server tried."""
         try:
             connecting = self._client.connect(
                 servers=list(self._servers.urls),
@@ -152,17 +162,17 @@ class Nats:
                 max_outstanding_pings=MAX_PINGS,
                 **self._servers.login,
             )
-            # After a failed handshake of TLS the client waits for a close that nobody answers.
+            # After a failed TLS handshake the client waits for a close that never arrives.
             await asyncio.wait_for(connecting, 2 * CONNECT_SECONDS * len(self._servers.urls))
         except (*_ERRORS, ssl.SSLError) as error:
             await self.close()
             raise _why_not(self._servers, self._error or error) from None
-        # The first attempts have an end, and later ones have none.
+        # The number of attempts is limited for the first connection only.
         self._client.options["max_reconnect_attempts"] = -1
         self._writing = asyncio.create_task(self._write())
 
     async def close(self) -> None:
-        """End the connection, after what waits was sent."""
+        """Send the waiting messages, then close the connection."""
         if self._writing is not None:
             with contextlib.suppress(*_ERRORS):
                 await asyncio.wait_for(self._outbox.join(), CLOSE_SECONDS)
@@ -176,7 +186,7 @@ class Nats:
             try:
                 await self._client.publish(subject, data)
             except _ERRORS as error:
-                logger.info("NATS does not take a message: %s", error_line(error))
+                logger.info("NATS: can't send a message: %s", error_line(error))
             finally:
                 self._outbox.task_done()
 
@@ -185,10 +195,10 @@ class Nats:
         if isinstance(error, nats.errors.SlowConsumerError):
             self._say_again()
         elif not isinstance(error, _ERRORS):
-            logger.error("an error of the broker in a message of another broker", exc_info=error)
+            logger.error("internal error while handling a message of another broker", exc_info=error)
 
     def _say_again(self) -> None:
-        """Call :attr:`is_back` soon, once for all messages that were dropped."""
+        """Schedule one call of :attr:`is_back` for all messages that were dropped."""
         if not self._is_again_due:
             self._is_again_due = True
             self._timers.schedule(MISSED_SECONDS, self._again)
@@ -205,24 +215,24 @@ class Nats:
     def _miss(self, lost_at: float) -> None:
         if self.lost_at == lost_at:
             self.is_gone = True
-            logger.warning("NATS has gone: no server of %s answers", self._servers)
+            logger.warning("NATS: disconnected; none of these servers answers: %s", self._servers)
 
     async def _note_return(self) -> None:
-        logger.info("NATS answers again at %s", self._client.connected_url.netloc if self._client.connected_url else "")
+        logger.info("NATS: reconnected to %s", self._client.connected_url.netloc if self._client.connected_url else "")
         self.lost_at, self.is_gone = None, False
         self.is_back()
 
     def check(self) -> None:
-        """Raise CantJoin if NATS has refused what brokers do."""
+        """Raise CantJoin if NATS has denied the broker a permission."""
         if "permissions violation" in str(self._error).lower():
             raise CantJoin(
-                f"NATS at {self._servers} does not allow what brokers do ({printable(str(self._error))})",
-                "give these credentials the subjects dbg_broker.>",
+                f"NATS at {self._servers} denies what brokers need ({printable(str(self._error))})",
+                "allow these credentials the subjects dbg_broker.>",
             )
 
 
 _ERRORS = (nats.errors.Error, OSError, TimeoutError, ValueError, KeyError)
-"""What calls of NATS' client raise."""
+"""Errors that calls of NATS' client raise."""
 
 
 def _why_not(servers: Servers, error: Exception) -> CantJoin:
@@ -231,19 +241,19 @@ def _why_not(servers: Servers, error: Exception) -> CantJoin:
         given = "refuses the credentials" if servers.login else "asks for credentials"
         return CantJoin(
             f"NATS at {servers} {given}",
-            "name a file with those of this cluster by --cluster-credentials",
+            "give a file with the credentials of this cluster to --cluster-credentials",
             REFUSED_STATUS,
         )
     if isinstance(error, ssl.SSLError):
         return CantJoin(
-            f"NATS at {servers} has a certificate that is not trusted here ({printable(error.reason or str(error))})",
-            "set SSL_CERT_FILE to the PEM file of its authority, or write the host as the certificate names it",
+            f"the certificate of NATS at {servers} is not trusted here ({printable(error.reason or str(error))})",
+            "set SSL_CERT_FILE to the PEM file of its authority, or use the host name in the certificate",
         )
     if "tls" in text or "secure" in text:
-        return CantJoin(f"NATS at {servers} speaks with TLS alone, or without it", "write tls:// or nats:// as it does")
+        return CantJoin(f"NATS at {servers} uses TLS and the URL does not, or vice versa", "try tls:// or nats://")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error_line(error)
     return CantJoin(
-        f"nobody answers as NATS at {servers} ({printable(reason)})",
-        "start it, or name where it listens; that is port 4222",
+        f"no NATS server answers at {servers} ({printable(reason)})",
+        "start it, or correct --cluster; NATS listens on port 4222 by default",
         4,
     )

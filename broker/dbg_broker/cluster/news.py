@@ -1,7 +1,7 @@
-"""News between brokers: what the ranks of a job that are at several brokers have to know of each other.
+"""News between brokers: facts about ranks that ranks of the same job at other brokers need.
 
-Each broker tells all others the facts of its own ranks as they change, and all of them again to who asks. A broker that
-ends hands the ranks that have ended over: they never register again.
+Each broker sends the facts of its own ranks to all others as they change, and sends all facts again to a broker that
+asks. A broker that ends hands over its ended ranks, because they never register again.
 """
 
 from __future__ import annotations
@@ -28,29 +28,33 @@ from dbg_wire.records.record import Key, Real, Record
 logger = logging.getLogger("dbg_broker")
 
 SUBJECT = "dbg_broker.to"
-"""Subjects of news: ``all`` or the receiver's name follows, and then the sender's."""
+"""Prefix of the subjects of news, followed by ``all`` or the receiver's name, and then the sender's name."""
 
 TELL_SECONDS = 0.02
-"""Seconds for which changes are gathered: ranks that are held do not notice them."""
+"""How long changes are collected, in seconds: held ranks do not notice the delay."""
 
 AT_ONCE = 128
-"""Facts in one message: they take half a millisecond."""
+"""Maximum number of facts in one message: they take half a millisecond."""
 
 PAGE_BYTES = 128 * limits.KIB
-"""Bytes after which a message of ended ranks ends: an eighth of what NATS carries in one, as its last may be large."""
+"""Size after which a message of ended ranks is full, in bytes: an eighth of the limit of NATS, because the last rank
+may be large.
+"""
 
 FORGET_SECONDS = 5.0
-"""Seconds for which a rank that is at another broker by now stays listed here as lost: terminals follow it by then."""
+"""How long a rank that moved to another broker stays listed here as lost, in seconds, until its terminals have
+followed.
+"""
 
 MAX_NEWS = 4096
-"""Elements of one message."""
+"""Maximum number of elements in each part of a message."""
 
 
 class News(Record, array_like=True):
-    """What one broker tells: ``facts`` of its ranks, keys that it lists no more, ranks that have ended.
+    """Message from one broker: ``facts`` of its ranks, keys that are ``gone`` from its list, and ``ended`` ranks.
 
-    All times are by the sender's clock, which says ``at`` now. A rank's registration has a digest in place of the
-    secret. ``asks`` asks for all facts: the sender may have missed some.
+    All times are by the sender's clock, which showed ``at`` when the message was sent. A rank's registration contains a
+    digest instead of the secret. With ``asks`` the sender requests all facts, because it may have missed some.
     """
 
     at: Real
@@ -65,18 +69,18 @@ _decoder = msgspec.msgpack.Decoder(News)
 
 
 class NewsDesk(Watcher):
-    """The news that this broker tells, and those that it hears."""
+    """Publishes the news of this broker, and handles the news of the others."""
 
     def __init__(self, table: RankTable, timers: Timers, nats: Nats, name: str) -> None:
         self._table, self._timers, self._nats, self._name = table, timers, nats, name
         self._told: dict[str, RankFact] = {}
-        """The facts of this broker's ranks that others know, or are being told."""
+        """Facts of this broker's ranks that the others know or are about to receive."""
         self._dirty: dict[str, None] = {}
 
-    # ---------------------------------------------------------------------------------------------------- what it tells
+    # --------------------------------------------------------------------------------------------------------- outgoing
 
     def rank_changed(self, rank: RankRecord) -> None:
-        """Tell the others of a change of an own rank, if it is news for them."""
+        """Publish a change of an own rank if it matters to other brokers."""
         if self._table.elsewhere.has(rank):
             return
         fact = fact_of(rank)
@@ -86,12 +90,12 @@ class NewsDesk(Watcher):
             self._note(fact.key)
 
     def rank_gone(self, key: str) -> None:
-        """Tell the others that a rank is no longer listed."""
+        """Publish that a rank is no longer listed."""
         if self._told.pop(key, None) is not None:
             self._note(key)
 
     def tell_all(self, *, asks: bool = False) -> None:
-        """Tell all facts again, as somebody does not know them; ``asks`` for those of the others."""
+        """Publish all facts again for a broker that does not know them; with ``asks`` also request all others."""
         if asks:
             self._publish("all", asks=True)
         for key in self._told:
@@ -112,7 +116,7 @@ class NewsDesk(Watcher):
             self._timers.schedule(0, self._tell)
 
     def hand_over(self, to: str) -> None:
-        """Hand the ranks that have ended, or are lost, over to another broker."""
+        """Hand ranks that have ended or are lost over to another broker."""
         for page in self._pages():
             self._publish(to, ended=page)
 
@@ -120,7 +124,7 @@ class NewsDesk(Watcher):
         page, size = list[RankRecord](), 0
         for rank in self._table.registry.ranks():
             if not rank.is_live and not self._table.elsewhere.has(rank):
-                # What its debugger asked last is for nobody once the rank has ended.
+                # The last request of its debugger is useless once the rank has ended.
                 report = rank.report.replace(prompt=None)
                 page.append(replace(rank, registration=rank.registration.replace(report=report), report=report))
                 size += len(_encoder.encode(page[-1]))
@@ -132,10 +136,10 @@ class NewsDesk(Watcher):
     def _publish(self, to: str, **told: Any) -> None:
         self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(News(at=self._timers.clock(), **told)))
 
-    # ---------------------------------------------------------------------------------------------------- what it hears
+    # --------------------------------------------------------------------------------------------------------- incoming
 
     async def listen(self) -> None:
-        """Hear the others from now on. Raise an error of NATS' client."""
+        """Subscribe to the news of other brokers. Raise an error of NATS' client."""
         for receiver in ("all", self._name):
             await self._nats.subscribe(f"{SUBJECT}.{receiver}.*", self._receive)
 
@@ -145,7 +149,7 @@ class NewsDesk(Watcher):
         try:
             news = _decoder.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
-            logger.warning("the broker %s is not understood: %s", printable(sender), printable(str(error)))
+            logger.warning("broker %s: can't decode its message: %s", printable(sender), printable(str(error)))
             return
         later = self._timers.clock() - news.at
         for fact in news.facts:
@@ -160,7 +164,7 @@ class NewsDesk(Watcher):
             self.tell_all()
 
     def losing(self, broker: str) -> Iterator[None]:
-        """Enter the ranks of a broker that has gone as lost until they register again, one in each step."""
+        """Mark the ranks of a broker that is gone as lost until they register again; each step handles one rank."""
         now = self._timers.clock()
         for fact in self._table.elsewhere.told_by(broker):
             # A rank may have registered elsewhere since the last step.
@@ -169,7 +173,7 @@ class NewsDesk(Watcher):
             yield
 
     def forget(self, broker: str) -> None:
-        """Forget what a broker has told that has not come back: its ranks are with others by now, or have ended."""
+        """Forget the facts of a broker that did not come back: its ranks are at other brokers or have ended."""
         for fact in self._table.elsewhere.told_by(broker):
             if not fact.is_live:
                 self._table.forget_fact(broker, fact.key)
@@ -184,15 +188,15 @@ class NewsDesk(Watcher):
             self._table.hear(fact)
 
     def _let_go(self, rank: RankRecord) -> None:
-        """Close the connection of a rank that another broker has by now; terminals follow it, then it is forgotten."""
+        """Close the connection of a rank that moved to another broker; forget the rank after its terminals followed."""
         for links in (self._table.links, self._table.guards):
             if (link := links.get(rank.key)) is not None:
-                logger.info("%s (%s) is at another broker now", rank.address, printable(rank.key))
-                link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+                logger.info("%s (%s) moved to another broker", rank.address, printable(rank.key))
+                link.connection.close(CloseCode.REPLACED, "this rank is connected to another broker")
         self._timers.schedule(FORGET_SECONDS, lambda: self._forget(rank))
 
     def _forget(self, rank: RankRecord) -> None:
         table = self._table
         if table.registry.find(rank.key) is rank and not rank.is_live and table.elsewhere.has(rank):
             table.registry.forget(rank)
-            table.forget(rank.key, f"{rank.address} is at another broker now")
+            table.forget(rank.key, f"{rank.address} has moved to another broker")

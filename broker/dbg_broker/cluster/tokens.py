@@ -1,7 +1,8 @@
-"""Issued tokens of a site: a set that each broker has wholly, in its home, and tells wholly.
+"""Issued tokens of a site: each broker stores the whole set in its home and sends the whole set to the others.
 
-Lists are joined, in any order, whoever had them: a broker that was away brings what its home has learnt meanwhile, and
-learns what the others have. The home's own three tokens are never here; the site is a digest of them.
+Lists can be joined in any order, regardless of their origin. A broker that was disconnected sends the tokens that its
+home has gained, and receives the tokens of the others. The home's own three tokens are never in the list; the site is a
+digest of them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from dbg_wire.errors import DbgError, printable
 logger = logging.getLogger("dbg_broker")
 
 SUBJECT = "dbg_broker.tokens"
-"""Subjects of lists: the site follows, and then the sender's name."""
+"""Prefix of the subjects of token lists, followed by the site and the sender's name."""
 
 Keep = Callable[[IssuedTokens], None]
-"""Join a list into that of the home; blocks. Raise DbgError."""
+"""Joins a list into the tokens of the home. Blocks, and raises DbgError."""
 
 
 class SharedTokens:
-    """The issued and revoked tokens that all brokers know.
+    """Issued and revoked tokens that all brokers know.
 
-    What another broker has issued or revoked holds here at once, before a disk has it: ``use`` is called with it.
+    A token that another broker has issued or revoked takes effect here at once, before it is on disk: ``use`` is called
+    with the new tokens.
     """
 
     def __init__(self, nats: Nats, name: str, keep: Keep, tokens: Tokens) -> None:
@@ -40,20 +42,23 @@ class SharedTokens:
 
     @property
     def tokens(self) -> Tokens:
-        """Return the home's tokens with what all brokers have issued, and without what one has revoked."""
+        """Tokens of the home, plus tokens that any broker issued, minus tokens that any broker revoked."""
         return replace(self._own, issued=self._known)
 
     async def listen(self) -> None:
-        """Hear the others from now on, and have those answer that know more. Raise an error of NATS' client."""
+        """Subscribe to the lists of other brokers, and publish the own list. Brokers with more tokens reply.
+
+        Raise an error of NATS' client.
+        """
         await self._nats.subscribe(f"{self._subject}.*", self._told)
         self.tell()
 
     def tell(self) -> None:
-        """Tell the others the whole list: somebody may not know it."""
+        """Publish the whole list, because another broker may not have it."""
         self._nats.publish(f"{self._subject}.{self._name}", format_issued(self._known).encode())
 
     def changed(self, tokens: Tokens) -> None:
-        """Take the tokens of the home, which have changed, and tell the others what is new."""
+        """Use the changed tokens of the home, and publish the list if a token is new."""
         self._own = tokens
         is_new = self._join(tokens.issued)
         self.use(self.tokens)
@@ -61,32 +66,32 @@ class SharedTokens:
             self.tell()
 
     def _told(self, name: str, value: bytes) -> None:
-        """Take the list of another broker, and tell it what it lacks."""
+        """Join the list of another broker, and publish the own list if that broker's list is incomplete."""
         if name == self._name:
             return
         try:
             told = parse_issued(value)
         except ValueError as error:
-            logger.warning("the broker %s is not understood: %s", printable(name), printable(str(error)))
+            logger.warning("broker %s: can't decode its message: %s", printable(name), printable(str(error)))
             return
         if self._join(told):
-            logger.info("other brokers have issued or revoked tokens")
+            logger.info("tokens that other brokers issued or revoked are now in effect")
             self.use(self.tokens)
             self._is_due.set()
         if told != self._known:
             self.tell()
 
     def _join(self, others: IssuedTokens) -> bool:
-        """Join a list into the known one, and tell whether that is another one now."""
+        """Join a list into the known list. Return True if the known list changed."""
         before, self._known = self._known, self._known.joined(others)
         return self._known != before
 
     async def run(self) -> None:
-        """Have the home keep what the others tell, until it is cancelled."""
+        """Store the tokens from other brokers in the home until this task is cancelled."""
         while True:
             await self._is_due.wait()
             self._is_due.clear()
             try:
                 await asyncio.to_thread(self._keep, self._known)
             except DbgError as error:
-                logger.error("the tokens of the other brokers can't be kept: %s", printable(str(error)))
+                logger.error("can't store the tokens of other brokers: %s", printable(str(error)))

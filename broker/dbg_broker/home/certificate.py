@@ -1,4 +1,4 @@
-"""The broker's certificate, known to others by its fingerprint: made once and kept in the home, or the user's own."""
+"""The broker's certificate, identified by its fingerprint: created once and stored in the home, or the user's own."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ NAME = "dbg-broker"
 """Name of the certificate's subject; peers check the fingerprint instead of a name."""
 
 VALID = timedelta(days=3650)
-"""Peers don't check it, so the time is only for tools that do."""
+"""Period of validity. Peers don't check it; it matters only to other tools."""
 
 CLOCK_ERROR = timedelta(days=1)
 """How far the clocks of these tools may be behind the broker's."""
 
 _FOOTER = "-----END CERTIFICATE-----"
-_REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; everyone then needs the new fingerprint"
+_REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; all peers then need the new fingerprint"
 _REMEDY_OF_KEY = "name the key's file with --key, mode 600, without a password"
 _REMEDY_OF_CERTIFICATE = "name a PEM file with --certificate: the broker's certificate first, then its chain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A certificate to show to peers, in DER form, with the context of TLS that shows it."""
+    """Certificate that is served to peers, in DER form, and its TLS context."""
 
     context: ssl.SSLContext
     certificate: bytes
 
     @property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the certificate."""
+        """Fingerprint of the certificate."""
         return fingerprint_of(self.certificate)
 
 
 def load_own(home: Path) -> Shown:
-    """Return the home's certificate with a context for TLS 1.2 or later; if it or its key is missing, make both anew.
+    """Return the home's certificate with a context for TLS 1.2 or later; create both files if one is missing.
 
-    Raise BadSecretFile if the key is open to others, or if the two can't be used.
+    Raise BadSecretFile if other users can read the key, or if the files can't be used.
     """
     certificate_path, key_path = home / CERTIFICATE_FILE, home / KEY_FILE
     certificate, key = read_private(certificate_path, others_may_read=True), read_private(key_path)
@@ -64,11 +64,11 @@ def _shown(certificate: Path, key: Path, der: bytes) -> Shown:
     """Return a certificate with a server's context for TLS 1.2 or later. Raise OSError and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A peer must not have the costly part of TLS done again and again on one connection.
+    # A peer must not trigger the expensive part of TLS repeatedly on one connection.
     context.options |= ssl.OP_NO_RENEGOTIATION
     # No peer resumes a session, and two tickets are a sixth of the broker's work for a handshake.
     context.num_tickets = 0
-    # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
+    # With an empty password OpenSSL does not prompt for the password of an encrypted key.
     context.load_cert_chain(certificate, key, password="")
     return Shown(context=context, certificate=der)
 
@@ -76,7 +76,8 @@ def _shown(certificate: Path, key: Path, der: bytes) -> Shown:
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
     certificate, key = _make(datetime.now(UTC))
     try:
-        # The old certificate goes before the new key comes, so that a crash never leaves two files that don't match.
+        # Remove the old certificate before writing the new key, so that a crash never leaves two files that don't
+        # match.
         certificate_path.unlink(missing_ok=True)
     except OSError as error:
         raise BadSecretFile(
@@ -88,13 +89,13 @@ def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
 
 
 def first_der(pem: str) -> bytes:
-    """Return the certificate that is shown, in DER form; others after it are its chain. Raise ValueError."""
+    """Return the first certificate of a PEM text in DER form; the others are its chain. Raise ValueError."""
     block = pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(_FOOTER) + len(_FOOTER)]
     return ssl.PEM_cert_to_DER_cert(block)
 
 
 def _make(now: datetime) -> tuple[str, str]:
-    # Imported here, since it takes tens of milliseconds, and most starts need no new certificate.
+    # Imported here, because it takes tens of milliseconds, and most starts need no new certificate.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -120,19 +121,21 @@ def _make(now: datetime) -> tuple[str, str]:
 
 
 def date_of(seconds: float) -> str:
-    """Return a moment as a date with hour and minute, in local time."""
+    """Format a time as a date with hour and minute, in local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def load_given(certificate: Path, key: Path) -> Shown:
-    """Return the certificate of two PEM files, read anew at each call. Raise BadSecretFile if it can't be served now.
+    """Return the certificate of two PEM files, which are read at each call.
 
-    Others may read the certificate, and none but the user or root the key.
+    Raise BadSecretFile if it can't be served now.
+
+    Others may read the certificate, but only the user and root the key.
     """
     der = _first_der(certificate)
     key_text = read_given(key, "--key", _REMEDY_OF_KEY)
     if "ENCRYPTED" in key_text:
-        raise BadSecretFile(f"--key {printable(str(key))} has a password", "write it out without one, mode 600")
+        raise BadSecretFile(f"--key {printable(str(key))} has a password", "store it without one, mode 600")
     _check_dates(certificate, der)
     try:
         return _shown(certificate, key, der)
@@ -146,25 +149,25 @@ def _first_der(path: Path) -> bytes:
         return first_der(text)
     except ValueError:
         raise BadSecretFile(
-            f"--certificate {printable(str(path))} holds no certificate", _REMEDY_OF_CERTIFICATE
+            f"--certificate {printable(str(path))} does not contain a certificate", _REMEDY_OF_CERTIFICATE
         ) from None
 
 
 def _check_dates(path: Path, der: bytes) -> None:
-    # Imported here, since it takes tens of milliseconds, and most brokers make their own certificate.
+    # Imported here, because it takes tens of milliseconds, and most brokers make their own certificate.
     from cryptography import x509
 
     named, now = f"--certificate {printable(str(path))}", datetime.now(UTC)
     try:
         found = x509.load_der_x509_certificate(der)
     except ValueError:
-        raise BadSecretFile(f"{named} holds a certificate that can't be read", _REMEDY_OF_CERTIFICATE) from None
+        raise BadSecretFile(f"{named} contains an invalid certificate", _REMEDY_OF_CERTIFICATE) from None
     if found.not_valid_after_utc <= now:
         end = date_of(found.not_valid_after_utc.timestamp())
         raise BadSecretFile(f"{named} expired {end}", "have it renewed by your authority")
     if found.not_valid_before_utc > now:
         begin = date_of(found.not_valid_before_utc.timestamp())
-        raise BadSecretFile(f"{named} is not valid before {begin}", "look at this host's clock")
+        raise BadSecretFile(f"{named} is not valid before {begin}", "check this host's clock")
 
 
 def _unusable(certificate: Path, key: Path, error: Exception) -> BadSecretFile:
@@ -172,7 +175,7 @@ def _unusable(certificate: Path, key: Path, error: Exception) -> BadSecretFile:
     if reason == "KEY_VALUES_MISMATCH":
         return BadSecretFile(
             f"--key {printable(str(key))} is not the key of --certificate {printable(str(certificate))}",
-            "name the one that was made with it",
+            "name the key that belongs to this certificate",
         )
     return BadSecretFile(
         f"--certificate {printable(str(certificate))} and --key {printable(str(key))} can't be used "

@@ -1,6 +1,6 @@
-"""Private files and directories: closed to others, written as a whole, below no directory that others can replace.
+"""Private files and directories: closed to other users, written atomically, in directories that others can't replace.
 
-Modes never depend on the umask: everything is made closed and then set to its exact mode.
+Modes never depend on the umask: everything is created closed and then set to its exact mode.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from dbg_dial.home import ANOTHER_HOME, SOLE_USER, check_above, check_closed, is
 from dbg_wire.errors import BadSecretFile, printable
 
 MAX_PRIVATE_FILE = 1024 * 1024
-"""Bytes read of a file in the home: the largest, a full list of issued tokens, has 0.7 MiB; more is a wrong file."""
+"""Maximum size of a file in the home, in bytes: the largest valid one, a full list of issued tokens, has 0.7 MiB."""
 
 MAX_LINKS = 40
-"""Symbolic links on one way, Linux's own bound."""
+"""Maximum number of symbolic links on one path, as in Linux."""
 
 ALL_USERS = 4294967295
-"""Users of a user namespace that has all of them, as the host's own has."""
+"""Size of the uid range if the user namespace maps every user, as the initial namespace does."""
 
 _START_AGAIN = "remove it and start `dbg-broker serve` again"
 
 
 def open_home(path: str) -> Path:
-    """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
+    """Return the home directory. If it is missing, create it and its parents with mode 0700.
 
-    Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
-    replace it, or can't be made.
+    Raise BadSecretFile if it is not a directory, belongs to another user, is open to others, is below a directory in
+    which others could replace it, or can't be created.
     """
     home, shown = Path(path), printable(path)
     try:
@@ -56,18 +56,19 @@ def open_home(path: str) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all; readers see the old text or the new. Raise BadSecretFile."""
+    """Write a file of mode 0600 atomically: readers see the old text or the new one. Raise BadSecretFile."""
     try:
         write_whole(path, text, lasting=True)
     except OSError as error:
         what = f"{printable(str(path))} can't be written ({error.strerror})"
-        raise BadSecretFile(what, "make room there, or set DBG_HOME") from error
+        raise BadSecretFile(what, "free some space there, or set DBG_HOME") from error
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
-    """Return the text of a file that only this user (or root) can have written, or None if there is none.
+    """Return the text of a file that only this user or root can have written, or None if there is none.
 
-    Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
+    Raise BadSecretFile if others can write it, if others can read it without ``others_may_read``, or if it can't be
+    read.
     """
     try:
         return _text_of(path, printable(str(path)), _START_AGAIN, others_may_read=others_may_read)
@@ -78,7 +79,8 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
 def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = False) -> str:
     """Return the text of a file that an option names and that only the user or root can have written.
 
-    Raise BadSecretFile if others can write it, or read it unless they may, or if it is not there.
+    Raise BadSecretFile if others can write it, if others can read it without ``others_may_read``, or if it does not
+    exist.
     """
     named = f"{option} {printable(str(path))}"
     try:
@@ -90,7 +92,7 @@ def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = 
 def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> str:
     """Return the text of a file that only this user or root can have written. Raise FileNotFoundError, BadSecretFile.
 
-    ``named`` begins the error's sentence, and ``remedy`` ends it.
+    ``named`` is the start of the error's sentence, and ``remedy`` its end.
     """
     try:
         with open_at_once(str(path)) as file:
@@ -105,15 +107,15 @@ def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> s
     if len(content) <= MAX_PRIVATE_FILE:
         with contextlib.suppress(UnicodeDecodeError):
             return content.decode("utf-8")
-    raise BadSecretFile(f"{named} is too large or not text, so it is a wrong file", remedy)
+    raise BadSecretFile(f"{named} is too large or not text, so it is not the right file", remedy)
 
 
 def check_way(home: Path) -> None:
     """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
 
-    Directories that are missing are passed over. Raise OSError if one can't be looked at.
+    Missing directories are skipped. Raise OSError if one can't be inspected.
     """
-    # A volume of Kubernetes is a directory of root's in which each user of its container may write.
+    # A Kubernetes volume is a directory that belongs to root and that each user of its container may write.
     if os.environ.get(SOLE_USER) == "1":
         return
     trusted = _trusted_users()
@@ -129,7 +131,7 @@ def check_way(home: Path) -> None:
 
 
 def _directories_to(path: Path) -> Iterator[Path]:
-    """Yield each directory that the kernel passes on its way to ``path``, those that links lead through too."""
+    """Yield each directory that the kernel passes on its way to ``path``, also through symbolic links."""
     here, links = Path("/"), 0
     names = list(reversed(path.absolute().parts[1:]))
     while names:
@@ -156,7 +158,7 @@ def _directories_to(path: Path) -> Iterator[Path]:
 
 
 def _trusted_users() -> frozenset[int]:
-    """Return the users that may own the directories: this user, root, and the stand-in for root in a container."""
+    """Return the users that may own the directories: this user, root, and the substitute for root in a container."""
     trusted = {0, os.geteuid()}
     with contextlib.suppress(OSError, ValueError):
         maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
@@ -166,7 +168,7 @@ def _trusted_users() -> frozenset[int]:
 
 
 def _is_our_own_group(number: int) -> bool:
-    """Tell whether a group is the user's alone, as many systems make one for each user, with a umask of 002."""
+    """Return True if a group contains only the user. Many systems create one for each user, with a umask of 002."""
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
     except KeyError:
@@ -177,11 +179,11 @@ def _is_our_own_group(number: int) -> bool:
 T = TypeVar("T")
 
 State = tuple[int, ...]
-"""Device, inode, size, and times of the last change of a file; the error number if it can't be opened."""
+"""Device, inode, size, and times of the last change of a file, or the error number if it can't be opened."""
 
 
 class Watched(Generic[T]):
-    """A value that is read from files; ``value`` is the one that was read last. Belongs to one thread at a time."""
+    """A value that is read from files; ``value`` is the last result. Use it in one thread at a time."""
 
     def __init__(self, files: Sequence[Path], read: Callable[[], T]) -> None:
         """Read the value. Raise the errors of ``read``."""
@@ -191,7 +193,7 @@ class Watched(Generic[T]):
         self.value = read()
 
     def is_changed(self) -> bool:
-        """Read the value again if a file has changed since, and return whether there is another value.
+        """Read the value again if a file has changed. Return True if the value has changed.
 
         Raise the errors of ``read``; the next call then reads again.
         """
@@ -199,7 +201,7 @@ class Watched(Generic[T]):
         if states == self._seen:
             return False
         value, before = self._read(), self.value
-        # The files were looked at before they were read, so a change in between is seen by the next call.
+        # The states were taken before the files were read, so the next call sees a change in between.
         self._seen, self.value = states, value
         return value != before
 
@@ -208,7 +210,7 @@ class Watched(Generic[T]):
 
 
 def state_of(path: Path) -> State:
-    """Return the state of a file as its file server knows it: a kernel asks the server again when a file is opened."""
+    """Return the state of a file as its file server knows it: opening a file makes the kernel ask the server again."""
     try:
         with open_at_once(str(path)) as file:
             found = os.fstat(file.fileno())

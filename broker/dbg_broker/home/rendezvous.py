@@ -1,4 +1,4 @@
-"""Address and locks of a home: ``broker.json`` and ``driver.json``, the lock of its one broker, that of its tokens."""
+"""Address and locks of a home: ``broker.json`` and ``driver.json``, the broker's lock, and the lock of the tokens."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ LOCK_FILE = "serve.lock"
 
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
-"""Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""
+"""Errors of flock for a lock that is held: its own, and the one of NFS, which uses a byte-range lock for it."""
 
 TOKENS_LOCK_FILE = "tokens.lock"
 
 
 def write_rendezvous(home: Path, rendezvous: Rendezvous) -> None:
-    """Put ``driver.json`` and ``broker.json`` into the home, in place of older ones. Raise BadSecretFile."""
-    # A terminal reads broker.json first, so the other file must be there by then.
+    """Write ``driver.json`` and ``broker.json`` into the home, replacing older ones. Raise BadSecretFile."""
+    # Written first, because a terminal reads broker.json and then expects this file.
     write_private(home / DRIVER_FILE, format_driver_tokens(rendezvous.driver_tokens) + "\n")
     write_private(home / RENDEZVOUS_FILE, format_rendezvous(rendezvous) + "\n")
 
 
 def read_rendezvous(home: Path) -> Rendezvous | None:
-    """Return what ``broker.json`` says, or None if there is none; ``driver.json`` is not opened.
+    """Return the content of ``broker.json``, or None if there is none; ``driver.json`` is not opened.
 
     Raise BadSecretFile if the file can't be used.
     """
@@ -44,7 +44,7 @@ def read_rendezvous(home: Path) -> Rendezvous | None:
 
 
 def remove_rendezvous(home: Path, *, pid: int, host: str) -> None:
-    """Remove both files if they are still those of this process. Raise nothing."""
+    """Remove both files if they still belong to this process. Raise nothing."""
     with contextlib.suppress(BadSecretFile, OSError):
         rendezvous = read_rendezvous(home)
         if rendezvous is not None and (rendezvous.pid, rendezvous.host) == (pid, host):
@@ -53,10 +53,10 @@ def remove_rendezvous(home: Path, *, pid: int, host: str) -> None:
 
 
 def lock(home: Path) -> FileIO | None:
-    """Take the lock of the home's one broker without waiting, until this file or process ends; None if another has it.
+    """Take the lock of the home's broker without waiting. Return None if another process holds it.
 
-    Where the file system has no locks, another broker may serve here as well. Removing the file would let two brokers
-    hold it. Raise BadSecretFile if it can't be made.
+    The lock is held until the returned file is closed or the process ends. Without file locks, another broker may serve
+    the same home. Removing the file would let two brokers hold it. Raise BadSecretFile if it can't be created.
     """
     path = home / LOCK_FILE
     held = FileIO(_open_lock(path))
@@ -74,9 +74,9 @@ def lock(home: Path) -> FileIO | None:
 
 @contextlib.contextmanager
 def tokens_locked(home: Path) -> Iterator[None]:
-    """Have the tokens of a home to oneself; wait while another command changes them. Raise BadSecretFile.
+    """Lock the tokens of a home; wait while another command changes them. Raise BadSecretFile.
 
-    Where the file system has no locks nobody is kept out.
+    Without file locks this gives no mutual exclusion.
     """
     path = home / TOKENS_LOCK_FILE
     descriptor = _open_lock(path)
@@ -91,12 +91,12 @@ def tokens_locked(home: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-_MAKE_ROOM = "make room there, or set DBG_HOME"
+_MAKE_ROOM = "free some space there, or set DBG_HOME"
 
 
 def _open_lock(path: Path) -> int:
     try:
-        # Opened for writing, since NFS grants an exclusive lock only then.
+        # Opened for writing, because NFS grants an exclusive lock only then.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         os.fchmod(descriptor, 0o600)
     except OSError as error:

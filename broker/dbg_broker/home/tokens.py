@@ -1,4 +1,4 @@
-"""Tokens of a home, and who holds each: what its bearer may be, and what limits that."""
+"""Tokens of a home and their bearers: the role that a token grants, and its limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class Role(enum.Enum):
-    """What a token lets its bearer be."""
+    """Role that a token grants its bearer."""
 
     RANK = "rank"
     DRIVER = "driver"
@@ -37,11 +37,11 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearer:
-    """The holder of a token.
+    """Bearer of a token.
 
-    ``digest`` tells two tokens apart. ``name`` is what the token was made for, empty for a home's own tokens and for
-    those that are derived from them. ``job`` is the only job that the bearer may take part in or see, None for all.
-    ``expires`` is in seconds since the epoch, None for never; connections end then.
+    ``digest`` identifies the token. ``name`` is the token's name; it is empty for a home's own tokens and for tokens
+    that are derived from them. ``job`` is the only job that the bearer may join or see, or None for all. ``expires`` is
+    in seconds since the epoch, or None for never; connections end then.
     """
 
     role: Role
@@ -52,29 +52,29 @@ class Bearer:
 
     @property
     def shown(self) -> str:
-        """Return the bearer as a log names it, e.g. ``a watcher (alice)``."""
+        """Text for the bearer in logs, such as ``a watcher (alice)``."""
         return f"a {self.role.value}{f' ({self.name})' if self.name else ''}"
 
     def may_see(self, job: str) -> bool:
-        """Tell whether a job is the bearer's business."""
+        """Return True if the bearer may see a job."""
         return self.job is None or self.job == job
 
     def is_expired(self, now: float) -> bool:
-        """Tell whether the token opens no connection any more; ``now`` is in seconds since the epoch."""
+        """Return True if the token is no longer valid; ``now`` is in seconds since the epoch."""
         return self.expires is not None and self.expires <= now
 
 
 ANY_RANK = Bearer(role=Role.RANK)
-"""A rank of any job, as stock debuggers are, which have no token."""
+"""A rank of any job. Stock debuggers have no token and count as one."""
 
 
 ISSUED_FILE = "issued-tokens.json"
 
 MAX_ISSUED = 1000
-"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
+"""Maximum number of tokens in the list, enough for a team of a hundred; an unknown token is compared with all."""
 
 MAX_REVOKED = 2000
-"""Tombstones, the newest ones. A home that was away for longer than these span may bring a revoked token back."""
+"""Maximum number of tombstones; the newest are kept. A home that was away for longer may bring a revoked token back."""
 
 NAME_LENGTH = 64
 
@@ -82,12 +82,12 @@ Seconds = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
 """Seconds since the epoch."""
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-"""The SHA-256 of a token's text."""
+"""SHA-256 of a token's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedToken:
-    """One token, of which the digest alone is kept; ``made`` and ``expires`` are seconds since the epoch."""
+    """One token, stored as its digest only; ``made`` and ``expires`` are seconds since the epoch."""
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A{NAME.pattern}\Z")]
     role: Role
@@ -98,21 +98,21 @@ class IssuedToken:
 
     @property
     def bearer(self) -> Bearer:
-        """Return who holds it."""
+        """Bearer of the token."""
         return Bearer(
             role=self.role, digest=bytes.fromhex(self.digest), name=self.name, job=self.job, expires=self.expires
         )
 
 
 class RevokedToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A tombstone: whose digest it is, and since when in seconds since the epoch."""
+    """Tombstone of a token: its digest, and the time of its revocation in seconds since the epoch."""
 
     digest: Digest
     since: Seconds
 
 
 class IssuedTokens(msgspec.Struct, frozen=True):
-    """The list, as its file and other brokers have it. Each change returns another list."""
+    """List of issued tokens, as in its file and in messages between brokers. Each change returns another list."""
 
     tokens: Annotated[tuple[IssuedToken, ...], msgspec.Meta(max_length=MAX_ISSUED)] = ()
     revoked: Annotated[tuple[RevokedToken, ...], msgspec.Meta(max_length=MAX_REVOKED)] = ()
@@ -121,10 +121,10 @@ class IssuedTokens(msgspec.Struct, frozen=True):
     def issue(self, new: IssuedToken) -> IssuedTokens:
         """Return the list with one more token. Raise BadInput if its name is taken, or if there are too many."""
         if any(one.name == new.name for one in self.tokens):
-            raise BadInput(f"a token has the name {new.name!r} already", "take another one, or revoke that one first")
+            raise BadInput(f"a token has the name {new.name!r} already", "use another name, or revoke that token first")
         if len(self.tokens) >= MAX_ISSUED:
             raise BadInput(
-                f"{len(self.tokens)} tokens have been made", "revoke some; `dbg-broker token --list` names them"
+                f"{len(self.tokens)} tokens exist, the maximum", "revoke some; `dbg-broker token --list` names them"
             )
         return msgspec.structs.replace(self, tokens=(*self.tokens, new))
 
@@ -136,16 +136,16 @@ class IssuedTokens(msgspec.Struct, frozen=True):
         return self.joined(IssuedTokens(revoked=(RevokedToken(digest=found.digest, since=now),)))
 
     def joined(self, other: IssuedTokens) -> IssuedTokens:
-        """Return the join of both lists: what either one has issued, and neither has revoked.
+        """Return the join of both lists: tokens that either list has issued and neither has revoked.
 
-        The order doesn't matter, and no clock is asked, so that all brokers come to the same list. Of two tokens of one
-        name the later one is given another name.
+        Neither the order of joins nor a clock matters, so all brokers get the same list. If two tokens have the same
+        name, the later one gets another name.
         """
         buried: dict[str, RevokedToken] = {}
         for tombstone in sorted((*self.revoked, *other.revoked), key=lambda one: one.since, reverse=True):
             buried[tombstone.digest] = tombstone
         living: dict[str, IssuedToken] = {}
-        # One that has been renamed has the longer name, and keeps it.
+        # A renamed token has the longer name, and keeps it.
         for token in sorted((*self.tokens, *other.tokens), key=_precedence):
             living[token.digest] = token
         tokens = sorted(
@@ -160,7 +160,7 @@ def _precedence(one: IssuedToken) -> tuple[int, str, str, str, float, float]:
 
 
 def _with_own_names(tokens: list[IssuedToken]) -> tuple[IssuedToken, ...]:
-    """Return the tokens, each under a name that no earlier one has."""
+    """Return the tokens with unique names; a token whose name is taken gets another one."""
     named: dict[str, IssuedToken] = {}
     for one in tokens:
         name, digits = one.name, 6
@@ -172,7 +172,7 @@ def _with_own_names(tokens: list[IssuedToken]) -> tuple[IssuedToken, ...]:
 
 
 def parse_issued(document: str | bytes) -> IssuedTokens:
-    """Return the list that a document holds. Raise ValueError."""
+    """Parse the document of a list. Raise ValueError."""
     try:
         found = msgspec.convert(json.loads(document), IssuedTokens)
     except RecursionError:
@@ -188,7 +188,7 @@ def format_issued(issued: IssuedTokens) -> str:
 
 
 def load_issued(home: Path) -> IssuedTokens:
-    """Return the tokens of a home, none if there is no list. Raise BadSecretFile if it can't be used."""
+    """Return the issued tokens of a home; the list is empty if it has no file. Raise BadSecretFile if it is invalid."""
     path = home / ISSUED_FILE
     text = read_private(path)
     if text is None:
@@ -197,13 +197,13 @@ def load_issued(home: Path) -> IssuedTokens:
         return parse_issued(text)
     except ValueError:
         raise BadSecretFile(
-            f"{printable(str(path))} is no list of tokens of this release",
-            "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name NAME`",
+            f"{printable(str(path))} is not a list of tokens of this release",
+            "remove it, which revokes all named tokens, and make new ones by `dbg-broker token --name NAME`",
         ) from None
 
 
 def join_issued(home: Path, others: IssuedTokens) -> None:
-    """Join a list into that of the home; wait while a command changes it. Raise BadSecretFile."""
+    """Join a list into the list of the home; wait while a command changes it. Raise BadSecretFile."""
     with tokens_locked(home):
         own = load_issued(home)
         joined = own.joined(others)
@@ -212,12 +212,12 @@ def join_issued(home: Path, others: IssuedTokens) -> None:
 
 
 def save_issued(home: Path, issued: IssuedTokens) -> None:
-    """Write the list in place of an older one. Raise BadSecretFile."""
+    """Write the list, replacing an older one. Raise BadSecretFile."""
     write_private(home / ISSUED_FILE, format_issued(issued) + "\n")
 
 
 TOKEN_BYTES = 32
-"""256 bits: out of reach of guessing, and 43 characters long in a file."""
+"""256 bits: can't be guessed, and has 43 characters in a file."""
 
 TOKENS_DIRECTORY = "tokens"
 
@@ -227,68 +227,68 @@ PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
         "/client": frozenset({Role.DRIVER, Role.WATCHER}),
     }
 )
-"""Which roles may open which path; a path that isn't here is closed to all."""
+"""Roles that may open each path; any other path is closed to all."""
 
 
 def may_open(role: Role, path: str) -> bool:
-    """Tell whether a role may open a WebSocket at a path."""
+    """Return True if a role may open a WebSocket at a path."""
     return role in PATHS.get(path, frozenset())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The three tokens of one broker, and those that were made for somebody."""
+    """The three tokens of one broker, and its issued tokens."""
 
     rank: str = field(repr=False)
     driver: str = field(repr=False)
     watcher: str = field(repr=False)
     issued: IssuedTokens = field(default_factory=IssuedTokens)
     _bearers: tuple[Bearer, ...] = field(init=False, repr=False, compare=False)
-    """The holders of the three tokens and of those that were made; each request is compared with them."""
+    """Bearers of the three tokens and of the issued tokens; each request is compared with them."""
 
     def __post_init__(self) -> None:
-        """Note who holds which token, by its digest."""
+        """Collect the bearer of each token, with its digest."""
         own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
         object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued.tokens)))
 
     def of(self, role: Role) -> str:
-        """Return the token that makes its bearer a ``role``."""
+        """Return the token for a role."""
         return {Role.RANK: self.rank, Role.DRIVER: self.driver, Role.WATCHER: self.watcher}[role]
 
     def by_name(self) -> dict[TokenRole, str]:
-        """Return all three by the words of files and messages."""
+        """Return all three tokens by the words of files and messages."""
         return {"rank": self.rank, **self.of_terminals()}
 
     def of_terminals(self) -> dict[TokenRole, str]:
-        """Return those that ``driver.json`` holds."""
+        """Return the tokens for ``driver.json``."""
         return {"driver": self.driver, "watcher": self.watcher}
 
     def for_job(self, job: str) -> str:
-        """Return a token for ranks of one job, and of no other."""
+        """Return a token for ranks of one job only."""
         return job_token(self.rank, job)
 
     def bearer_of(self, header: str | None) -> Bearer | None:
-        """Return who an ``Authorization`` header stands for, or None; in the same time for every unknown token."""
+        """Return the bearer of an ``Authorization`` header, or None. The time is the same for every unknown token."""
         scheme, _, presented = (header or "").partition(" ")
         presented = presented.strip()
-        # Digests have one length, so that the time doesn't tell the length of the token either.
+        # Digests have one length, so the time does not reveal the length of the token either.
         digest = _digest(presented)
         known = [*self._bearers, *self._signed_bearer(presented)]
         matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
     def site(self) -> str:
-        """Return a text that homes with the same three tokens have in common, and that shows nothing of these."""
+        """Return an identifier that homes with the same three tokens share. It reveals nothing about the tokens."""
         codes = [code_of(self.of(role), f"dbg-broker site: {role.value}") for role in Role]
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
-        """Return the bearer that a job's token claims, with the digest of the right one; none for other tokens."""
+        """Return the bearer that a job's token claims, with the right token's digest; nothing for other tokens."""
         job = presented.removeprefix(JOB_MARK).rpartition(".")[0] if presented.startswith(JOB_MARK) else ""
         return (Bearer(role=Role.RANK, job=job, digest=_digest(self.for_job(job))),) if job else ()
 
     def still_know(self, bearer: Bearer) -> bool:
-        """Return whether the token of a connected peer is still one of these; a peer without a token stays."""
+        """Return True if the token of a connected peer is still valid; peers without a token stay valid."""
         if not bearer.digest:
             # A stock debugger.
             return True
@@ -299,7 +299,7 @@ class Tokens:
 
 
 def digest_of(token: str) -> str:
-    """Return the digest by which an issued token is kept."""
+    """Return the digest under which an issued token is stored."""
     return _digest(token).hex()
 
 
@@ -318,14 +318,14 @@ def _directory(path: Path) -> Path:
 
 
 def token_files(home: Path) -> tuple[Path, ...]:
-    """Return the files from which :func:`load_tokens` reads."""
+    """Return the files that :func:`load_tokens` reads."""
     return (*(home / TOKENS_DIRECTORY / role.value for role in Role), home / ISSUED_FILE)
 
 
 def load_tokens(home: Path) -> Tokens:
-    """Return the tokens kept in the home; missing ones are made, mode 0600 in a directory of mode 0700.
+    """Return the tokens stored in the home; missing ones are created, mode 0600 in a directory of mode 0700.
 
-    Raise BadSecretFile if one is open to others, is no token, or stands for two roles.
+    Raise BadSecretFile if a file is open to others, is not a token, or contains the token of another role.
     """
     directory = _directory(home / TOKENS_DIRECTORY)
     tokens = Tokens(
@@ -336,14 +336,14 @@ def load_tokens(home: Path) -> Tokens:
     )
     if len({tokens.of(role) for role in Role}) < len(Role):
         raise BadSecretFile(
-            f"two files in {printable(str(directory))} hold the same token, so a watcher might type",
+            f"two files in {printable(str(directory))} contain the same token, so a watcher could type",
             "remove one of them and start again",
         )
     return tokens
 
 
 def rotate_tokens(home: Path) -> Tokens:
-    """Replace the three tokens of a home by new ones and return these. Raise BadSecretFile."""
+    """Replace the three tokens of a home, and return the new ones. Raise BadSecretFile."""
     load_tokens(home)
     for role in Role:
         write_private(home / TOKENS_DIRECTORY / role.value, new_token() + "\n")
@@ -351,7 +351,7 @@ def rotate_tokens(home: Path) -> Tokens:
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return a token that can't be guessed."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
@@ -365,7 +365,7 @@ def _load_token(path: Path) -> str:
 
 
 def renew_job_tokens(home: Path, tokens: Tokens) -> None:
-    """Write the tokens of all jobs anew after the rank's token has changed. Raise BadSecretFile."""
+    """Write the tokens of all jobs again after the rank's token has changed. Raise BadSecretFile."""
     with contextlib.suppress(FileNotFoundError):
         for file in list((home / JOB_TOKENS_DIRECTORY).iterdir()):
             write_private(file, tokens.for_job(file.name) + "\n")

@@ -1,1 +1,1 @@
-"""Reports of the broker to people: the log of who did what, and the command of ``--on-event``."""
+"""Reports of the broker to people: the audit log, and the command of ``--on-event``."""

@@ -1,4 +1,4 @@
-"""The audit log: what is noted of a question and its ranks; its present file, and earlier ones with a number."""
+"""The audit log: the text of its entries, its current file, and its numbered earlier files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("dbg_broker")
 
 
 def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
-    """Append whole lines, which don't mix with those of other processes. Raise OSError, with nothing appended.
+    """Append whole lines atomically among several processes. Raise OSError, with nothing appended.
 
     A file that has grown too large becomes the latest earlier file, and the oldest one is removed.
     """
@@ -43,7 +43,7 @@ def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
         except OSError:
-            # A disk that gets full takes a part of the lines first.
+            # A disk that becomes full accepts a part of the lines first.
             os.ftruncate(descriptor, size)
             raise
         if size + len(data) >= max_bytes:
@@ -55,11 +55,11 @@ def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Open the present file for appending, and keep other processes from writing or rotating it."""
+    """Open the current file for appending, and keep other processes from writing or rotating it."""
     while True:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            # A file system without locks is written as it is.
+            # If the file system has no locks, the file is written without one.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_present(path, descriptor):
@@ -78,7 +78,7 @@ def _is_present(path: Path, descriptor: int) -> bool:
 
 
 def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
-    """Append what a command of this user has done. A full disk is no reason to leave that undone, or done by half."""
+    """Append an action of a user's command. Ignore a full disk, which must not prevent or interrupt the action."""
     entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
     with contextlib.suppress(OSError):
         append(home, encode_entry(entry))
@@ -94,21 +94,21 @@ def _earlier(path: Path) -> list[Path]:
 
 
 class AuditFile:
-    """The log as its one writer in the broker has it; it is written in a thread, since a disk may be slow or full."""
+    """The log for its only writer in the broker. It is written in a thread, because a disk may be slow or full."""
 
     def __init__(self, home: Path, write: Callable[[Path, bytes], None] = append) -> None:
-        """``write`` appends lines, and may block or raise OSError."""
+        """Set the writer; ``write`` appends lines, and may block or raise OSError."""
         self._home, self._write = home, write
         self._is_failing = False
 
     def put(self, entries: list[Entry], lost: int) -> bool:
-        """Write entries, and how many were lost before them; return False if that was not possible."""
+        """Write entries, and the number of entries lost before them. Return False on failure."""
         cut = [Entry(at=time.time(), what=What.CUT, count=lost)] if lost else []
         try:
             self._write(self._home, b"".join(map(encode_entry, [*entries, *cut])))
         except OSError as error:
             if not self._is_failing:
-                logger.warning("the audit log can't be written (%s); entries are lost until it can", error.strerror)
+                logger.warning("can't write the audit log (%s); entries are lost until it works again", error.strerror)
             self._is_failing = True
             return False
         self._is_failing = False
@@ -116,13 +116,13 @@ class AuditFile:
 
 
 MAX_TEXT = 2000
-"""Characters of a question, or of any other text of an entry: an expression is shorter, a pasted block is cut."""
+"""Maximum length of a question or another text of an entry, in characters; longer ones, like pasted blocks, are cut."""
 
 _TEXTS = tuple(one.name for one in fields(Entry) if one.name not in ("at", "what", "count"))
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the line of an entry; what is empty is left out."""
+    """Return the line of an entry, without empty fields."""
     document: dict[str, object] = {"at": round(entry.at, 3), "what": entry.what.value}
     for name in _TEXTS:
         text = getattr(entry, name)
@@ -130,12 +130,12 @@ def encode_entry(entry: Entry) -> bytes:
             document[name] = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     if entry.count:
         document["count"] = entry.count
-    # A lone surrogate, which a rank's name may hold, is escaped.
+    # A lone surrogate, which a rank's name may contain, is escaped.
     return json.dumps(document).encode() + b"\n"
 
 
 def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
-    """Return ranks of one job, given by number and address, as one text: the address of one, the set of several."""
+    """Format ranks of one job, given by number and address: the address of a single rank, or the set of several."""
     ranks = list(named)
     return ranks[0][1] if len(ranks) == 1 else format_ranks({number for number, _ in ranks})
 

@@ -22,19 +22,19 @@ from dbg_wire.records.ranks import End
 logger = logging.getLogger("dbg_broker")
 
 LIMIT_SECONDS = 30.0
-"""Seconds for a command and its session's processes; a chat that takes longer is down."""
+"""Timeout of a command and its session's processes, in seconds; a chat service that takes longer is down."""
 
 MAX_OUTPUT = 4096
-"""Bytes of a command's output that reach the log; the rest is read and dropped."""
+"""Maximum number of bytes of a command's output in the log; the rest is read and dropped."""
 
 _KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
-"""Prefixes of variables that a command does not get: secrets, and systemd's messages for the broker's process."""
+"""Prefixes of variables that a command does not get: secrets, and variables of systemd for the broker's process."""
 
 
 class OnEvent:
     """The command of one broker; ``words`` are the program and its arguments.
 
-    It runs where the broker runs. ``limit`` is in seconds.
+    It runs on the broker's host. ``limit`` is in seconds.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class OnEvent:
         self._is_over = False
 
     def put(self, events: list[Event], lost: int) -> bool:
-        """Run the command for the events; the first document has the number of lost events before it."""
+        """Run the command for each event; the first document contains the number of lost events before it."""
         for event in events if not self._is_over else ():
             problem = self._run(document(event, lost))
             lost = 0
@@ -59,13 +59,13 @@ class OnEvent:
         return True
 
     def end(self) -> None:
-        """Start no more commands, and ask the running one to end."""
+        """Start no more commands, and terminate the running one."""
         self._is_over = True
         if (group := self._running) is not None:
             _signal(group, signal.SIGTERM)
 
     def _run(self, told: bytes) -> str:
-        """Run the command once; return what went wrong as the end of a sentence, empty if nothing did."""
+        """Run the command once. Return the failure as the end of a sentence, or an empty string."""
         try:
             process = subprocess.Popen(
                 self._words,
@@ -87,7 +87,7 @@ class OnEvent:
         lines = [line.strip() for line in output.decode("utf-8", "replace").split("\n") if line.strip()]
         if status == 0:
             for line in lines:
-                logger.info("--on-event says: %s", printable(line, MAX_OUTPUT))
+                logger.info("--on-event output: %s", printable(line, MAX_OUTPUT))
             return ""
         last = f": {printable(lines[-1], 200)}" if lines else ""
         return f"{self._failure(status)}{last}"
@@ -98,12 +98,12 @@ class OnEvent:
         return End(exit=status).sentence
 
     def _watch(self, process: subprocess.Popen[bytes], told: bytes) -> tuple[bytes, int | None]:
-        """Return the output and the exit status, None for a command that had to be ended."""
+        """Return the output and the exit status, or None for a command that had to be killed."""
         deadline = time.monotonic() + self._limit
         stdin, stdout = process.stdin, process.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("a process without its pipes")
-        # A command may ignore its event. A pipe takes the whole document at once.
+        # A command may ignore its event. A pipe accepts the whole document at once.
         with contextlib.suppress(OSError), stdin:
             stdin.write(told)
         with stdout:
@@ -111,14 +111,14 @@ class OnEvent:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if has_ended:
                 return output, process.wait(max(0.0, deadline - time.monotonic()))
-        # The group is ended before the process is waited for: until then no other process has its number.
+        # The group is killed before the process is waited for, because until then no other process can have its number.
         _signal(process.pid, signal.SIGKILL)
         process.wait()
         return output, None
 
 
 def _read(descriptor: int, deadline: float) -> tuple[bytes, bool]:
-    """Return the first bytes of an output, and whether it has ended before the deadline."""
+    """Return the first bytes of an output, and whether it ended before the deadline."""
     kept = b""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

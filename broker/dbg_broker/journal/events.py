@@ -1,7 +1,7 @@
-"""Events for the command of ``--on-event``: which changes of ranks are events, and their documents. Pure.
+"""Events for the command of ``--on-event``: their detection in changes of ranks, and their documents. Pure.
 
-Ranks of one run stop or crash within a moment. So their changes are gathered for GATHER_SECONDS and reported as one
-event. The owner gives clocks and a timer.
+Ranks of one run often stop or crash together. So their changes are collected for GATHER_SECONDS and reported as one
+event. The owner provides clocks and a timer.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import CRASH, Place, RankState, show_left
 
 GATHER_SECONDS = 1.0
-"""Seconds between the first rank of an event and its report: a thousand ranks report the same thing within that."""
+"""Time between the first rank of an event and its report, in seconds: a thousand ranks report within that time."""
 
 AGAIN_SECONDS = 60.0
-"""Seconds before a run's next event of the same kind: the person who got the first one needs time to look."""
+"""Minimum time before a run's next event of the same kind, in seconds: the person needs time for the first one."""
 
 SELDOM_SECONDS = 600.0
-"""Seconds in which the same hang, or refusals of the same host, are reported once."""
+"""Minimum time between two reports of the same hang, or of refusals of the same host, in seconds."""
 
 MAX_KNOWN = 3000
-"""Kinds of events of runs that are remembered, three for each of a thousand runs; the oldest is forgotten."""
+"""Maximum number of remembered events, three kinds for each of a thousand runs; the oldest is forgotten."""
 
 MAX_SELDOM = 20
-"""Hangs that are reported within SELDOM_SECONDS, and hosts likewise; a scan from many addresses fills nobody's chat."""
+"""Maximum number of hangs, and of hosts, reported within SELDOM_SECONDS: a scan from many addresses must not flood a
+chat.
+"""
 
 MAX_SENTENCE = 500
-"""Characters of a sentence: a message to a phone, and no more of a rank's exception than that needs."""
+"""Maximum length of a sentence, in characters: suitable for a phone, and no more of an exception than needed."""
 
 MAX_NAMED = 2000
-"""Characters of a rank set or a path: the document stays far below the 64 KiB that a pipe takes at once."""
+"""Maximum length of a rank set or a path, in characters: the document must fit into the 64 KiB of a pipe."""
 
 BREAK_IN = "interrupt"
-"""Reason of a stop that a user has asked for just now."""
+"""Reason of a stop that a user has just requested."""
 
 
 class EventKind(str, enum.Enum):
@@ -52,13 +54,13 @@ class EventKind(str, enum.Enum):
     STOP = "stop"
     """The first rank of a run has stopped."""
     CRASH = "crash"
-    """A rank has raised an exception that nothing caught, was killed, or ended with a status other than 0."""
+    """A rank has raised an uncaught exception, was killed, or ended with a status other than 0."""
     HANG = "hang"
-    """``why`` names a culprit, or ``run --hang-after`` has seen that no rank moves."""
+    """``why`` names a culprit, or ``run --hang-after`` has detected that no rank moves."""
     LEASE = "lease"
-    """A stop ends by itself soon."""
+    """A stop will soon end by itself."""
     REFUSED = "refused"
-    """A request came with a wrong token, or with none."""
+    """A request had a wrong token, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +68,8 @@ class Event:
     """One event. ``at`` is in seconds since the epoch.
 
     ``ranks`` is a rank set of ``job``, ``address`` the first of these ranks, or the origin of a refused request.
-    ``where`` is the place in that rank's program, ``sentence`` describes all for people, and ``next`` is the command to
-    type now. ``broker`` is the name of the reporting broker, empty without a cluster.
+    ``where`` is the place in that rank's program, ``sentence`` describes the event for people, and ``next`` is the
+    command to type now. ``broker`` is the name of the reporting broker, empty without a cluster.
     """
 
     kind: EventKind
@@ -82,7 +84,7 @@ class Event:
 
 
 def document(event: Event, left_out: int = 0) -> bytes:
-    """Return the JSON document of an event on one line, in ASCII: all its texts are printable.
+    """Return the JSON document of an event on one line, in ASCII; all its texts are printable.
 
     ``left_out`` is the number of earlier events that were not reported.
     """
@@ -106,17 +108,17 @@ def document(event: Event, left_out: int = 0) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A rank at the moment of an event, in words: its record changes later."""
+    """A rank at the time of an event; the record of the rank changes later."""
 
     rank: RankRecord
     where: Place | None
     lease: float | None
     crash: str | None
-    """The error of a kept crash; None for a rank that is not kept."""
+    """Error of a kept crash, or None if the rank is not kept."""
 
     @property
     def failure(self) -> tuple[str, str]:
-        """How it has failed, and its error; a guard may report the signal of an ended process later."""
+        """How the rank failed, and its error; a guard may report the signal of an ended process later."""
         status = self.rank.end.exit
         if self.crash is not None or status is None:
             return "crashed", self.crash or ""
@@ -126,7 +128,7 @@ class _Seen:
     def sentence(self, kind: EventKind) -> str:
         """Return the rest of a sentence about the rank."""
         if kind is EventKind.LEASE:
-            return f"goes on by itself in {show_left(self.lease or 0.0)}"
+            return f"resumes by itself in {show_left(self.lease or 0.0)}"
         place = self.where
         at = f" at {place.file}:{place.line} in {place.function}" if place is not None and place.file else ""
         if kind is EventKind.STOP:
@@ -165,13 +167,13 @@ def _ends_soon(stop: StopInfo) -> bool:
 
 
 class Occasions:
-    """Detector of a broker's events; all methods belong to one thread, and take microseconds."""
+    """Detector of a broker's events. Call it in one thread; each call takes microseconds."""
 
     def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:
-        """Call ``emit`` with each event."""
+        """Set the function that gets each event."""
         self._emit, self._timers = emit, timers
         self._last: dict[tuple[EventKind, RunName], float] = {}
-        """For each kind of event of a run, the time of the last report."""
+        """Time of the last report for each kind of event of a run."""
         self._gathered: dict[tuple[EventKind, RunName], dict[str, _Seen]] = {}
         self._recent: dict[EventKind, dict[Hashable, float]] = {EventKind.HANG: {}, EventKind.REFUSED: {}}
         """For each reported hang and refused host, the time after which it may be reported again."""
@@ -179,7 +181,7 @@ class Occasions:
         """For each listed rank, the process whose crash, and the stop whose lease, has been reported."""
 
     def rank_changed(self, rank: RankRecord) -> None:
-        """Look for events in a rank's new state."""
+        """Check a rank's new state for events."""
         stop = rank.report.stop
         if rank.state is RankState.STOPPED and stop is not None and stop.reason not in (CRASH, BREAK_IN):
             if (EventKind.STOP, rank.run) not in self._last:
@@ -201,15 +203,15 @@ class Occasions:
     def hang(self, message: Hang, says: str = "") -> None:
         """Report a verdict of ``why``, found by ``says``; empty for the user.
 
-        The command to type comes from the broker, since a driver of one job could otherwise make others run anything.
+        The broker provides the command to type, because otherwise a driver of one job could make others run anything.
         """
-        found_by = f", as {says} says" if says else ""
+        found_by = f" (reported by {says})" if says else ""
         sentence = f"job {message.job} hangs{found_by}: {message.sentence}"
         name, job = (message.job, message.kind, message.ranks), message.job
         self._seldom(EventKind.HANG, name, sentence, job=job, ranks=message.ranks, next=f"dbg-attach why {job}/all")
 
     def refused(self, host: str, why: str) -> None:
-        """Report that a request of ``host`` was refused for its token."""
+        """Report that a request of ``host`` was refused because of its token."""
         sentence = f"a request from {host} was refused: {why.strip()}"
         self._seldom(EventKind.REFUSED, host, sentence, address=host, next="dbg-broker log")
 
@@ -228,7 +230,7 @@ class Occasions:
             self._gather(kind, rank)
 
     def _gather(self, kind: EventKind, rank: RankRecord) -> None:
-        """Report an event soon, of this rank and of those that follow until then."""
+        """Report an event after GATHER_SECONDS, with this rank and the ranks that follow until then."""
         name, now = (kind, rank.run), self._timers.clock()
         if name not in self._gathered:
             self._gathered[name] = {}
@@ -239,7 +241,7 @@ class Occasions:
 
     def _emit_gathered(self, name: tuple[EventKind, RunName]) -> None:
         kind, _ = name
-        # A launcher ends the other ranks after a crash, and the broker may hear of these first.
+        # A launcher ends the other ranks after a crash, and the broker may learn of these ends first.
         seen = [
             one for one in self._gathered.pop(name).values() if kind is not EventKind.CRASH or not one.rank.end.cause
         ]

@@ -1,6 +1,6 @@
-"""Journal of a broker: who did what goes to the audit log, and what happens to jobs to the command of ``--on-event``.
+"""Journal of a broker: actions of users go to the audit log, and events of jobs to the command of ``--on-event``.
 
-All methods belong to the event loop's thread, and do not block.
+All methods must be called in the event loop's thread, and do not block.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from dbg_broker.timers import Timers
 from dbg_command.audit import Entry, What
 
 REFUSALS_SECONDS = 10.0
-"""Seconds in which refusals of one host are one entry."""
+"""Period of refusals of one host that are one entry, in seconds."""
 
 MAX_HOSTS = 20
-"""Hosts with an entry of their own within REFUSALS_SECONDS, and the rest have one together: a flood of refusals from
-many addresses writes less than a kilobyte a second, and takes half a day to replace the other entries."""
+"""Maximum number of hosts with an entry of their own within REFUSALS_SECONDS; other hosts share one entry. So a flood
+of refusals from many addresses writes less than a kilobyte a second, and takes half a day to replace the other entries.
+"""
 
 MAX_ENTRIES = 10_000
-"""Entries that wait to be written: some two MB, and all that a thousand terminals do in a second."""
+"""Maximum number of entries that wait to be written: some two MB, the actions of a thousand terminals in a second."""
 
 AT_ONCE = 200
-"""Entries that are written together."""
+"""Maximum number of entries that are written together."""
 
 MAX_EVENTS = 100
-"""Events that wait for the command; more are old by the time they are told."""
+"""Maximum number of events that wait for the command; further ones would be reported too late."""
 
 
 class _Connection(Protocol):
@@ -46,7 +47,7 @@ class _Connection(Protocol):
 
 
 class Doer(Protocol):
-    """Terminal whose deeds are noted."""
+    """Terminal whose actions are recorded."""
 
     @property
     def bearer(self) -> Bearer: ...
@@ -57,7 +58,7 @@ class Doer(Protocol):
 
 
 class Journal(Watcher):
-    """Journal of a broker. It keeps nothing before :meth:`open`."""
+    """Journal of a broker. It records nothing before :meth:`open`."""
 
     def __init__(self, registry: Registry, timers: Timers) -> None:
         self._registry, self._timers = registry, timers
@@ -65,16 +66,16 @@ class Journal(Watcher):
         """Writes an entry of the audit log."""
         self.audits_input = False
         self.broker = ""
-        """This broker's name in a cluster; empty without one."""
+        """This broker's name in a cluster, or empty."""
         self.occasions: Occasions | None = None
-        """Finds events for the command of ``--on-event``; None without one."""
+        """Detects events for the command of ``--on-event``; None without one."""
         self._refusals: dict[str, tuple[float, int]] = {}
         """For each host the time until which its refusals are counted, and their number; "" is for all other hosts."""
         self._close: list[Callable[[], None]] = []
         self._entries: WorkerThread[Entry] | None = None
 
     def open(self, home: Path, *, audits_input: bool, on_event: OnEvent | None) -> None:
-        """Begin to write the audit log of a home, and to run a command."""
+        """Start to write the audit log of a home, and to run a command."""
         self._entries = WorkerThread("dbg-broker-audit", AuditFile(home).put, most=MAX_ENTRIES, at_once=AT_ONCE)
         self.audit, self.audits_input = self._entries.put, audits_input
         self._close.append(self._entries.close)
@@ -94,7 +95,7 @@ class Journal(Watcher):
         return 0 if self._entries is None else self._entries.lost
 
     def rank_changed(self, rank: RankRecord) -> None:
-        """Look for events in what a rank reports, and in its end."""
+        """Check a rank's report or end for events."""
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 
@@ -104,7 +105,7 @@ class Journal(Watcher):
             self.occasions.forget(key)
 
     def note(self, doer: Doer, what: What, keys: Iterable[str] = (), *, action: str = "", text: str = "") -> None:
-        """Note what a terminal does to these ranks, an entry for each job."""
+        """Record an action of a terminal at these ranks, as one entry for each job."""
         if self.audit is None:
             return
         jobs: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -130,7 +131,7 @@ class Journal(Watcher):
             )
 
     def note_own(self, what: What, text: str) -> None:
-        """Note what the broker itself does."""
+        """Record an action of the broker itself."""
         self.write(Entry(at=self._timers.wall(), what=what, text=text, broker=self.broker))
 
     def write(self, entry: Entry) -> None:
@@ -139,7 +140,7 @@ class Journal(Watcher):
             self.audit(entry)
 
     def note_refusal(self, peer: str, why: str) -> None:
-        """Note that a request was refused; refusals of one host within some seconds are one entry."""
+        """Record that a request was refused; refusals of one host within some seconds are one entry."""
         host, now = tcp.host_of(peer), self._timers.clock()
         if self.occasions is not None:
             self.occasions.refused(host, why)

@@ -1,4 +1,4 @@
-"""Thread with a bounded queue, for the parts of the journal that wait: for a disk, or for a command."""
+"""Thread with a bounded queue, for the parts of the journal that wait for a disk or a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 END_SECONDS = 1.0
-"""Seconds given at the end to the items that still wait."""
+"""Timeout at the end for the items that still wait, in seconds."""
 
 logger = logging.getLogger("dbg_broker")
 
@@ -20,16 +20,19 @@ logger = logging.getLogger("dbg_broker")
 class WorkerThread(Generic[T]):
     """Thread that handles the items of a bounded queue.
 
-    An item that finds the queue full is dropped. The number of dropped items is given to ``handle`` with the next
-    items, and again until ``handle`` returns True. ``put`` and ``close`` belong to one thread.
+    If the queue is full, a new item is dropped. The number of dropped items is passed to ``handle`` with the next
+    items, and again until ``handle`` returns True. Call ``put`` and ``close`` in one thread.
     """
 
     def __init__(self, name: str, handle: Callable[[list[T], int], bool], *, most: int, at_once: int = 1) -> None:
-        """Start. ``most`` items wait; ``handle`` gets ``at_once`` of them, and returns False if it lost them."""
+        """Start the thread.
+
+        Up to ``most`` items wait; ``handle`` gets ``at_once`` of them, and returns False if it lost them.
+        """
         self._handle, self._at_once = handle, at_once
         self._waiting: queue.Queue[T | None] = queue.Queue(most)
         self._dropped = self._failed = self._reported = 0
-        """Items that found no room, items that ``handle`` lost, and lost items that ``handle`` knows of."""
+        """Items that did not fit, items that ``handle`` lost, and lost items that were reported to ``handle``."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 

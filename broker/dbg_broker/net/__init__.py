@@ -1,1 +1,1 @@
-"""Sockets and bytes: connections, HTTP, frames, and how much of them waits. Not what messages mean."""
+"""Sockets and bytes: connections, HTTP, frames, and their queues. No meaning of messages."""

@@ -1,4 +1,4 @@
-"""What the broker answers to HTTP requests: which of them become a WebSocket, and two pages for monitoring. Pure."""
+"""Answers to HTTP requests: upgrades to a WebSocket, refusals, and two pages for monitoring. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The parts of a request that decide whether it may become a WebSocket."""
+    """Parts of a request that decide whether it may become a WebSocket."""
 
     path: str
     authorization: str | None
@@ -45,7 +45,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """How many ranks, terminals that may type and watchers are connected."""
+    """Numbers of connected ranks, terminals that may type, and watchers."""
 
     ranks: int
     drivers: int
@@ -55,23 +55,23 @@ class Connected:
 def admit(
     upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity, now: float
 ) -> Bearer | HttpAnswer:
-    """Return who may have a WebSocket for this request, or the answer that refuses it.
+    """Return the bearer who may have a WebSocket for this request, or the answer that refuses it.
 
-    A terminal that may type is admitted even if watchers take all other places: a watcher is closed for it then.
+    A terminal that may type is admitted even if watchers occupy all other slots: a watcher is closed for it then.
     ``now`` is in seconds since the epoch.
     """
     path = path_of(upgrade.path)
     if path not in PATHS:
         return not_found(path)
     if upgrade.origin is not None:
-        # Only browsers send an Origin: a page that a user visits must not reach the broker on the user's behalf.
-        return HttpAnswer(403, "the broker does not talk to web pages (the request has an Origin)\n")
+        # Only browsers send an Origin: a page that a user visits must not connect to the broker on the user's behalf.
+        return HttpAnswer(403, "the broker does not accept requests of web pages (the request has an Origin)\n")
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, HttpAnswer):
         return bearer
     role = bearer.role
     if not may_open(role, path):
-        return HttpAnswer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
+        return HttpAnswer(403, f"the token has role {role.value}, and {path} is not for a {role.value}\n")
     if subprotocol() not in upgrade.subprotocols:
         return _wrong_version(upgrade.subprotocols)
     full = _full(role, connected, capacity)
@@ -79,38 +79,38 @@ def admit(
 
 
 def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpAnswer:
-    """Return who a request's token stands for, or the answer to a token that is unknown or has expired."""
+    """Return the bearer of a request's token, or the answer if the token is unknown or has expired."""
     bearer = tokens.bearer_of(upgrade.authorization)
     if bearer is None:
         why = "this broker does not know the token; `dbg-broker token` on its host prints the right one\n"
     elif bearer.is_expired(now):
-        why = f"the token{f' {bearer.name}' if bearer.name else ''} has expired; ask its maker for another one\n"
+        why = f"the token{f' {bearer.name}' if bearer.name else ''} has expired; ask its issuer for a new one\n"
     else:
         return bearer
     return HttpAnswer(401, why, {"WWW-Authenticate": "Bearer"})
 
 
 def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
-    """Return the answer that refuses the counters of this moment to the bearer of a token; None if they may be seen.
+    """Return the answer that refuses the current counters to the bearer of a token, or None if the bearer may see them.
 
-    They tell when somebody types, so that they are for terminals that may see all jobs.
+    They reveal when somebody types, so they are only for terminals that may see all jobs.
     """
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, Bearer) and (bearer.role is Role.RANK or bearer.job is not None):
-        return HttpAnswer(403, f"{bearer.shown} may not see the figures of all jobs; leave the token out\n")
+        return HttpAnswer(403, f"{bearer.shown} may not see the metrics of all jobs; send no token\n")
     return bearer if isinstance(bearer, HttpAnswer) else None
 
 
 def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
-    """Return why there is no place for one more in this role, empty if there is one."""
+    """Return why there is no slot for another peer in this role, or an empty string if there is one."""
     if role is Role.RANK and connected.ranks >= capacity.ranks:
-        return f"{connected.ranks} ranks are connected, and it takes {capacity.ranks}{capacity.why}"
+        return f"{connected.ranks} ranks are connected, and it accepts {capacity.ranks}{capacity.why}"
     if role is Role.WATCHER and connected.watchers >= capacity.watchers:
-        return f"{connected.watchers} watchers are connected, and it takes {capacity.watchers}{capacity.why}"
-    # A watcher is closed for a terminal that types.
+        return f"{connected.watchers} watchers are connected, and it accepts {capacity.watchers}{capacity.why}"
+    # A watcher is closed for a terminal that may type.
     terminals = connected.drivers + (connected.watchers if role is Role.WATCHER else 0)
     if role is not Role.RANK and terminals >= capacity.clients:
-        return f"{terminals} terminals are connected, and it takes {capacity.clients}{capacity.why}"
+        return f"{terminals} terminals are connected, and it accepts {capacity.clients}{capacity.why}"
     return ""
 
 
@@ -119,7 +119,7 @@ def _wrong_version(offered: Sequence[str]) -> HttpAnswer:
     theirs = f"protocol version {' and '.join(majors)}" if majors else "no version of the protocol"
     return HttpAnswer(
         426,
-        f"this broker speaks protocol version {PROTOCOL_MAJOR}, and you offer {theirs}; "
+        f"this broker uses protocol version {PROTOCOL_MAJOR}, and you offer {theirs}; "
         "install the same dbg-broker release on both ends\n",
         {"Upgrade": "websocket", "Sec-WebSocket-Protocol": subprotocol()},
     )
@@ -131,18 +131,18 @@ def path_of(target: str) -> str:
 
 
 def path_shown(target: str) -> str:
-    """Return a request's path for the log, shorter than a token and without query and fragment, which may hold one."""
+    """Return a request's path for the log: shorter than a token, and without query and fragment, which may have one."""
     return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
 
 
 def not_found(path: str) -> HttpAnswer:
-    """Return the answer to a path that isn't there."""
-    return HttpAnswer(404, f"{printable(path)} is not here; a dbg-broker has /agent, /client, /healthz and /metrics\n")
+    """Return the answer for an unknown path."""
+    return HttpAnswer(404, f"{printable(path)} is unknown; a dbg-broker has /agent, /client, /healthz and /metrics\n")
 
 
 def method_not_allowed(method: str) -> HttpAnswer:
-    """Return the answer to a request that is neither GET nor HEAD."""
-    return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
+    """Return the answer for a request that is neither GET nor HEAD."""
+    return HttpAnswer(405, f"{printable(method, 20)} is not allowed\n", {"Allow": "GET, HEAD"})
 
 
 def upgrade_of(request: Request) -> Upgrade:
@@ -151,17 +151,17 @@ def upgrade_of(request: Request) -> Upgrade:
     authorizations, origins = headers.get_all("Authorization"), headers.get_all("Origin")
     return Upgrade(
         path=request.path,
-        # Of two headers neither counts, as it is not known which of them is meant.
+        # If there are two headers, ignore both, because it is unknown which one is meant.
         authorization=authorizations[0] if len(authorizations) == 1 else None,
         origin=origins[0] if origins else None,
         subprotocols=[name.strip() for value in headers.get_all("Sec-WebSocket-Protocol") for name in value.split(",")],
-        # Older versions of the library take a GET and nothing else.
+        # Older versions of the library accept only GET.
         method=getattr(request, "method", "GET"),
     )
 
 
 def response_of(answer: HttpAnswer, *, with_body: bool = True) -> Response:
-    """Return an answer as the library sends it, after which the connection ends."""
+    """Return an answer in the library's form; the connection ends after it."""
     body = answer.body.encode()
     headers = {"Connection": "close", "Content-Length": str(len(body)), "Content-Type": answer.content_type}
     return Response(

@@ -1,4 +1,4 @@
-"""What the broker counts and measures, as Prometheus reads it. Pure."""
+"""Counters and measurements of the broker in Prometheus format. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dbg_wire.records.ranks import RankState
 
 @dataclass(slots=True)
 class Meters:
-    """Counters of what happens, and calls that return present numbers."""
+    """Counters of events, and callbacks that return current numbers."""
 
     handshakes: int = 0
     refusals: Counter[int] = field(default_factory=Counter)
@@ -27,14 +27,14 @@ class Meters:
     disconnected: int = 0
     key_waits: KeyWaits = field(default_factory=KeyWaits)
     pending: Callable[[], int] = int
-    """Returns how many connections there are whose token is not known yet."""
+    """Returns the number of connections that are not authenticated yet."""
     audit_lost: Callable[[], int] = int
-    """Returns how many entries the audit log has not; its own thread counts them."""
+    """Returns the number of lost entries of the audit log; its own thread counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFigures:
-    """How many brokers there are, and for how many seconds NATS has not answered."""
+    """Number of brokers, and seconds without an answer from NATS."""
 
     brokers: int
     nats_silent: float
@@ -42,7 +42,7 @@ class ClusterFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The present numbers; ``uptime`` is in seconds."""
+    """Current numbers; ``uptime`` is in seconds."""
 
     ranks: Mapping[RankState, int]
     terminals: int
@@ -51,11 +51,11 @@ class Gauges:
     watchers: int
     uptime: float
     cluster: ClusterFigures | None = None
-    """None for one broker alone."""
+    """None for a single broker."""
 
 
 def metrics(meters: Meters, gauges: Gauges) -> str:
-    """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
+    """Return counters and gauges in Prometheus format; they contain no secret, so the page needs no token."""
     parts = (
         _gauges(gauges),
         _counters(meters),
@@ -70,27 +70,27 @@ def _gauges(gauges: Gauges) -> Iterable[str]:
     yield from _one("uptime_seconds", "gauge", "Seconds since the broker started.", round(gauges.uptime, 3))
     yield from _many("ranks", "gauge", "Ranks by state.", states)
     yield from _one("terminals", "gauge", "Terminals connected.", gauges.terminals)
-    yield from _one("sessions", "gauge", "Ranks with a terminal on them.", gauges.sessions)
+    yield from _one("sessions", "gauge", "Ranks with a terminal attached.", gauges.sessions)
     yield from _one("drivers", "gauge", "Terminals that type at a rank.", gauges.drivers)
-    yield from _one("watchers", "gauge", "Terminals that look on at a rank.", gauges.watchers)
+    yield from _one("watchers", "gauge", "Terminals that watch a rank.", gauges.watchers)
 
 
 def _counters(meters: Meters) -> Iterable[str]:
     refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
     yield from _one("handshakes_total", "counter", "WebSocket handshakes completed.", meters.handshakes)
     yield from _one("handshake_failures_total", "counter", "Connections without a valid request.", meters.failures)
-    yield from _one("turned_away_total", "counter", "Connections from addresses not allowed.", meters.turned_away)
-    crowded = "Connections closed as too many waited, or said nothing."
+    yield from _one("turned_away_total", "counter", "Connections rejected by --allow.", meters.turned_away)
+    crowded = "Connections closed because too many waited, or sent nothing."
     yield from _one("crowded_out_total", "counter", crowded, meters.crowded_out)
-    yield from _one("pending", "gauge", "Connections whose token is not known yet.", meters.pending())
+    yield from _one("pending", "gauge", "Connections that are not authenticated yet.", meters.pending())
     yield from _many("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
     yield from _one("rank_bytes_total", "counter", "Terminal bytes from ranks.", meters.bytes_from_ranks)
     yield from _one("input_bytes_total", "counter", "Input bytes to ranks.", meters.bytes_to_ranks)
-    yield from _one("terminal_bytes_total", "counter", "Terminal bytes queued for them.", meters.bytes_to_terminals)
+    yield from _one("terminal_bytes_total", "counter", "Bytes queued for terminals.", meters.bytes_to_terminals)
     yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
     slow = "Terminals closed because they did not keep up, or were silent."
     yield from _one("slow_disconnects_total", "counter", slow, meters.disconnected)
-    lost = "Entries that the audit log has not, as a disk was slow or full."
+    lost = "Entries lost by the audit log because a disk was slow or full."
     yield from _one("audit_lost_total", "counter", lost, meters.audit_lost())
 
 
@@ -98,7 +98,7 @@ def _of_cluster(found: ClusterFigures | None) -> Iterable[str]:
     if found is None:
         return
     yield from _one("cluster_brokers", "gauge", "Brokers of the cluster, this one included.", found.brokers)
-    yield from _one("nats_silent_seconds", "gauge", "Seconds without an answer of NATS.", round(found.nats_silent, 3))
+    yield from _one("nats_silent_seconds", "gauge", "Seconds without an answer from NATS.", round(found.nats_silent, 3))
 
 
 def _histogram(name: str, help_text: str, histogram: Histogram) -> Iterable[str]:

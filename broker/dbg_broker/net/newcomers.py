@@ -1,7 +1,7 @@
-"""Connections whose token is not known yet: few have a slot for their handshake, and the others wait in line. Pure.
+"""Unauthenticated connections: a few have a slot for their handshake, and the others wait in a line. Pure.
 
-Addresses take turns in the line, so that a flood from one address does not delay another one. While connections of an
-address wait, its slots end early, so that connections which say nothing don't keep others out.
+Addresses take turns in the line, so that a flood from one address does not delay another. While connections of an
+address wait, its slots end early, so that silent connections don't block others.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Generic, TypeVar
 from dbg_wire import limits
 
 HANDSHAKE_SECONDS = 5.0
-"""Seconds from a connection's slot to its request, with a token."""
+"""Timeout from a connection's slot to its request with a token, in seconds."""
 
 EARLY_SECONDS = 2.0
-"""Seconds after which a slot ends if others wait for it; an honest peer takes 20 ms, and on a busy host a second."""
+"""Timeout of a slot that others wait for, in seconds; an honest peer takes 20 ms, and on a busy host a second."""
 
 SILENT_SECONDS = 0.5
 """Seconds in line without a byte after which a connection gets no slot: an honest peer sends its bytes at once."""
 
 MAX_SLOTS = 32
-"""Handshakes at the same time: if all of them go on in one turn of the event loop, it takes 35 ms."""
+"""Maximum number of concurrent handshakes: if all continue in one turn of the event loop, they take 35 ms."""
 
 MAX_LINE = 3072
-"""Connections that wait in line, more than the 2,000 ranks of a large job; the rest wait in the kernel."""
+"""Maximum number of connections in line, more than the 2,000 ranks of a large job; others wait in the kernel."""
 
 W = TypeVar("W")
 
@@ -46,7 +46,7 @@ class Line(Generic[W]):
         return address in self._waiting
 
     def put(self, one: W, address: str) -> W | None:
-        """Add a connection. If too many wait now, remove and return the last one of the address with most."""
+        """Add a connection. If too many wait, remove and return the last connection of the address with the most."""
         self._waiting.setdefault(address, deque()).append(one)
         self._size += 1
         if self._size <= self._most:
@@ -54,7 +54,7 @@ class Line(Generic[W]):
         return self._remove(max(self._waiting, key=lambda known: len(self._waiting[known])), last=True)
 
     def pop(self, may: Callable[[str], bool]) -> tuple[str, W] | None:
-        """Remove the first connection of the next address that ``may`` have a slot; None if there is none."""
+        """Remove the first connection of the next address that ``may`` have a slot. Return None if there is none."""
         address = next(filter(may, self._waiting), None)
         if address is None:
             return None
@@ -77,7 +77,7 @@ class _Slot:
 
 
 class Slots:
-    """Slots for handshakes, by the numbers of their connections; half of them may be of one address."""
+    """Slots for handshakes, by the numbers of their connections; one address may have half of them."""
 
     def __init__(self, most: int = MAX_SLOTS) -> None:
         self._most = most
@@ -88,16 +88,16 @@ class Slots:
         return len(self._taken)
 
     def has_room(self, address: str) -> bool:
-        """Whether one more connection of an address may have a slot."""
+        """Return True if another connection of an address may have a slot."""
         return len(self._taken) < self._most and self._of[address] < max(1, self._most // 2)
 
     def take(self, number: int, address: str, now: float) -> None:
-        """Give a connection a slot."""
+        """Assign a slot to a connection."""
         self._taken[number] = _Slot(address, now)
         self._of[address] += 1
 
     def free(self, number: int) -> bool:
-        """Free the slot of a connection; return whether it had one."""
+        """Free the slot of a connection. Return True if it had one."""
         slot = self._taken.pop(number, None)
         if slot is None:
             return False
@@ -107,7 +107,7 @@ class Slots:
         return True
 
     def overdue(self, line: Line[W], now: float) -> list[int]:
-        """Return the connections whose slots end: after HANDSHAKE_SECONDS, or early if others wait for them."""
+        """Return the connections whose slots end: after HANDSHAKE_SECONDS, or earlier if others wait for them."""
         is_full = len(self._taken) >= self._most and len(line) > 0
         found = []
         for number, slot in self._taken.items():
@@ -118,55 +118,55 @@ class Slots:
 
 
 MANY = 1 << 20
-"""Descriptors of a process without a limit: more than any bound here."""
+"""Number of descriptors of a process without a limit: more than any limit here."""
 
 OWN_DESCRIPTORS = 24
-"""Descriptors that are no connections: listening sockets, the event loop's, the home's, what a log or import opens."""
+"""Descriptors that are not connections: of listening sockets, the event loop, the home, logs and imports."""
 
 MORE_DESCRIPTORS = "start it after `ulimit -n` with a larger number"
-"""What to do about a broker that has too few, as the end of a sentence."""
+"""Remedy if the broker has too few descriptors, as the end of a sentence."""
 
 WATCHERS_SHARE = 0.875
-"""Part of the terminals that may be watchers: the rest is for terminals that type, which watchers can't keep out."""
+"""Share of the terminals that may be watchers: the rest is reserved for terminals that type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The places for each kind of connection, within the descriptors of the process."""
+    """Slots for each kind of connection, within the descriptor limit of the process."""
 
     descriptors: int = MANY
 
     @property
     def slots(self) -> int:
-        """How many handshakes may go on at the same time."""
+        """Maximum number of concurrent handshakes."""
         return min(MAX_SLOTS, max(2, self._connections // 8))
 
     @property
     def line(self) -> int:
-        """How many connections may wait for a slot."""
+        """Maximum number of connections that wait for a slot."""
         return min(MAX_LINE, max(2, self._connections // 8))
 
     @property
     def clients(self) -> int:
-        """How many terminals may be connected."""
+        """Maximum number of terminals."""
         return min(limits.MAX_CLIENTS, max(2, self._connections // 4))
 
     @property
     def watchers(self) -> int:
-        """How many of these may be watchers."""
+        """Maximum number of watchers among them."""
         return max(1, int(self.clients * WATCHERS_SHARE))
 
     @property
     def ranks(self) -> int:
-        """How many ranks may be connected."""
+        """Maximum number of ranks."""
         return max(1, min(limits.MAX_RANKS, self._connections - self.slots - self.line - self.clients))
 
     @property
     def why(self) -> str:
-        """End of a sentence that names the limit on open files; empty if the broker's own bound is lower."""
+        """End of a sentence that names the limit on open files; empty if the broker's own limit is lower."""
         if self.ranks >= limits.MAX_RANKS:
             return ""
-        return f", as it may have {self.descriptors} open files; {MORE_DESCRIPTORS}"
+        return f", because it may have {self.descriptors} open files; {MORE_DESCRIPTORS}"
 
     @property
     def _connections(self) -> int:

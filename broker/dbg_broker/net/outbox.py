@@ -1,4 +1,4 @@
-"""What waits for one peer: a bounded queue of frames before the transport; and work in slices, so that keys pass."""
+"""Outbox of one peer: a bounded queue of frames before the transport; and work in slices, so that keys pass."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from dbg_broker.timers import Timers
 from dbg_wire import limits
 
 FRAME_COST = 120
-"""Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
+"""Memory of a queued frame in addition to its own bytes; without it the limit would fail for tiny frames."""
 
 TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they report: a record each, and a large frame."""
+"""Bytes that TLS and its transport may store in addition to the size that they report: a record each, and a large
+frame.
+"""
 
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
-"""Bytes that may wait for one peer, a rank or a terminal, those in the transport included."""
+"""Maximum number of bytes that wait for one peer, a rank or a terminal, including those in the transport."""
 
 
 class _Waiting(NamedTuple):
@@ -27,11 +29,11 @@ class _Waiting(NamedTuple):
 
 
 class Outbox:
-    """The frames to one transport: they pass, or wait in their order while it is paused, at most ``bound`` bytes.
+    """Frames for one transport: they are written, or queued in order while it is paused, at most ``bound`` bytes.
 
-    Terminal output beyond the bound is dropped whole, with all output that waits: the screen is drawn anew after the
-    gap, so older output is of no use. No further output is taken until everything has gone out. Then :meth:`missed`
-    says once that a repaint is due. Control messages are never dropped.
+    Terminal output beyond the limit is dropped together with all queued output: the screen is redrawn after the gap, so
+    older output is useless. No more output is accepted until the queue is empty. Then :meth:`missed` reports once that
+    a repaint is due. Control messages are never dropped.
     """
 
     __slots__ = (
@@ -62,24 +64,24 @@ class Outbox:
 
     @property
     def is_free(self) -> bool:
-        """Tell whether a frame sent now would not wait."""
+        """Whether a frame can be sent now without waiting."""
         return not self.is_paused and not self._waiting
 
     @property
     def waiting_bytes(self) -> int:
-        """Return how many bytes wait for the peer, here, each frame's own cost included, and in the transport."""
+        """Number of bytes that wait for the peer: in this queue, with each frame's own cost, and in the transport."""
         return self._bytes + (self.transport.get_write_buffer_size() if self.transport else 0)
 
     def has_room(self, size: int) -> bool:
-        """Tell whether a frame of ``size`` bytes could wait."""
+        """Return True if a frame of ``size`` bytes fits into the queue."""
         return self.waiting_bytes + size + FRAME_COST <= self._bound
 
-    # ------------------------------------------------------------------------------------------------- what is sent
+    # ----------------------------------------------------------------------------------------------------------- output
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
-        """Send terminal output, or let it wait; False if it was dropped as the peer is behind.
+        """Send or queue terminal output. Return False if it was dropped because the peer is behind.
 
-        It is behind by the bound, or by ``most`` bytes that wait.
+        The peer is behind if the limit, or ``most`` queued bytes, would be exceeded.
         """
         if self._skips:
             self.dropped += 1
@@ -96,10 +98,10 @@ class Outbox:
         return True
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a control message, or let it wait; it takes the place of a waiting one of the same name ``instead_of``.
+        """Send or queue a control message; it replaces a queued one of the same name ``instead_of``.
 
-        The new message goes to the end of the queue, as it tells the latest state. Return False if it has no room: a
-        terminal is closed then, and a rank misses the message.
+        The new message goes to the end of the queue, because it has the latest state. Return False if it does not fit:
+        then a terminal is closed, and a rank misses the message.
         """
         if self.is_free:
             self.write(frame)
@@ -114,29 +116,29 @@ class Outbox:
         return True
 
     def write(self, data: bytes) -> None:
-        """Write bytes past all that waits."""
+        """Write bytes before everything that is queued."""
         if self.transport is not None:
             self.transport.write(data)
 
-    # ------------------------------------------------------------------------------------------------- what waits
+    # ------------------------------------------------------------------------------------------------------------ queue
 
     def pump(self) -> None:
-        """Write what waits for as long as the transport takes it."""
+        """Write queued frames while the transport accepts them."""
         while not self.is_paused and self._waiting:
             self._pop()
 
     def flush(self) -> None:
-        """Write all that waits."""
+        """Write all queued frames."""
         while self._waiting:
             self._pop()
 
     def clear(self) -> None:
-        """Forget all that waits."""
+        """Drop all queued frames."""
         self._waiting.clear()
         self._bytes = self._outputs = 0
 
     def missed(self) -> bool:
-        """Tell, once and as soon as nothing waits, that output was dropped and the peer is ready for a repaint."""
+        """Return True, once and only if nothing is queued, if output was dropped: the peer is ready for a repaint."""
         if not self._skips or self._waiting:
             return False
         self._skips = False
@@ -155,10 +157,10 @@ class Outbox:
         self._bytes += len(frame) + FRAME_COST
 
     def _drop_output(self) -> None:
-        """Drop the output that waits, and take none until all else has gone out."""
+        """Drop the queued output, and accept no more until everything else has been written."""
         self._skips = True
         if not self._outputs:
-            # A search through the queue at each message without room would be too slow.
+            # Searching the queue at each message that does not fit would be too slow.
             return
         kept = [(name, waiting) for name, waiting in self._waiting.items() if not waiting.is_output]
         self.dropped += len(self._waiting) - len(kept)
@@ -170,14 +172,14 @@ class Outbox:
 logger = logging.getLogger("dbg_broker")
 
 SLICE_SECONDS = 0.0005
-"""Longest time for one piece of work before the next one has its slice, of the broker's processor time."""
+"""Maximum processor time of one task before the next task gets its slice, in seconds."""
 
 TURN_SECONDS = 0.002
-"""Time of one turn of the event loop for all such work."""
+"""Processor time for all such tasks in one turn of the event loop, in seconds."""
 
 
 class Turns:
-    """Queue of work, first in, first out: each piece has a slice, and goes to the end of the queue."""
+    """Queue of tasks, first in, first out: each task gets a slice of time, and then goes to the end of the queue."""
 
     def __init__(self, timers: Timers) -> None:
         self._clock, self._schedule = timers.spent, timers.schedule
@@ -188,27 +190,27 @@ class Turns:
         return len(self._waiting)
 
     def begin(self, steps: Iterator[object]) -> None:
-        """Begin work whose steps are the iterator's; each step takes well below a millisecond.
+        """Start a task whose steps are the iterator's; each step takes well below a millisecond.
 
-        It begins at once if no other work waits.
+        It starts at once if no other task waits.
         """
         if self._waiting or self._has_more(steps):
             self.put(steps)
 
     def put(self, steps: Iterator[object]) -> None:
-        """Put work behind all that waits."""
+        """Put a task at the end of the queue."""
         self._waiting.append(steps)
         self._go_on_later()
 
     def _has_more(self, steps: Iterator[object]) -> bool:
-        """Do work for a slice, and return whether there is more; an error ends this work and nothing else."""
+        """Run a task for a slice of time. Return True if it has more steps. An error ends only this task."""
         ends = self._clock() + SLICE_SECONDS
         try:
             for _ in steps:
                 if self._clock() >= ends:
                     return True
         except Exception:
-            logger.exception("an error of the broker in work that was done in slices")
+            logger.exception("internal error in a background task")
         return False
 
     def _go_on_later(self) -> None:

@@ -1,6 +1,6 @@
 """One connection: an asyncio protocol around the Sans-I/O core of websockets, so that it needs no task.
 
-Every error here ends this connection and nothing else. All methods belong to the event loop's thread.
+An error here ends only this connection. All methods must be called in the event loop's thread.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from dbg_wire.messages import Message
 logger = logging.getLogger("dbg_broker")
 
 SLICE_SECONDS = 0.001
-"""Time for what has just come on a connection, of the broker's processor time; the rest waits in the queue of work."""
+"""Processor time for data that just arrived on a connection, in seconds; the rest waits in the queue of tasks."""
 
 SHORT_PIECE_BYTES = 1 * limits.KIB
-"""Bytes that the library takes apart at once: 50 short messages or 150 pings, which take half a millisecond."""
+"""Bytes that the library parses at once: 50 short messages or 150 pings, which take half a millisecond."""
 
 LONG_PIECE_BYTES = 64 * limits.KIB
-"""The same in the middle of a long frame, such as output in bulk."""
+"""The same in the middle of a long frame, such as bulk output."""
 
 HEAD_END = b"\r\n\r\n"
 
 WRITE_HIGH_WATER = 16 * limits.KIB
-"""Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
+"""Maximum bytes in the transport; further frames wait in the outbox, where they can still be dropped."""
 
-# The library logs much about the bytes of strangers; the broker logs what matters, in one line.
+# The library logs many details about unauthenticated peers; the broker logs what matters, in one line.
 _library_logger = logging.getLogger("dbg_broker.websockets")
 _library_logger.setLevel(logging.CRITICAL + 1)
 
@@ -55,39 +55,39 @@ class Owner(Protocol):
     """Receiver of the messages of one WebSocket."""
 
     def received_text(self, text: str) -> None:
-        """Take a control message."""
+        """Handle a control message."""
 
     def received_data(self, data: bytes) -> None:
-        """Take terminal bytes."""
+        """Handle terminal input or output."""
 
     def received_control(self) -> None:
         """Charge the peer for a frame that is not a message: a ping, a pong, or a part of a message."""
 
     def drained(self) -> None:
-        """Send what had no room."""
+        """Send the data that did not fit before."""
 
     def overflowed(self) -> None:
-        """Note that a control message had no room."""
+        """Handle a control message that did not fit into the queue."""
 
     def lost(self) -> None:
         """Forget the connection."""
 
 
 class PeerServer(Protocol):
-    """The part of a server that its peers use."""
+    """Part of a server that its peers use."""
 
     timers: Timers
     turns: Turns
 
     @property
     def admit(self) -> Callable[[Peer, Upgrade], Bearer | HttpAnswer]:
-        """Function that returns who may have a WebSocket for a request, or the answer to it."""
+        """Function that returns the bearer who may have a WebSocket for a request, or the answer to it."""
 
     def opened(self, peer: Peer, bearer: Bearer) -> Owner:
         """Return the owner of a new WebSocket."""
 
     def failed(self, peer: Peer, reason: str) -> None:
-        """Note that no WebSocket came of a connection."""
+        """Record that a connection did not become a WebSocket."""
 
     def ended(self, peer: Peer) -> None:
         """Forget a connection."""
@@ -123,7 +123,7 @@ class Peer(asyncio.Protocol):
         self.number = number
         self.peer = peer
         self.heard_at = server.timers.clock()
-        """When the peer was heard last, or will be read again."""
+        """Time when the peer last sent something, or when it will be read again."""
         self._server = server
         self._owner: Owner | None = None
         self._rate: TokenBucket | None = None
@@ -134,12 +134,11 @@ class Peer(asyncio.Protocol):
         self._outbox = Outbox()
         self._incoming = bytearray()
         self._piece = SHORT_PIECE_BYTES
-        """Bytes that the library takes apart at once."""
+        """Number of bytes that the library parses at once."""
         self._events: list[Event] = []
-        """Events of the library that are to be handled, the next one last."""
+        """Unhandled events of the library, the next one last."""
         self._message: tuple[Opcode, bytearray] | None = None
-        """The kind and the data so far of a message that comes in several frames."""
-        """Frames of a message that is not complete."""
+        """Kind and collected data of an incomplete message of several frames."""
         self._is_closing = self._is_resting = self._is_scheduled = self._is_paused = self._has_ended = False
         self._abort_handle: asyncio.TimerHandle | None = None
 
@@ -153,10 +152,10 @@ class Peer(asyncio.Protocol):
         """Whether the peer has a WebSocket, which may be closing."""
         return self._owner is not None and not self._has_ended
 
-    # ------------------------------------------------------------------------------------------- the transport's side
+    # ------------------------------------------------------------------------------------------- calls of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport; a TLS handshake is complete."""
+        """Store the transport; a TLS handshake is complete."""
         self._transport = self._outbox.transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH_WATER)
         tcp.share_tls_buffer(transport)
@@ -164,26 +163,26 @@ class Peer(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, and handle them for a while."""
+        """Receive bytes, and handle them for a slice of time."""
         self.heard_at = self._server.timers.clock()
         if self._is_closing and self._owner is None:
-            # It was answered: further bytes are not worth parsing.
+            # The peer got its answer: further bytes need no parsing.
             return
         if self._is_scheduled or self._is_resting or self._owner is None or len(data) > self._piece:
             self._incoming += data
             data = b""
         if len(self._incoming) > self._piece and self._has_work:
-            # Keys are short: what is longer does not delay them.
+            # Keys are short: longer data must not delay them.
             self._wait()
         elif not self._is_scheduled:
             self._work(data)
 
     def pause_writing(self) -> None:
-        """Hold frames back."""
+        """Queue frames from now on."""
         self._outbox.is_paused = True
 
     def resume_writing(self) -> None:
-        """Send the frames that wait."""
+        """Send the queued frames."""
         self._outbox.is_paused = False
         try:
             self._pump()
@@ -191,7 +190,7 @@ class Peer(asyncio.Protocol):
             self._has_bug(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection once all bytes that came before are handled."""
+        """End the connection after all received bytes are handled."""
         if self._abort_handle is not None:
             self._abort_handle.cancel()
         self._transport = self._outbox.transport = None
@@ -200,14 +199,14 @@ class Peer(asyncio.Protocol):
         if not self._is_scheduled:
             self._work()
 
-    # --------------------------------------------------------------------------------------------------- what comes in
+    # ------------------------------------------------------------------------------------------------------------ input
 
     @property
     def _has_work(self) -> bool:
         return bool(self._events or self._incoming) and (not self._is_resting or self._transport is None)
 
     def _work(self, data: bytes = b"") -> None:
-        """Handle what came, and ``data``, for a slice of time; the rest waits in the queue of work."""
+        """Handle the received bytes and ``data`` for a slice of time; the rest waits in the queue of tasks."""
         spent = self._server.timers.spent
         ends = spent() + SLICE_SECONDS
         try:
@@ -222,14 +221,14 @@ class Peer(asyncio.Protocol):
         self._settle()
 
     def _wait(self) -> None:
-        """Have what came handled when it is this connection's turn, and read no more until then."""
+        """Queue the handling of received bytes behind other tasks, and read no more until then."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._server.turns.put(self._rest())
             self._settle()
 
     def _rest(self) -> Iterator[None]:
-        """Handle the rest of what came, step by step."""
+        """Handle the rest of the received bytes, step by step."""
         try:
             while self._has_work:
                 self._handle_next()
@@ -240,7 +239,7 @@ class Peer(asyncio.Protocol):
         self._settle()
 
     def _settle(self) -> None:
-        """Read on, or not; or end a connection of which all is handled."""
+        """Resume or pause reading, or end a connection whose bytes are all handled."""
         if self._transport is not None:
             self._read_or_pause(self._transport)
         elif not self._incoming and not self._events:
@@ -250,7 +249,7 @@ class Peer(asyncio.Protocol):
         if not self._events:
             size = self._piece
             if self._owner is None and (head := self._incoming.find(HEAD_END)) >= 0:
-                # The library would read frames behind a request before it is answered.
+                # The library would parse frames after a request before the request is answered.
                 size = head + len(HEAD_END)
             piece = bytes(self._incoming[:size])
             del self._incoming[:size]
@@ -263,7 +262,7 @@ class Peer(asyncio.Protocol):
     def _take_apart(self, data: bytes) -> None:
         self._protocol.receive_data(data)
         self._events = self._protocol.events_received()[::-1]
-        # Without a frame it is the middle of a long one, of which more is taken at once.
+        # Without a frame, the data is in the middle of a long one, so larger pieces are parsed.
         self._piece = SHORT_PIECE_BYTES if self._events else min(2 * self._piece, LONG_PIECE_BYTES)
         if not self._events:
             self._write_answers()
@@ -275,7 +274,7 @@ class Peer(asyncio.Protocol):
             self._handle_frame(self._owner, event)
 
     def _handle_request(self, request: Request) -> None:
-        # Bytes behind a request that was not answered are frames to the library, which gives the connection up.
+        # Bytes after an unanswered request are frames to the library, which then fails the connection.
         if not self._has_state(State.CONNECTING) or self._protocol.parser_exc is not None:
             self._server.failed(self, "it did not wait for the answer to its request")
             self.abort()
@@ -318,7 +317,8 @@ class Peer(asyncio.Protocol):
         if opcode is Opcode.BINARY:
             owner.received_data(data)
         else:
-            # A wrong byte becomes a character that no known name has, so the text is refused like any wrong message.
+            # An invalid byte becomes a character that no known name has, so the text is refused like any invalid
+            # message.
             owner.received_text(data.decode("utf-8", "replace"))
 
     def _read_or_pause(self, transport: asyncio.Transport) -> None:
@@ -334,7 +334,7 @@ class Peer(asyncio.Protocol):
         self._events.clear()
 
     def _has_bug(self, error: Exception) -> None:
-        logger.error("the connection from %s is closed after an error of the broker", self.peer, exc_info=error)
+        logger.error("connection from %s closed after an internal error", self.peer, exc_info=error)
         self._drop_incoming()
         self.abort()
 
@@ -342,7 +342,7 @@ class Peer(asyncio.Protocol):
         if self._has_ended:
             return
         if self._owner is None and not self._is_closing:
-            self._server.failed(self, "it ended before a request")
+            self._server.failed(self, "it closed before sending a request")
         self._has_ended = self._is_closing = True
         self._outbox.clear()
         self._message = None
@@ -354,13 +354,13 @@ class Peer(asyncio.Protocol):
             try:
                 self._owner.lost()
             except Exception:
-                logger.exception("an error of the broker after the connection from %s ended", self.peer)
+                logger.exception("internal error after the connection from %s ended", self.peer)
 
-    # ---------------------------------------------------------------------------------------------------- what goes out
+    # ----------------------------------------------------------------------------------------------------------- output
 
     @property
     def is_ready(self) -> bool:
-        """Whether a frame sent now would not wait."""
+        """Whether a frame can be sent now without waiting."""
         return self._is_writable and self._outbox.is_free
 
     @property
@@ -368,28 +368,28 @@ class Peer(asyncio.Protocol):
         return self.is_open and not self._is_closing
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Send a control message as :meth:`send_control` does."""
+        """Send a control message like :meth:`send_control`."""
         return self.send_packed(message, pack_message(message), instead_of)
 
     def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_control` does."""
-        logger.debug("connection %d is told %s", self.number, LogForm(message))
+        """Send a message like :meth:`send_control`; ``frame`` is its encoded form."""
+        logger.debug("connection %d: sent %s", self.number, LogForm(message))
         return self.send_control(frame, instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.
+        """Send a frame of terminal input or output. Return False if fewer than ``reserve`` free bytes would remain.
 
-        Return whether it was taken. Bytes to a connection that is being closed are lost like those on their way: the
-        terminal sends them again to the rank's next connection.
+        Bytes to a connection that is being closed are lost like bytes in transit: the terminal sends them again to the
+        rank's next connection.
         """
         frame = pack_data(data)
         has_room = self.is_open and self._outbox.has_room(len(frame) + reserve)
         return self._is_closing or (has_room and self.send_control(frame))
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+        """Send or queue a control message; it replaces a queued one of the same name.
 
-        Return False if it has no room; the owner is told, too.
+        Return False if it does not fit; the owner is notified, too.
         """
         if self._owner is None or not self._is_writable:
             return False
@@ -399,11 +399,11 @@ class Peer(asyncio.Protocol):
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
-        """Send terminal output, or let it wait with no more than ``most`` bytes; False if it was dropped."""
+        """Send terminal output, or queue it with no more than ``most`` bytes. Return False if it was dropped."""
         return self._is_writable and self._outbox.send_output(frame, most)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close with a code and a sentence; frames that wait go out before, unless ``flush`` is False."""
+        """Close with a code and a sentence; queued frames are sent before, unless ``flush`` is False."""
         if self._transport is None or self._is_closing:
             return
         if not self._has_state(State.OPEN):
@@ -418,27 +418,27 @@ class Peer(asyncio.Protocol):
         self._abort_soon()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
 
     def ping(self) -> None:
-        """Ask the peer for a sign of life, unless the ping would have to wait."""
+        """Ping the peer, unless the ping would have to wait."""
         if self.is_ready:
             self._outbox.write(PING)
 
     def limit(self, rate: TokenBucket) -> None:
-        """Set the rate of what comes, in bytes."""
+        """Set the rate limit of received data, in bytes."""
         self._rate = rate
 
     def charge(self, cost: float) -> None:
-        """Count the cost of a message; beyond the peer's rate the connection is read later."""
+        """Charge the cost of a message; beyond the peer's rate limit the connection is read later."""
         if self._rate is not None and (seconds := self._rate.spend(cost, self._server.timers.clock())) > 0:
             self.rest(seconds)
 
     def rest(self, seconds: float) -> None:
-        """Read nothing for a while."""
+        """Read nothing for some seconds."""
         if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
             self._is_resting = True
             self.heard_at = self._server.timers.clock() + seconds
@@ -446,19 +446,19 @@ class Peer(asyncio.Protocol):
             self._read_or_pause(self._transport)
 
     def missed_output(self) -> bool:
-        """Return, once, that output was dropped and the peer can take a repaint."""
+        """Return True, once, if output was dropped and the peer can receive a repaint."""
         return self.is_ready and self._outbox.missed()
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait for the peer, in the outbox and in the transport."""
+        """Number of bytes that wait for the peer, in the outbox and in the transport."""
         return self._outbox.waiting_bytes
 
     def seconds_since_ack(self) -> float:
-        """Return for how long the peer's kernel has sent nothing; 0 if that can't be read."""
+        """Return the time since the peer's kernel last sent something, in seconds, or 0 if it is unknown."""
         return 0.0 if self._transport is None else seconds_since_ack_of(self._transport.get_extra_info("socket"))
 
-    # ---------------------------------------------------------------------------------------------------------- inner
+    # --------------------------------------------------------------------------------------------------------- internal
 
     def _pump(self) -> None:
         if self._is_closing or self._transport is None:
@@ -473,16 +473,16 @@ class Peer(asyncio.Protocol):
         if self._owner is None and self._protocol.handshake_exc is not None and not self._is_closing:
             self._server.failed(self, "its request is not a WebSocket handshake")
         elif self._protocol.parser_exc is not None and not self._is_closing:
-            logger.info("the connection from %s is closed: %r", self.peer, type(self._protocol.parser_exc).__name__)
+            logger.info("connection from %s closed: %r", self.peer, type(self._protocol.parser_exc).__name__)
         transport = self._transport
         if not pieces or transport is None or transport.is_closing():
             return
-        # A flood of pings is answered by one write.
+        # One write answers a flood of pings.
         transport.write(b"".join(pieces))
         if b"" in pieces:
             self._end_output(transport)
         elif transport.get_write_buffer_size() > limits.MAX_VIEWER_BACKLOG:
-            # The peer sends pings without end and doesn't read the answers.
+            # The peer keeps sending pings and doesn't read the answers.
             self.abort()
 
     def _end_output(self, transport: asyncio.Transport) -> None:

@@ -1,4 +1,4 @@
-"""The server that accepts peers: their handshakes, the sweep by the clock, and the shutdown."""
+"""Server that accepts peers: their handshakes, the periodic sweep, and the shutdown."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ from dbg_wire import limits
 logger = logging.getLogger("dbg_broker")
 
 TLS_BUFFER_BYTES = 16 * limits.KIB
-"""Bytes that asyncio keeps for a TLS connection during its handshake, and reads at once after it: a record."""
+"""Bytes that asyncio stores for a TLS connection during its handshake, and reads at once after it: one record."""
 
 ACCEPTS_AT_ONCE = 64
-"""Connections accepted in one turn of the event loop: they only wait then, and take a millisecond."""
+"""Maximum number of connections accepted in one turn of the event loop: they only wait then, and take a millisecond."""
 
 HANDSHAKES_AT_ONCE = 16
-"""Handshakes begun in one turn of the event loop: the first step of each takes up to a millisecond, which keys wait."""
+"""Maximum number of handshakes started in one turn of the event loop: each first step delays keys by up to 1 ms."""
 
 NO_ACCEPT_SECONDS = 1.0
-"""Seconds without accepting after an error, such as a lack of descriptors."""
+"""Pause after an error in accepting, such as a shortage of descriptors, in seconds."""
 
 SWEEP_SECONDS = 0.25
-"""Seconds between two sweeps, by which anything due by the clock may be late."""
+"""Interval between two sweeps, in seconds; actions that depend on time may be late by this."""
 
 SHUTDOWN_SECONDS = 0.5
-"""Seconds given to all closing handshakes at the end. The next broker begins after them, and has its terminals back
-within 2.5 s of the shutdown; a terminal that draws a flood of output may read of it later, and dials then."""
+"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts after them, and has its terminals
+back within 2.5 s of the shutdown. A terminal that draws a flood of output may read the close and reconnect later.
+"""
 
 ABORT_SECONDS = 0.25
-"""Seconds for the rounds of the loop in which aborted connections end."""
+"""Timeout for the end of aborted connections, in seconds."""
 
 
 class Newcomer(NamedTuple):
@@ -60,8 +61,8 @@ class Newcomer(NamedTuple):
 class Server:
     """Server that accepts connections until it is stopped.
 
-    ``admit`` returns who may have a WebSocket or what to answer, ``opened`` the receiver of its messages, and ``sweep``
-    does what else is due by the clock.
+    ``admit`` returns the bearer who may have a WebSocket, or an answer. ``opened`` returns the receiver of its
+    messages, and ``sweep`` does other work that depends on time.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Server:
         self._line: Line[Newcomer] = Line(capacity.line)
         self._peers: dict[int, Peer] = {}
         self._handshakes: dict[int, asyncio.Task[None]] = {}
-        """TLS handshakes that go on; a peer has a transport only after it."""
+        """TLS handshakes in progress; a peer gets a transport only afterwards."""
         self._begins_soon = False
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_empty = asyncio.Event()
@@ -100,7 +101,7 @@ class Server:
         return len(self._peers)
 
     def start(self) -> None:
-        """Begin to accept and to sweep."""
+        """Start to accept connections and to sweep."""
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # asyncio has no option for it
         self.listener.setblocking(False)
         tcp.prepare(self.listener)
@@ -108,7 +109,7 @@ class Server:
         self._sweep()
 
     def show(self, context: ssl.SSLContext) -> None:
-        """Show another certificate to all that come from now on."""
+        """Serve another certificate to new connections."""
         self._context = context
 
     async def stop(self) -> None:
@@ -141,7 +142,7 @@ class Server:
             with contextlib.suppress(TimeoutError):
                 await within(seconds, self._is_empty.wait())
 
-    # ------------------------------------------------------------------------------------------------------ newcomers
+    # -------------------------------------------------------------------------------------------------- new connections
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_AT_ONCE):
@@ -150,7 +151,7 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError as error:
-                logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+                logger.warning("can't accept connections; trying again in a second: %s", error.strerror)
                 self._loop.remove_reader(self.listener)
                 self._loop.call_later(NO_ACCEPT_SECONDS, self._accept_again)
                 break
@@ -167,7 +168,7 @@ class Server:
         if not self._allowed.admits(address, accepted.getsockname):
             accepted.close()
             self._meters.turned_away += 1
-            logger.info("a connection from %s is closed: --allow does not name its address", peer)
+            logger.info("connection from %s rejected: --allow does not include its address", peer)
             return
         newcomer = Newcomer(accepted, peer, self.timers.clock())
         closed = self._line.put(newcomer, tcp.network_of(peer))
@@ -176,13 +177,13 @@ class Server:
             self._meters.crowded_out += 1
 
     def _begin_soon(self) -> None:
-        """Begin handshakes in the next turn of the event loop."""
+        """Schedule handshakes for the next turn of the event loop."""
         if len(self._line) and not self._begins_soon:
             self._begins_soon = True
             self.timers.schedule(0, self._begin)
 
     def _begin(self) -> None:
-        """Begin handshakes as far as there are slots."""
+        """Start handshakes while slots are free."""
         self._begins_soon = False
         begun = 0
         for _ in range(ACCEPTS_AT_ONCE):
@@ -197,7 +198,7 @@ class Server:
         self._begin_soon()
 
     def _is_worth_a_slot(self, newcomer: Newcomer) -> bool:
-        """Whether a connection has sent something, or had little time for it; else it is closed."""
+        """Return True if a connection has sent something or had little time for it. Otherwise close it."""
         if self.timers.clock() - newcomer.since < SILENT_SECONDS or tcp.has_bytes(newcomer.socket):
             return True
         newcomer.socket.close()
@@ -207,7 +208,7 @@ class Server:
     def _begin_one(self, address: str, newcomer: Newcomer) -> None:
         self._last_number += 1
         peer = Peer(self._last_number, newcomer.peer, self)
-        logger.debug("connection %d comes from %s", peer.number, peer.peer)
+        logger.debug("connection %d: accepted from %s", peer.number, peer.peer)
         self._slots.take(peer.number, address, self.timers.clock())
         self._peers[peer.number] = peer
         self._handshakes[peer.number] = self._loop.create_task(self._shake_hands(peer, newcomer.socket))
@@ -221,17 +222,17 @@ class Server:
                 ssl_handshake_timeout=None if self._context is None else HANDSHAKE_SECONDS,
             )
         except OSError as error:
-            self.failed(peer, f"no TLS ({getattr(error, 'reason', None) or type(error).__name__})")
+            self.failed(peer, f"TLS failed ({getattr(error, 'reason', None) or type(error).__name__})")
         finally:
             del self._handshakes[peer.number]
             if not peer.is_connected:
                 self.ended(peer)
 
-    # -------------------------------------------------------------------------------------------- what its peers tell
+    # ----------------------------------------------------------------------------------------------- calls of its peers
 
     def opened(self, peer: Peer, bearer: Bearer) -> Owner:
         """Return the owner of a new WebSocket."""
-        logger.debug("connection %d is open, for %s", peer.number, bearer.shown)
+        logger.debug("connection %d: authenticated as %s", peer.number, bearer.shown)
         self._meters.handshakes += 1
         self._free_slot(peer)
         return self._opened(peer, bearer)
@@ -241,9 +242,9 @@ class Server:
             self._begin_soon()
 
     def failed(self, peer: Peer, reason: str) -> None:
-        """Count a connection that was not a request for a WebSocket of the broker."""
+        """Count a connection that did not become a WebSocket."""
         self._meters.failures += 1
-        logger.info("the connection from %s is closed: %s", peer.peer, reason)
+        logger.info("connection from %s closed: %s", peer.peer, reason)
 
     def ended(self, peer: Peer) -> None:
         """Forget a connection."""
@@ -261,11 +262,11 @@ class Server:
                 self._end_slot(self._peers[number])
             self._sweep_rest(now)
         except Exception:
-            logger.exception("an error of the broker during its sweep")
+            logger.exception("internal error during the sweep")
         self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     def _end_slot(self, peer: Peer) -> None:
-        self.failed(peer, "it took too long for its request")
+        self.failed(peer, "its request took too long")
         peer.abort()
         if (task := self._handshakes.get(peer.number)) is not None:
             task.cancel()

@@ -1,4 +1,4 @@
-"""WebSockets: frames as a server sends them, and the codes with which it closes them."""
+"""WebSockets: frames as a server sends them, and the codes for closing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dbg_wire.messages import Message
 
 
 class CloseCode(enum.IntEnum):
-    """The codes with which the broker closes a WebSocket; those from 4000 on are the broker's own."""
+    """Close codes of the broker's WebSockets; codes from 4000 on are the broker's own."""
 
     DONE = 1000
     """The connection is not needed any more."""
@@ -26,13 +26,13 @@ class CloseCode(enum.IntEnum):
     SLOW = 4001
     """The peer does not keep up."""
     GIVES_WAY = 4002
-    """Another terminal needs the place."""
+    """Another terminal needs the slot."""
     REVOKED = 4003
     """The token was revoked, was replaced, or has expired."""
 
 
 def pack(opcode: Opcode, payload: bytes) -> bytes:
-    """Return a server's frame; the same frame can go to any number of peers."""
+    """Return a server's frame, which can be sent to any number of peers."""
     size = len(payload)
     if size < 126:
         return struct.pack("!BB", 0x80 | opcode, size) + payload
@@ -42,7 +42,7 @@ def pack(opcode: Opcode, payload: bytes) -> bytes:
 
 
 PING = pack(Opcode.PING, b"")
-"""A question whether the peer is there."""
+"""Ping frame, which checks whether the peer is alive."""
 
 
 def pack_message(message: Message) -> bytes:
@@ -51,5 +51,5 @@ def pack_message(message: Message) -> bytes:
 
 
 def pack_data(payload: bytes) -> bytes:
-    """Return the frame of terminal bytes."""
+    """Return the frame of terminal input or output."""
     return pack(Opcode.BINARY, payload)

@@ -1,1 +1,1 @@
-"""Ranks and their guards: what they say, what is known of them, what they are asked, and who follows. No terminals."""
+"""Ranks and their guards: their messages, their states, open questions to them, and their followers. No terminals."""

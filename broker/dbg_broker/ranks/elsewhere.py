@@ -1,4 +1,4 @@
-"""Ranks at other brokers, as far as ranks here wait for them: where they have been, and how they have ended. Pure."""
+"""Ranks at other brokers, as far as ranks here wait for them: their arrivals, and how they ended. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dbg_wire.records.ranks import LIVE_STATES, RankState
 from dbg_wire.records.record import Count, FreeText, Key, Name, RankNumber, Real, Record
 
 MAX_FACTS = 200_000
-"""Ranks at other brokers of which something is known, some 300 bytes each; of more the oldest news is forgotten."""
+"""Maximum number of ranks at other brokers with a known fact, some 300 bytes each; beyond it, the oldest is dropped."""
 
 
 class RankFact(Record, array_like=True):
-    """What ranks at other brokers have to know of a rank: its state, its arrivals, whether it is kept after a crash.
+    """Facts about a rank that ranks at other brokers need: its state, its arrivals, whether it is kept after a crash.
 
-    ``failure`` says how it has failed, empty if it has not. ``ended`` and ``left`` are times as in its record,
-    0 while it is live.
+    ``failure`` says how the rank failed, or is empty if it did not. ``ended`` and ``left`` are times as in RankRecord,
+    and 0 while the rank is live.
     """
 
     key: Key
@@ -34,26 +34,26 @@ class RankFact(Record, array_like=True):
 
     @property
     def launch(self) -> RunName:
-        """Return which launch of which job it is of."""
+        """Job and run of the rank."""
         return self.job, self.run
 
     @property
     def is_live(self) -> bool:
-        """Tell whether its connection is up."""
+        """Whether the rank's connection is up."""
         return self.state in LIVE_STATES
 
     @property
     def is_news(self) -> bool:
-        """Tell whether it matters to others: nobody waits to hear that a rank runs, and has been at one broker."""
+        """Whether other brokers need this fact: they do not need a rank that runs and has been at one broker only."""
         return bool(self.epoch > 1 or self.arrivals or self.is_kept or self.state is RankState.EXITED)
 
     def delayed(self, seconds: float) -> RankFact:
-        """Return it with later times: they were by another clock."""
+        """Return the fact with its times moved by some seconds, because they were by another clock."""
         return self if self.is_live else self.replace(ended=self.ended + seconds, left=self.left + seconds)
 
 
 def fact_of(rank: RankRecord) -> RankFact:
-    """Return what others have to know of a rank."""
+    """Return the fact about a rank for other brokers."""
     return RankFact(
         key=rank.key,
         job=rank.identity.job,
@@ -71,23 +71,23 @@ def fact_of(rank: RankRecord) -> RankFact:
 
 
 class Elsewhere:
-    """The facts by the keys of ranks, each with the name of the broker that has told it."""
+    """Facts by the rank's key, each with the name of the broker that sent it."""
 
     def __init__(self) -> None:
         self._facts: dict[str, tuple[str, RankFact]] = {}
 
     def find(self, key: str) -> RankFact | None:
-        """Return what is known of a rank; None if that is nothing."""
+        """Return the fact about a rank, or None if there is none."""
         found = self._facts.get(key)
         return None if found is None else found[1]
 
     def has(self, rank: RankRecord) -> bool:
-        """Tell whether a rank of this broker has gone on to another one."""
+        """Return True if a rank of this broker has moved to another broker."""
         fact = self.find(rank.key)
         return fact is not None and fact.epoch > rank.registration.epoch
 
     def enter(self, broker: str, fact: RankFact) -> bool:
-        """Take what a broker tells; return False if another one knows better."""
+        """Store a fact from a broker. Return False if another broker sent a newer one."""
         known = self._facts.get(fact.key)
         if known is not None and known[0] != broker and known[1].epoch > fact.epoch:
             return False
@@ -98,7 +98,7 @@ class Elsewhere:
         return True
 
     def drop(self, broker: str, key: str) -> bool:
-        """Forget what a broker has told of a rank; return whether there was anything."""
+        """Forget the fact that a broker sent about a rank. Return True if there was one."""
         known = self._facts.get(key)
         if known is None or known[0] != broker:
             return False
@@ -106,5 +106,5 @@ class Elsewhere:
         return True
 
     def told_by(self, broker: str) -> list[RankFact]:
-        """Return what a broker has told."""
+        """Return the facts that a broker sent."""
         return [fact for teller, fact in self._facts.values() if teller == broker]

@@ -1,6 +1,6 @@
-"""Failures of a run: which rank has failed first, and which ranks are kept after a crash. Pure.
+"""Failures of a run: the first failed rank, and the ranks that are kept after a crash. Pure.
 
-By the first failure the others are told why a launcher has ended them. Ranks that hear of a crash delay their exits.
+The first failure explains why a launcher ended the other ranks. Ranks that learn of a crash delay their exits.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
 from dbg_wire.records.record import fitted
 
 FOLLOWS_SECONDS = 60.0
-"""Seconds after a failure within which a launcher ends the other ranks, by SIGKILL half a minute after SIGTERM."""
+"""Time after a failure within which a launcher ends the other ranks, in seconds: SIGKILL follows SIGTERM after 30 s."""
 
 EARLY_SECONDS = 1.0
-"""Seconds by which the broker may hear of such an end before it hears of the failure: hosts have ways of their own."""
+"""How long before the failure the broker may learn of such an end, in seconds: hosts' messages arrive in any order."""
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
 KEPT = "kept"
-"""Name of the message, which replaces an earlier one of this name that waits to be sent."""
+"""Name of the message; it replaces an earlier message of this name that waits to be sent."""
 
 
 class Broadcast(NamedTuple):
-    """A message and the keys of the ranks that are to get it.
+    """A message and the keys of the ranks that should get it.
 
-    A message with a ``name`` says everything, and replaces an earlier one of this name that waits to be sent. A message
-    without a name says what changed, and is of use only to a rank that has been told everything before.
+    A message with a ``name`` contains the whole state, and replaces an earlier one of this name that waits to be sent.
+    A message without a name contains a change, and is useful only to a rank that got the whole state before.
     """
 
     message: Chosen | Kept
@@ -48,21 +48,21 @@ class _Failure:
 
     @property
     def cause(self) -> str:
-        """Return who ended the others, as the end of a sentence."""
+        """The cause of the others' ends, as the end of a sentence."""
         return f"likely from its launcher, after {self.text}"
 
 
 class FirstFailures:
-    """The first failure of each run that is still listed."""
+    """First failure of each run that is still listed."""
 
     def __init__(self) -> None:
         self._first: dict[RunName, _Failure] = {}
         self._runs: dict[str, RunName] = {}
 
     def note(self, rank: RankRecord, everybody: Callable[[], Iterable[RankRecord]]) -> list[RankRecord]:
-        """Note how a rank has ended; return the ranks whose cause is known by that now.
+        """Record how a rank ended. Return the ranks whose cause became known.
 
-        ``everybody`` returns all ranks there are. It is asked only when a failure becomes the first one of its run.
+        ``everybody`` returns all ranks. It is called only when a failure becomes the first failure of its run.
         """
         if rank.state is not RankState.EXITED:
             return []
@@ -75,7 +75,7 @@ class FirstFailures:
     def hear(
         self, run: RunName, key: str, at: float, how: str, everybody: Callable[[], Iterable[RankRecord]]
     ) -> list[RankRecord]:
-        """Note how a rank at another broker has failed; return the ranks here whose cause is known by that now."""
+        """Record how a rank at another broker failed. Return the ranks here whose cause became known."""
         first = self._first.get(run)
         if first is not None and first.key != key and first.at <= at:
             return []
@@ -106,17 +106,17 @@ class FirstFailures:
 
 
 def has_failed(rank: RankRecord) -> bool:
-    """Tell whether a rank has ended badly, and not by the signal that its launcher may have sent.
+    """Return True if a rank failed, and not by the signal that its launcher may have sent.
 
-    How a rank has ended may become known later than that it has; until then nothing is told of it.
+    How a rank ended may become known later than its end; until then this returns False.
     """
     return rank.end.exit is not None and rank.end.exit not in (0, -signal.SIGTERM)
 
 
 def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
-    """Enter who ended a rank, if a launcher has done so after that failure; return whether that is news.
+    """Record the cause of a rank's end if a launcher ended it after that failure. Return True if it changed.
 
-    ``before`` is what was known as the first failure until now.
+    ``before`` is the failure that was known as the first one until now.
     """
     if first is None or first.key == rank.key or rank.state is not RankState.EXITED:
         return False
@@ -129,7 +129,7 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
 
 
 def how_it_failed(rank: RankRecord) -> str:
-    """Return how a rank has failed, as a part of a sentence; empty if it has not."""
+    """Return how a rank failed, as a part of a sentence, or an empty string if it did not."""
     if rank.state is not RankState.EXITED or not has_failed(rank):
         return ""
     end = rank.end.listed()
@@ -138,27 +138,27 @@ def how_it_failed(rank: RankRecord) -> str:
 
 @dataclass(slots=True)
 class _Launch:
-    """The ranks of a run, with the places in the feed up to which they have been told, and those that are kept."""
+    """Ranks of a run with their read positions in the feed, and the numbers of kept ranks by their keys."""
 
     members: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
 
 
 class CrashedRanks:
-    """The ranks of each run, and which of them are kept. The length is the number of runs."""
+    """Ranks of each run, and which of them are kept. The length is the number of runs."""
 
     def __init__(self) -> None:
         self._launches: dict[RunName, _Launch] = {}
         self._run_of: dict[str, RunName] = {}
         self._feed: Feed[RunName] = Feed()
-        """The runs whose kept ranks have changed."""
+        """Runs whose kept ranks have changed."""
         self._due: dict[RunName, None] = {}
 
     def __len__(self) -> int:
         return len(self._launches)
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
+        """Handle a change of a rank. Return True if :meth:`news` has an update for a rank."""
         run = rank.run
         if self._run_of.get(rank.key, run) != run:
             self.forget(rank.key)
@@ -173,7 +173,10 @@ class CrashedRanks:
         return self.hear(run, rank.key, rank.identity.rank if is_kept(rank) else None)
 
     def hear(self, run: RunName, key: str, number: int | None) -> bool:
-        """Take in the number of a rank that is kept, wherever it is, or None; return what :meth:`changed` does."""
+        """Handle the number of a kept rank at any broker, or None.
+
+        Return True if :meth:`news` has an update for a rank.
+        """
         launch = self._launches.setdefault(run, _Launch())
         self._run_of[key] = run
         if number != launch.kept.get(key):
@@ -186,7 +189,7 @@ class CrashedRanks:
         return bool(self._due)
 
     def news(self) -> Iterator[Broadcast]:
-        """Return what is to be told to which ranks now; it counts as told then."""
+        """Return the updates to send now, and record them as sent."""
         due, self._due = self._due, {}
         for run in due:
             launch = self._launches.get(run)
@@ -198,7 +201,10 @@ class CrashedRanks:
                 yield Broadcast(fitted(Kept, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
 
     def forget(self, key: str) -> bool:
-        """Forget a rank that is no longer listed, such as one lost with its crash; tell whether others must hear."""
+        """Forget a rank that is no longer listed, such as one lost with its crash.
+
+        Return True if others need an update.
+        """
         run = self._run_of.get(key)
         if run is None:
             return False
@@ -210,7 +216,7 @@ class CrashedRanks:
         return bool(self._due)
 
     def came_back(self, key: str) -> None:
-        """Forget that a rank was told anything: it has a new connection."""
+        """Forget which updates a rank got, because it has a new connection."""
         run = self._run_of.get(key)
         if run is not None:
             self._launches[run].members.pop(key, None)
@@ -230,9 +236,9 @@ class CrashedRanks:
 
 
 def is_kept(rank: RankRecord) -> bool:
-    """Tell whether a rank is kept after a crash."""
+    """Return True if a rank is kept after a crash."""
     stop = rank.report.stop
     if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
         return False
-    # The process of a lost rank may still be there, and its stop with it.
+    # The process of a lost rank may still exist and be stopped.
     return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

@@ -1,4 +1,4 @@
-"""Ranks: whose connections come and go, and what each says, with one method for each message."""
+"""Messages from ranks: connections that open and close, and one method for each message."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from dbg_wire.records.ranks import EndKind, RankState
 logger = logging.getLogger("dbg_broker")
 
 PULSE_BEGINS = encode(Pulse(where=None)).partition(",")[0]
-"""How a pulse begins on the wire; one that another agent begins otherwise is read at once."""
+"""Start of an encoded pulse. A pulse of another agent may start differently and is decoded at once."""
 
 OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
 
 
 class FromRanks:
-    """Receiver of what all ranks and their guards say, for the table of ranks."""
+    """Receiver of the messages of all ranks and guards, for the table of ranks."""
 
     sender = Sender.AGENT
 
@@ -61,7 +61,7 @@ class FromRanks:
         self.asked = Asked(table, turns)
         self.guards = Guards(timers, relay, welcomes, table, self.asked)
         self.links: dict[int, RankLink] = {}
-        """The connections of ranks and of guards, by number."""
+        """Connections of ranks and guards, by number."""
         self._methods: Mapping[type[Message], Callable[[RankRecord, Any], None]] = {
             Report: self._report,
             Applied: self._pass_on,
@@ -75,19 +75,19 @@ class FromRanks:
         }
 
     def link(self, peer: RankPeer, bearer: Bearer = ANY_RANK) -> RankLink:
-        """Take a connection of an agent, or of what stands in for one; it registers next."""
+        """Accept a connection of an agent or its substitute; its registration follows."""
         self.links[peer.number] = link = RankLink(peer, bearer)
         return link
 
     def left(self, link: RankLink) -> None:
-        """Forget the connection of a rank or of its guard, which has ended."""
-        logger.debug("connection %d has ended", link.connection.number)
+        """Forget the closed connection of a rank or guard."""
+        logger.debug("connection %d: closed", link.connection.number)
         self.links.pop(link.connection.number, None)
         self.guards.left(link)
         self.asked.rank_left(link)
 
     def receive(self, link: RankLink, message: Message) -> None:
-        """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
+        """Handle a message of a rank or guard. Raise PeerError if it breaks the protocol."""
         if isinstance(message, Testimony):
             self.guards.testify(link, message)
         elif link.guard_of is not None:
@@ -101,16 +101,16 @@ class FromRanks:
             self._methods[type(message)](link.rank, message)
 
     def drained(self, link: RankLink) -> None:
-        """Do nothing: a rank asks again for what it needs."""
+        """Do nothing: a rank repeats its requests by itself."""
 
     def overflowed(self, link: RankLink) -> None:
-        """Log that a rank does not read."""
-        logger.info("the rank at %s does not read; a message to it is dropped", link.connection.peer)
+        """Log that a rank does not read its messages."""
+        logger.info("rank at %s does not read; a message to it was dropped", link.connection.peer)
 
     def keeps_unread(self, link: RankLink, text: str) -> bool:
-        """Take a message as it came, if it is a pulse that changes nothing and that nobody watches; return True then.
+        """Store a message undecoded if it is a pulse that changes nothing and no terminal watches. Return True if so.
 
-        What such a pulse tells at once is that its rank's interpreter runs.
+        Such a pulse only shows that its rank's interpreter runs.
         """
         rank = link.rank
         if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > weights.MAX_BYTES[Pulse]:
@@ -122,18 +122,18 @@ class FromRanks:
         return True
 
     def receive_data(self, link: RankLink, data: bytes) -> None:
-        """Pass terminal bytes on, unread. Raise PeerError if they are none."""
+        """Pass terminal output to the terminals undecoded. Raise PeerError if the frame is invalid."""
         if link.rank is None:
-            raise PeerError("terminal bytes before `register`")
+            raise PeerError("terminal output before `register`")
         if len(data) < OUTPUT_HEADER or data[0] != OUTPUT_KIND:
-            raise PeerError("a binary frame that no agent sends")
+            raise PeerError("a binary frame that is not terminal output")
         if len(data) > OUTPUT_HEADER + limits.MAX_DATA_BYTES:
             raise PeerError(f"a binary frame of {len(data)} bytes, above {OUTPUT_HEADER + limits.MAX_DATA_BYTES}")
         self._table.heard(link.rank)
         key = link.rank.key
         self._relay.output(key, data, limits.MAX_SCREEN_BACKLOG if self._table.is_redrawn(key) else None)
 
-    # ------------------------------------------------------------------------------------------------- registrations
+    # ---------------------------------------------------------------------------------------------------- registrations
 
     def _register(self, link: RankLink, message: Register) -> None:
         if link.rank is not None and link.rank.key != message.identity.key:
@@ -143,7 +143,7 @@ class FromRanks:
         registration = self._table.registry.register(message, self._timers.clock())
         rank = registration.rank
         if registration.gone is not None:
-            why = f"its process is {rank.address} of job {rank.identity.job} by now"
+            why = f"its process is {rank.address} of job {rank.identity.job} now"
             self._table.forget(registration.gone, why)
         former = self._table.links.get(rank.key)
         if former is not None and former is not link:
@@ -154,23 +154,23 @@ class FromRanks:
         self._table.changed(rank)
         self._table.seat_changed(self._relay.seats.rank_came(rank.key, message.report.generation))
         if message.report.session is not None and self._relay.seats.viewers(rank.key):
-            # What it drew while it had no connection has reached no terminal.
+            # Terminals did not receive the output that the rank drew while it was disconnected.
             self._table.want_repaint(rank.key)
         logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
     def _is_impostor(self, link: RankLink, message: Register) -> bool:
-        """Turn away another process than the one that has this rank's key, if that one is there; tell whether it was.
+        """Reject a process that registers under the key of a connected rank. Return True if it was rejected.
 
-        If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
+        If that rank is gone, the key is reassigned: terminals that were attached are notified and may attach again.
         """
         known = self._table.registry.find(message.identity.key)
         if known is None or known.is_same_process(message.secret):
             return False
         former = self._table.links.get(known.key)
         if former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS:
-            text = f"another process is {known.address} already, and it is connected"
+            text = f"another process is {known.address}, and it is connected"
             refuse(link.connection, RefusalCode.TAKEN, text)
-            link.connection.close(CloseCode.DONE, "another process is this rank")
+            link.connection.close(CloseCode.DONE, "another process is connected as this rank")
             return True
         if former is not None:
             former.connection.abort()
@@ -179,14 +179,14 @@ class FromRanks:
             guard.connection.abort()
             self.guards.left(guard)
         self._table.registry.forget(known)
-        self._table.forget(known.key, f"another process is {known.address} by now; attach again to reach that one")
+        self._table.forget(known.key, f"another process is {known.address} now; attach again to debug it")
         return False
 
     def _replace(self, former: RankLink, key: str) -> None:
-        """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
+        """Close a rank's former connection after a newer one took over, and answer its open questions as lost."""
         former.rank = None
-        former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
-        self.asked.rank_ended(key, "it connected anew")
+        former.connection.close(CloseCode.REPLACED, "this rank has opened a newer connection")
+        self.asked.rank_ended(key, "it has reconnected")
 
     # ------------------------------------------------------------------------------------------------ other messages
 
@@ -199,7 +199,7 @@ class FromRanks:
         if not rank.steps:
             rank.waits_in = ""
         else:
-            # Its stack says whether the step has gone into a collective that waits for others.
+            # Its stack shows whether the step is inside a collective that waits for other ranks.
             self._relay.send(rank.key, Probe(), "probe")
 
     def _pass_on(self, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:

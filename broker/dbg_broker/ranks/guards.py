@@ -1,9 +1,9 @@
 """Guards: their findings, and the questions that they answer: commands and native stacks.
 
-A guard is no rank and is not listed. It tells that its rank is stuck or suspended, was hit by a fatal signal, or was
-ended by one. What it says is kept with the rank; while it stays it answers for the rank. A guard dials only when it has
-something to say. While it is not connected the rank is asked, and calls its guard. A command is given to one connection
-of a guard and to no other, so that it never runs twice.
+A guard is not a rank and is not listed. It reports that its rank is stuck or suspended, was hit by a fatal signal, or
+was ended by one. Its findings are stored with the rank; while it is connected it answers for the rank. A guard connects
+only when it has something to report. While it is not connected, the question goes to the rank, which calls its guard. A
+command is sent to one connection of a guard only, so that it never runs twice.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import InvalidMessage, decode_record
 
 MAX_ASKS = 64
-"""Unanswered questions to one guard that are remembered: one each second for a minute."""
+"""Maximum number of unanswered questions to one guard: one each second for a minute."""
 
 WAITS_FOR_RANK = frozenset({Finding.STUCK, Finding.SUSPENDED})
-"""Findings with which a guard answers for its rank."""
+"""Findings that make a guard answer in place of its rank."""
 
 logger = logging.getLogger("dbg_broker")
 
@@ -49,20 +49,20 @@ _ASKED_ALIKE = tuple(name for name in Ask.__struct_fields__ if name not in ("req
 
 
 def ask_of(question: Question, number: int, seconds: float) -> Ask:
-    """Return a question as a rank or its guard is asked."""
+    """Return the message that asks a rank or its guard this question."""
     return Ask(request=number, seconds=seconds, **{name: getattr(question, name) for name in _ASKED_ALIKE})
 
 
 def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
-    """Turn away a rank or guard that its token does not admit to a job; tell whether it was turned away.
+    """Reject a rank or guard whose token does not admit it to a job. Return True if it was rejected.
 
-    ``key`` is that of the rank of which it speaks, and ``said`` the rank's registration, if it brings one. Raise
-    PeerError if the key does not name the job: nobody takes a key that the true rank of another job would come with.
+    ``key`` is the key of the rank, and ``said`` the rank's registration, if there is one. Raise PeerError if the key
+    does not name the job, so that no rank can occupy a key that belongs to a rank of another job.
     """
     jobs = [key.partition("/")[0], *([] if said is None else [said.identity.job])]
     other = next((job for job in jobs if not link.bearer.may_see(job)), None)
     if other is not None:
-        text = f"the token is for ranks of job {link.bearer.job}, and this one is of job {other}"
+        text = f"the token is for ranks of job {link.bearer.job}, and this rank belongs to job {other}"
         refuse(link.connection, RefusalCode.ROLE, text)
         link.connection.close(CloseCode.DONE, "its token is for another job")
         return True
@@ -72,45 +72,45 @@ def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
 
 
 class Guards:
-    """The guards of a table's ranks, and what they are asked."""
+    """Guards of a table's ranks, and the open questions to them."""
 
     def __init__(self, timers: Timers, relay: Relay, welcomes: Welcomes, table: RankTable, asked: Asked) -> None:
         self._timers, self._relay, self._welcomes = timers, relay, welcomes
         self._table, self._asked = table, asked
 
-    # --------------------------------------------------------------------------------------------------- what is asked
+    # -------------------------------------------------------------------------------------------------------- questions
 
     def pass_on(self, key: str, ask: Ask) -> None:
-        """Ask the guard of a rank, or the rank to call its guard."""
+        """Ask the guard of a rank, or ask the rank to call its guard."""
         guard = self._table.guards.get(key)
         if guard is None:
             self._relay.send(key, ask)
         elif not _give(guard, ask):
-            text = f"{MAX_ASKS} questions to its guard are open already"
+            text = f"{MAX_ASKS} questions to its guard are already open; try again later"
             self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
 
     def speaks_for(self, rank: RankRecord) -> bool:
-        """Tell whether a rank is unresponsive and its guard answers for it."""
+        """Return True if a rank is unresponsive and its guard answers in its place."""
         guard = self._table.guards.get(rank.key)
         return rank.state is RankState.UNRESPONSIVE and guard is not None and guard.finding is not Finding.CALLED
 
-    # -------------------------------------------------------------------------------------------------- what they say
+    # --------------------------------------------------------------------------------------------- messages from guards
 
     def testify(self, link: RankLink, message: Testimony) -> None:
-        """Take what a guard has found. Raise PeerError if it breaks the protocol."""
+        """Handle a guard's finding. Raise PeerError if it breaks the protocol."""
         if link.rank is not None or link.guard_of not in (None, message.key):
-            raise PeerError("a `testimony` from somebody else's connection")
+            raise PeerError("a `testimony` on the connection of another rank or guard")
         if is_of_other_job(link, message.key, message.registration):
             return
         known = self._table.registry.find(message.key)
         if known is not None and not known.is_same_process(message.secret):
             refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
-            link.connection.close(CloseCode.DONE, "it is not the guard of this rank's process")
+            link.connection.close(CloseCode.DONE, "this guard belongs to another process")
             return
         rank = known or self._enter_unregistered(message)
         if rank is None:
             refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
-            link.connection.close(CloseCode.DONE, "this broker does not know the rank")
+            link.connection.close(CloseCode.DONE, "this rank is unknown here")
             return
         if link.guard_of is None:
             link.guard_of = message.key
@@ -126,28 +126,28 @@ class Guards:
             link.connection.close(CloseCode.DONE, "the rank has ended")
 
     def receive(self, link: RankLink, message: Message) -> None:
-        """Take anything else that a guard says. Raise PeerError if it is no answer."""
+        """Handle any other message of a guard. Raise PeerError if it is not a valid answer."""
         if not isinstance(message, Answer) or link.guard_of is None:
-            raise PeerError("a guard says nothing but `testimony` and `answer`")
+            raise PeerError("a guard may send only `testimony` and `answer`")
         if message.kind not in (Kind.VALUE, Kind.ERROR):
-            raise PeerError(f"an answer of kind {message.kind.value!r} from a guard")
+            raise PeerError(f"answer kind {message.kind.value!r} is not allowed for a guard")
         ask = link.asks.pop(message.request, None)
         said = Said(message.kind, bytes(message.body), message.age)
         rank = self._table.registry.find(link.guard_of)
         if rank is not None and (ask is None or ask.action not in GUARD_ACTIONS):
-            # It tells of the Python stack that the rank is remembered by.
+            # The answer describes the Python stack, which is stored with the rank.
             said = self._with_stack(rank, said)
         self._asked.answer(link.guard_of, message.request, said)
 
     def left(self, link: RankLink) -> None:
-        """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
+        """Handle the end of a guard's connection: its rank may continue and then answers for itself."""
         key = link.guard_of
         if key is None or self._table.guards.get(key) is not link:
             return
         del self._table.guards[key]
         rank = self._table.registry.find(key)
         if rank is not None and rank.is_live and key not in self._table.links:
-            # The rank itself has never connected, and its guard is gone now.
+            # The rank itself never connected, and its guard is gone now.
             self._table.disconnected(rank)
         elif rank is not None and rank.state is RankState.UNRESPONSIVE:
             self._relay.send(key, PROBE, "probe")
@@ -164,17 +164,17 @@ class Guards:
 
     def _take_finding(self, link: RankLink, rank: RankRecord, message: Testimony) -> None:
         spoke_for_rank, link.finding = link.finding in WAITS_FOR_RANK, message.kind
-        logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
+        logger.info("%s (%s): its guard reports %s", rank.address, rank.key, message.kind.value)
         if message.kind in WAITS_FOR_RANK:
             self._table.fell_silent(rank)
         elif message.kind is not Finding.CALLED:
             _note_signal(rank, message)
         elif spoke_for_rank:
-            # The rank goes on, and its guard stays for what it was asked.
+            # The rank continues, and its guard stays connected for its open questions.
             self._relay.send(rank.key, PROBE, "probe")
 
     def _take_over(self, guard: RankLink, key: str) -> None:
-        """Ask the guard what is the guard's, and the stacks of a rank that fell silent before it could answer."""
+        """Ask the guard its own questions, and also for stacks if the rank fell silent before it could answer."""
         if guard.finding is Finding.ENDED:
             return
         actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in WAITS_FOR_RANK else GUARD_ACTIONS
@@ -184,31 +184,31 @@ class Guards:
                 self.pass_on(key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
     def _with_stack(self, rank: RankRecord, said: Said) -> Said:
-        """Remember the stack of a guard's answer, or return the answer with the one that is known."""
+        """Store the stack of a guard's answer with the rank; if it has none, add the stored stack to the answer."""
         try:
             body: AnswerBody = decode_record(AnswerBody, said.body)
         except InvalidMessage as error:
-            raise PeerError(f"an answer of a guard that can't be read: {error}") from None
+            raise PeerError(f"can't decode an answer of a guard: {error}") from None
         if body.frames:
             rank.frames = body.frames
             return said
         return said._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
     def _settle_orphaned_asks(self, guard: RankLink, key: str) -> None:
-        """Settle what a guard was asked whose connection has ended; its rank is asked what it can answer itself."""
+        """Settle the open questions of a guard whose connection ended; ask the rank those that it can answer itself."""
         left, guard.asks = list(guard.asks.values()), {}
         for ask in left:
             if ask.action in GUARD_ACTIONS:
-                text = "its guard has gone, and has ended what it had begun"
+                text = "its guard disconnected; its unfinished work was stopped"
                 self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
             else:
                 self._relay.send(key, ask)
 
     def _ended(self, rank: RankRecord) -> None:
-        """Enter how a rank's process has ended; the guard knows it from the kernel, so it counts for more."""
+        """Record how a rank's process ended. The guard knows it from the kernel, so its report takes precedence."""
         own = self._table.links.get(rank.key)
         if own is not None:
-            # Its connection ends in a moment, too; all that the rank had to say came before its guard's message.
+            # Its connection is about to end, too. All messages of the rank arrived before this message of its guard.
             own.connection.abort()
             self._asked.rank_left(own)
         elif rank.is_live:
@@ -221,7 +221,7 @@ class Guards:
 
 
 def _give(guard: RankLink, ask: Ask) -> bool:
-    """Give a guard a question, unless too many are open or the guard has this one; return whether there was room."""
+    """Send a guard a question unless it already has this one. Return False if too many are open."""
     if ask.request in guard.asks:
         return True
     if len(guard.asks) >= MAX_ASKS:

@@ -1,8 +1,8 @@
-"""What held ranks are told about the ranks that they wait for. Pure.
+"""Updates for held ranks about the ranks that they wait for. Pure.
 
-Ranks restate all facts of a hold when they register, so a new broker knows them again. A held rank is told once of all
-ranks that it waits for, and after that of those that changed. Ranks that wait for the same ranks at the same place are
-told the same, so that the message of a change is made once.
+Ranks repeat all facts of a hold when they register, so a new broker knows them again. A held rank first gets the state
+of all ranks that it waits for, and then the changes. Ranks that wait at the same place for the same ranks get the same
+message, so each change is encoded once.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from dbg_wire.messages import Chosen, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
 
 PAUSE = Broadcast(Kept(ranks=()), (), None)
-"""A message for nobody: others may have a turn meanwhile."""
+"""Message without receivers: it ends a slice of work, so that other work gets a turn."""
 
 RANKS_AT_ONCE = 256
-"""Ranks in one message about those that others wait for: it is made in two milliseconds."""
+"""Maximum number of ranks in one message about awaited ranks: it takes two milliseconds to make."""
 
 _HoldStatus = tuple[ChosenRank, float]
-"""How far a rank is, and when it ended if it did."""
+"""Progress of a rank, and when it ended (0 if it did not)."""
 
 
 @dataclass(slots=True, eq=False)
 class _Site:
-    """A place at which ranks of a run are held until others have come there.
+    """Place where ranks of a run are held until others arrive.
 
-    ``told`` is what held ranks have been told of each rank, or will be. ``groups`` are the keys of held ranks by the
-    ranks that they wait for, with the place in the feed up to which they have been told.
+    ``told`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks by
+    the ranks that they wait for, with their read position in the feed.
     """
 
     run: RunName
@@ -43,12 +43,12 @@ class _Site:
     feed: Feed[int] = field(default_factory=Feed)
     told: dict[int, _HoldStatus] = field(default_factory=dict)
     changed: dict[int, None] = field(default_factory=dict)
-    """Ranks of which that may be true no longer."""
+    """Ranks whose sent state may be outdated."""
     groups: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)
 
 
 class HeldRanks:
-    """By run, which rank has which key, which ranks wait, and what is still to be told to these."""
+    """For each run: the key of each rank, the ranks that wait, and the updates that they still need."""
 
     def __init__(self, registry: Registry, elsewhere: Elsewhere) -> None:
         self._registry, self._elsewhere = registry, elsewhere
@@ -59,10 +59,10 @@ class HeldRanks:
         self._due: dict[_Site, None] = {}
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
+        """Handle a change of a rank. Return True if :meth:`news` has an update for a rank."""
         run, number = rank.run, rank.identity.rank
         if rank.child is None and (rank.is_live or (run, number) not in self._keys):
-            # A rank that ended may still change when a relaunched rank has its number already.
+            # A rank that ended may still change after a relaunched rank got its number.
             self._settle(rank.key, (run, number))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
@@ -71,7 +71,7 @@ class HeldRanks:
         return bool(self._due)
 
     def hear(self, fact: RankFact) -> bool:
-        """Take in a change of a rank at another broker; return what :meth:`changed` does."""
+        """Handle a change of a rank at another broker. Return True if :meth:`news` has an update for a rank."""
         place = fact.launch, fact.number
         if not fact.is_child:
             if fact.is_live or place not in self._keys:
@@ -80,14 +80,14 @@ class HeldRanks:
         return bool(self._due)
 
     def _look(self, run: RunName, number: int) -> None:
-        """Note that what was told of a rank may be true no longer."""
+        """Mark the sent state of a rank as possibly outdated."""
         for site in self._sites.get(run, {}).values():
             if number in site.told:
                 site.changed[number] = None
                 self._due[site] = None
 
     def news(self) -> Iterator[Broadcast]:
-        """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
+        """Return the updates to send now, in order for each rank, and record them as sent."""
         due, self._due = self._due, {}
         for site in due:
             yield from self._take_changes(site)
@@ -100,7 +100,7 @@ class HeldRanks:
                     yield from self._since(site, ranks, place, tuple(keys))
 
     def _take_changes(self, site: _Site) -> Iterator[Broadcast]:
-        """Enter into the feed what differs from what was told of ranks that have changed."""
+        """Add ranks to the feed if their state differs from the state that was sent."""
         changed, site.changed = site.changed, {}
         for count, number in enumerate(changed, 1):
             if site.told[number] != (status := self._status(site, number)):
@@ -110,7 +110,7 @@ class HeldRanks:
                 yield PAUSE
 
     def _since(self, site: _Site, ranks: tuple[int, ...], place: int, keys: tuple[str, ...]) -> Iterator[Broadcast]:
-        """Return what these keys, which have been told up to a place, are told of the ranks that they wait for."""
+        """Return the updates about awaited ranks for these keys, whose read position is ``place``."""
         is_all = place == NOTHING
         numbers = ranks if is_all else tuple(filter(frozenset(ranks).__contains__, site.feed.since(place)))
         for begin in range(0, len(numbers), RANKS_AT_ONCE):
@@ -120,7 +120,7 @@ class HeldRanks:
             yield from self._broadcasts(site, some, keys, ("chosen", site.name, begin) if is_all else None)
 
     def missed(self, key: str) -> None:
-        """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
+        """Record that a rank missed an update because it was behind: it gets the whole state next time."""
         waiting = self._waiting.get(key)
         if waiting is not None:
             site, waits = waiting
@@ -128,7 +128,7 @@ class HeldRanks:
             self._due[site] = None
 
     def came_back(self, key: str) -> None:
-        """Forget what a rank was told: it has a new connection."""
+        """Forget which updates a rank got, because it has a new connection."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             return
@@ -150,10 +150,10 @@ class HeldRanks:
         if place is not None and self._keys.get(place) == key:
             del self._keys[place]
 
-    # ----------------------------------------------------------------------------------------------------------- inner
+    # --------------------------------------------------------------------------------------------------------- internal
 
     def _settle(self, key: str, place: tuple[RunName, int]) -> None:
-        """Note that the rank of this number is this one."""
+        """Record the key of the rank at this place."""
         before = self._places.get(key)
         if before is not None and before != place and self._keys.get(before) == key:
             del self._keys[before]
@@ -191,13 +191,13 @@ class HeldRanks:
     def _broadcasts(
         self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None
     ) -> Iterator[Broadcast]:
-        """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
+        """Return updates about these ranks for each of these keys; receivers of the same content share a message."""
         said = [site.told[number] for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:
             waiter = self._registry.find(key)
-            # A rank that ended before the waiting rank came was of an earlier launch with the same names.
+            # A rank that ended before the waiting rank registered belongs to an earlier launch with the same names.
             together[bisect_left(ends, waiter.entered) if waiter is not None else 0].append(key)
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
@@ -206,7 +206,7 @@ class HeldRanks:
 
 
 def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:
-    """Return how far a rank is, or that there is none yet if it ended with a former launch."""
+    """Return a rank's progress, or none yet if the rank ended with a former launch."""
     if former is not None and status.state in (RankState.LOST, RankState.EXITED) and ended <= former:
         return ChosenRank(rank=status.rank, arrived=0, completed=0, state=None)
     return status

@@ -1,7 +1,7 @@
-"""Questions that are open: which terminal asked, and which ranks have not answered. Pure.
+"""Open questions: the terminal that asked, and the ranks that have not answered. Pure.
 
-A question ends when all its ranks have answered or are lost, or when its terminal withdraws it. The answers themselves
-are not kept here.
+A question ends when all its ranks have answered or are lost, or when its terminal withdraws it. The answers are not
+stored here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dbg_wire.records.ranks import Place, RankState
 
 
 class Said(NamedTuple):
-    """The answer of a rank, or of the broker in its place; ``body`` is the JSON text of an AnswerBody."""
+    """Answer of a rank, or of the broker in its place; ``body`` is the JSON text of an AnswerBody."""
 
     kind: Kind
     body: bytes
@@ -28,26 +28,26 @@ class Said(NamedTuple):
 
 
 def broker_says(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: float | None = None) -> Said:
-    """Return an answer of the broker itself."""
+    """Return an answer that the broker itself gives."""
     return Said(kind, bytes(body_of(AnswerBody(text=text, frames=frames))), age)
 
 
 class Asker(Protocol):
-    """One who asks, with a number of its own and a number for each of its questions."""
+    """Sender of questions, with a number of its own and a number for each of its questions."""
 
     @property
     def number(self) -> int:
-        """Return the number by which its questions are found."""
+        """Number that identifies the sender of its questions."""
 
     def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
-        """Take the answer of a rank to a question, which ends with the last one."""
+        """Receive the answer of a rank to a question. The last answer ends the question."""
 
     def end(self, request: int) -> None:
-        """Note that a question has ended without further answers."""
+        """Handle the end of a question that gets no further answers."""
 
 
 class Answered(NamedTuple):
-    """An answer of a rank was awaited by who asked, under the number ``request``; ``is_last`` ends the question."""
+    """Receiver of an expected answer: ``asker`` knows the question as ``request``; ``is_last`` ends the question."""
 
     asker: Asker
     request: int
@@ -57,7 +57,7 @@ class Answered(NamedTuple):
 
 @dataclass(slots=True)
 class OpenQuestion:
-    """One open question; ``missing`` are the ranks that have not answered, and ``ends`` is when they give up."""
+    """One open question; ``missing`` are the ranks that have not answered, and ``ends`` is the time of its timeout."""
 
     question: Question
     asker: Asker
@@ -66,7 +66,7 @@ class OpenQuestion:
 
 
 class OpenQuestions:
-    """All open questions, each under a number that the broker gives it."""
+    """All open questions by the number that the broker gave to each."""
 
     def __init__(self) -> None:
         self._open: dict[int, OpenQuestion] = {}
@@ -77,7 +77,7 @@ class OpenQuestions:
         return len(self._open)
 
     def is_asked(self, key: str) -> bool:
-        """Tell whether a question to this rank is open."""
+        """Return True if a question to this rank is open."""
         return key in self._asked
 
     def of(self, client: int) -> list[int]:
@@ -85,11 +85,11 @@ class OpenQuestions:
         return [number for number, one in self._open.items() if one.asker.number == client]
 
     def number_of(self, client: int, request: int) -> int | None:
-        """Return the number of the question to which a terminal has given the number ``request``; None if it ended."""
+        """Return the number of the question that a terminal sent as ``request``, or None if it has ended."""
         return next((number for number in self.of(client) if self._open[number].question.request == request), None)
 
     def ask(self, asker: Asker, question: Question, now: float) -> tuple[int, Sequence[str]]:
-        """Open a question, and return its number and the ranks that are to be asked, each once."""
+        """Open a question. Return its number and the ranks to ask, each once."""
         self._last += 1
         missing = dict.fromkeys(question.keys)
         ends = now + min(question.seconds, limits.MAX_ASK_SECONDS)
@@ -103,11 +103,11 @@ class OpenQuestions:
         return [(number, self._open[number]) for number in sorted(self._asked.get(key, ()))]
 
     def waits_for(self, number: int, key: str) -> bool:
-        """Tell whether a question is open and has no answer of this rank."""
+        """Return True if the question is open and this rank has not answered it yet."""
         return number in self._asked.get(key, ())
 
     def answered(self, key: str, number: int) -> Answered | None:
-        """Note that a rank has answered; None if no answer of it was waited for, as it came late or is foreign."""
+        """Record an answer of a rank. Return None if the answer is late or belongs to no open question."""
         if not self.waits_for(number, key):
             return None
         one = self._open[number]
@@ -118,7 +118,7 @@ class OpenQuestions:
         return Answered(one.asker, one.question.request, not one.missing, one.question.action)
 
     def end(self, number: int) -> OpenQuestion | None:
-        """End a question now; None if it has ended before."""
+        """End a question. Return None if it has already ended."""
         one = self._open.pop(number, None)
         for key in one.missing if one is not None else ():
             self._forget(number, key)
@@ -135,14 +135,14 @@ logger = logging.getLogger("dbg_broker")
 
 
 class Asked:
-    """The open questions to the ranks of a table."""
+    """Open questions to the ranks of a table."""
 
     def __init__(self, table: RankTable, turns: Turns) -> None:
         self._table, self._turns = table, turns
         self.questions = OpenQuestions()
 
     def answer(self, key: str, number: int, said: Said) -> None:
-        """Pass a rank's answer to a question on to who asked; one that is not waited for is dropped."""
+        """Pass a rank's answer to the sender of the question; drop an answer that is not expected."""
         answered = self.questions.answered(key, number)
         if answered is None:
             return
@@ -152,14 +152,14 @@ class Asked:
         answered.asker.answer(answered.request, key, said, is_last=answered.is_last)
 
     def rank_ended(self, key: str, text: str) -> None:
-        """Tell all who wait for a rank's answers that it is lost; its guard still carries out what it was given."""
+        """Answer all open questions to a rank as lost, except questions that its guard still executes."""
         said, given = broker_says(Kind.LOST, text), self._table.given_to_guard(key)
         for number, _ in self.questions.open_about(key):
             if number not in given:
                 self.answer(key, number, said)
 
     def rank_left(self, link: RankLink) -> None:
-        """Note that a rank's connection has ended, and so what it was asked; a second call does nothing."""
+        """Record that a rank's connection has ended, and end its open questions. A second call does nothing."""
         rank, link.rank = link.rank, None
         if rank is None:
             return
@@ -168,7 +168,7 @@ class Asked:
         logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
     def end(self, number: int) -> None:
-        """End a question that may be open, without the ranks that have not answered."""
+        """End a question if it is open, without the missing answers."""
         ended = self.questions.end(number)
         if ended is not None:
             ended.asker.end(ended.question.request)
@@ -180,7 +180,7 @@ class Asked:
             yield
 
     def _is_over(self, key: str, number: int) -> None:
-        """Note that a question to a rank has an answer or has ended; it was probed for the last one."""
+        """Record that a question to a rank is answered or ended; after the last one the rank is probed less often."""
         self._table.withdraw(key, number)
         if not self.questions.is_asked(key):
             self._table.probes.ask_ended(key)

@@ -1,4 +1,4 @@
-"""What the broker knows of one rank and of its connection, and how the rank is listed."""
+"""Record of one rank, its connection, and its line in the list."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ RunName = tuple[str, str]
 """Job and run: the ranks that a launcher starts and ends together."""
 
 HostName = tuple[str, str, str]
-"""Job, run and host: the ranks among which parents and children are."""
+"""Job, run and host: the ranks that may be parents and children of each other."""
 
 
 @dataclass(slots=True)
 class RankEnd:
-    """How a rank has ended or is about to, as far as that is known: it becomes known in parts."""
+    """How a rank has ended or is about to end, as far as known: the parts become known one by one."""
 
     at: float = 0.0
-    """When it was lost or exited."""
+    """Time when it was lost or exited."""
     left: float = 0.0
-    """When its connection ended, or when it said goodbye."""
+    """Time when its connection ended or it sent its goodbye."""
     exit: int | None = None
     kind: EndKind = EndKind.GOODBYE
     error: str = ""
-    """The exception that ended it."""
+    """Exception that ended it."""
     signal: int | None = None
-    """Which signal ends or ended it, as its guard says."""
+    """Signal that ends or ended it, as reported by its guard."""
     status: int | None = None
-    """With which status it ended by itself without a goodbye, as its guard says."""
+    """Exit status if it ended by itself without a goodbye, as reported by its guard."""
     cause: str = ""
-    """Who sent that signal, as the end of a sentence; empty if nobody knows."""
+    """Sender of that signal, as the end of a sentence; empty if it is unknown."""
     note: str = ""
-    """What its guard says beside the cause."""
+    """Additional note of its guard."""
 
     def listed(self) -> End:
-        """Return what is listed of it."""
+        """Return the part that is listed."""
         by_signal = self.signal is not None and self.exit == -self.signal
         cause, note = (self.cause, self.note) if by_signal else ("", "")
         return End(kind=self.kind, exit=self.exit, error=self.error, cause=cause, note=note)
@@ -68,10 +68,11 @@ class RankEnd:
 
 @dataclass(slots=True, eq=False)
 class RankRecord:
-    """What is known of one rank.
+    """Everything known about one rank.
 
-    ``since`` is when what it reports began, ``heard`` when it last said anything, and ``entered`` when it first did.
-    The secret in its registration is only a digest, see :func:`digest_of`. A broker that ends hands it to another one.
+    ``since`` is the start of the reported state, ``heard`` the time of its last message, and ``entered`` of its first.
+    The secret in its registration is only a digest, see :func:`digest_of`. A broker that ends sends the record to
+    another one.
     """
 
     registration: Register
@@ -83,49 +84,49 @@ class RankRecord:
     entered: float
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
-    """The collective that its step was in at its last pulse; empty unless it steps."""
+    """Collective that its step was executing at its last pulse; empty if it does not step."""
     will_stop: bool = False
-    """Whether a break-in is pending."""
+    """Whether an interrupt is pending."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
 
     @property
     def key(self) -> str:
-        """Return the rank's identity."""
+        """The rank's key."""
         return self.registration.identity.key
 
     @property
     def identity(self) -> RankIdentity:
-        """Return which rank of which job it is."""
+        """Job, run and number of the rank."""
         return self.registration.identity
 
     @property
     def run(self) -> RunName:
-        """Return which launch of which job it is of."""
+        """Job and run of the rank."""
         return self.identity.job, self.identity.run
 
     @property
     def process(self) -> RankProcess:
-        """Return what it has said of its process."""
+        """The rank's process as it registered."""
         return self.registration.process
 
     @property
     def address(self) -> str:
-        """Return ``host:rank`` or ``host:rank.child``; ``host:?number`` if it is no rank of a job."""
+        """``host:rank`` or ``host:rank.child``; ``host:?number`` if the process is not a rank of a job."""
         child = "" if self.child is None else f".{self.child}"
         mark = "?" if self.registration.placement is None else ""
         return f"{self.identity.host}:{mark}{self.identity.rank}{child}"
 
     @property
     def place(self) -> Place | None:
-        """Return where it was at its last pulse."""
+        """Place of the rank at its last pulse."""
         self._read_pulse()
         return self._place
 
     @property
     def frames(self) -> tuple[Place, ...]:
-        """Return the last stack of it that is known, outermost frame first."""
+        """Last known stack, outermost frame first."""
         self._read_pulse()
         return self._frames
 
@@ -135,11 +136,11 @@ class RankRecord:
         self._frames = frames
 
     def keep_pulse(self, text: str) -> None:
-        """Keep a pulse as it came: it is read when somebody asks for its stack, and most are never asked for."""
+        """Store a pulse undecoded: it is decoded when the stack is requested, and most stacks never are."""
         self._unread = text
 
     def note_pulse(self, pulse: Pulse) -> None:
-        """Take note of where it is."""
+        """Store the place and the stack of a pulse."""
         self._unread, self._place, self._frames = "", pulse.where, pulse.frames
 
     def _read_pulse(self) -> None:
@@ -149,11 +150,11 @@ class RankRecord:
         try:
             self.note_pulse(decode_record(Pulse, text))
         except InvalidMessage as error:
-            logger.info("the stack of %s is not known: %s", printable(self.key), printable(str(error)))
+            logger.info("can't decode the stack of %s: %s", printable(self.key), printable(str(error)))
 
     @property
     def is_live(self) -> bool:
-        """Tell whether its connection is up."""
+        """Whether the rank's connection is up."""
         return self.state in LIVE_STATES
 
     @property
@@ -169,27 +170,27 @@ class RankRecord:
 
     @property
     def halted(self) -> bool:
-        """Tell whether it last reported a stop or a hold."""
+        """Whether the rank last reported a stop or a hold."""
         return self.report.state is not RankState.RUNNING
 
     @property
     def steps(self) -> bool:
-        """Tell whether its stop's thread runs to the end of a step that takes long."""
+        """Whether the thread at its stop is executing a step that takes long."""
         return self.report.stop is not None and self.report.stepping
 
     def delay(self, seconds: float) -> None:
-        """Take all its times for later ones: they were by another clock."""
+        """Move all times by some seconds, because they were by another clock."""
         self.since, self.heard, self.entered = self.since + seconds, self.heard + seconds, self.entered + seconds
         self.end.at, self.end.left = self.end.at + seconds, self.end.left + seconds
 
     def is_same_process(self, secret: str) -> bool:
-        """Tell whether a secret is that of the process that has registered."""
+        """Return True if a secret belongs to the process that registered."""
         return hmac.compare_digest(self.registration.secret, digest_of(secret))
 
     def listed_state(self) -> tuple[object, ...]:
-        """Return what a report may change in the list; a report that changes none of it is no news there."""
+        """Return the listed values that a report can change; if they are equal, the listing did not change."""
         stop, session = self.report.stop, self.report.session
-        # A time limit, such as a lease, is told anew once a minute, and oftener towards its end.
+        # A limit, such as a lease, is reported again once a minute, and more often shortly before it ends.
         shown_stop = (stop.number, stop.reason, stop.where, stop.limit) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
 
@@ -228,27 +229,27 @@ class RankRecord:
         )
 
     def _began(self) -> float:
-        """Return when its state began."""
+        """Return the start of its state."""
         if self.is_live:
             return self.heard if self.state is RankState.UNRESPONSIVE else self.since
         return self.end.at
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a process's secret: brokers tell each other digests, and no secret."""
+    """Return the digest of a process's secret: brokers store and exchange digests only, never the secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 REPAINT_SECONDS = 0.1
-"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
+"""Minimum interval between two repaints of a rank, in seconds: a person can follow ten screens a second at most."""
 
 
 @dataclass(slots=True, eq=False)
 class RankLink:
-    """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
+    """Connection of a rank; ``rank`` is None before it registered, and after a newer connection took over.
 
-    If a guard is at the other end, ``guard_of`` is the key of its rank, ``finding`` is what it has said last, and
-    ``asks`` are the questions that it has not answered.
+    If the peer is a guard, ``guard_of`` is the key of its rank, ``finding`` its last finding, and ``asks`` its
+    unanswered questions.
     """
 
     connection: RankPeer

@@ -1,7 +1,7 @@
 """All ranks and their states.
 
-Pure: time is an argument (monotonic seconds), and nothing here knows a socket. The cost of a message does not depend
-on the number of ranks.
+Pure: time is an argument (monotonic seconds), and this module does not use sockets. The cost of a message does not
+depend on the number of ranks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dbg_wire.records.record import Record
 
 
 class RankEvent(str, enum.Enum):
-    """What can happen to a rank, as the broker sees it."""
+    """Event that changes a rank's state, as the broker sees it."""
 
     RUNS = "runs"
     STOPS = "stops"
@@ -44,10 +44,11 @@ _ANY_REPORT = {_E.RUNS: _R.RUNNING, _E.STOPS: _R.STOPPED, _E.HOLDS: _R.HELD}
 _ANY_END = {_E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED}
 
 RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
-    # A rank enters by its first report. A lost rank comes back in the same way, in the state that it then reports.
+    # A rank enters with its first report. A lost rank returns in the same way, in the state of its new report.
     None: _ANY_REPORT,
     **dict.fromkeys(_ANY_REPORT.values(), _ANY_REPORT | _ANY_END | {_E.FALLS_SILENT: _R.UNRESPONSIVE}),
-    # The state before the silence is not kept here: the broker applies the rank's last report again when it is heard.
+    # The state before the silence is not stored: the broker applies the rank's last report again when it sends
+    # something.
     _R.UNRESPONSIVE: _ANY_REPORT | _ANY_END,
     _R.LOST: _ANY_REPORT | {_E.IS_FOUND_DEAD: _R.EXITED},
     # This state is final. The connection still closes after the goodbye, which changes nothing.
@@ -56,7 +57,7 @@ RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
 
 
 def move_rank(state: RankState | None, event: RankEvent) -> RankState:
-    """Return the state that follows; raise IllegalMove if none does."""
+    """Return the next state. Raise IllegalMove if there is none."""
     try:
         return RANK_MOVES[state][event]
     except KeyError:
@@ -64,13 +65,14 @@ def move_rank(state: RankState | None, event: RankEvent) -> RankState:
 
 
 MAX_TEXTS = 8192
-"""Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
-Python 3.12 never frees a text of ``sys.intern``."""
+"""Maximum number of shared texts that are stored once: two of each host and six of each job, for the largest job.
+Python 3.12 never frees a text of ``sys.intern``.
+"""
 
 
 @dataclass(slots=True)
 class _Host:
-    """Index of the ranks of one run on one host, which tells parents from children."""
+    """Index of the ranks of one run on one host, which distinguishes parents from children."""
 
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
@@ -82,22 +84,22 @@ class _Host:
 
 @dataclass(slots=True)
 class _Run:
-    """The ranks of one run that have a number from a launcher or library, and those that have none."""
+    """Ranks of one run: ranks with a number from a launcher or library, and ranks without one."""
 
     numbered: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
 
 
 def runs_of(rank: RankRecord) -> set[RunName]:
-    """Return the run of a rank, and that of the program that has started the ranks of this run."""
+    """Return the run of a rank, and the run of the program that started it."""
     job, run = rank.run
     return {rank.run, (job, run.partition(SUBRUN)[0])}
 
 
 class Children:
-    """The processes that are no ranks of their own: children of ranks, and parents that only wait for their ranks.
+    """Processes that are not ranks themselves: children of ranks, and parents that only wait for their ranks.
 
-    ``ranks`` are all by key. The length is the number of hosts.
+    ``ranks`` are all ranks by key. The length is the number of hosts.
     """
 
     def __init__(self, ranks: Mapping[str, RankRecord]) -> None:
@@ -109,9 +111,9 @@ class Children:
         return len(self._hosts)
 
     def join(self, rank: RankRecord, wanted: int | None) -> tuple[RankRecord, ...]:
-        """Give a rank its place among those of its address, and return the ranks that became children by it.
+        """Give a rank its place among the ranks of its address. Return the ranks that became children.
 
-        A process that was a child before stays one until a library gives it a number.
+        A process that was a child stays one until a library gives it a number.
         """
         host = self._hosts[rank.host]
         rank.child = None
@@ -120,7 +122,7 @@ class Children:
         return tuple(self._enter(host, rank))
 
     def leave(self, rank: RankRecord) -> None:
-        """Take a rank out."""
+        """Remove a rank."""
         host = self._hosts[rank.host]
         host.size -= 1
         for name in runs_of(rank):
@@ -143,13 +145,13 @@ class Children:
             del host.children[at]
 
     def ended(self, rank: RankRecord) -> None:
-        """Note that a rank has exited: a later process may have its pid, and the children of that are not its own."""
+        """Record that a rank has exited: a later process may get its pid, and have children that are not the rank's."""
         host = self._hosts[rank.host]
         if host.by_pid.get(rank.process.pid) == rank.key:
             del host.by_pid[rank.process.pid]
 
     def _is_child(self, host: _Host, rank: RankRecord) -> bool:
-        """Return True if a process is the child of a rank with its number, or waits for ranks that it has started."""
+        """Return True if the process is a child of a rank with its number, or waits for ranks that it started."""
         above = (self._ranks[host.by_pid[pid]] for pid in rank.registration.ancestors if pid in host.by_pid)
         by_library = rank.numbering is Numbering.LIBRARY
         if any(
@@ -165,7 +167,7 @@ class Children:
         return rank.numbering is Numbering.NONE and bool(self._runs[rank.run].numbered)
 
     def _enter(self, host: _Host, rank: RankRecord) -> list[RankRecord]:
-        """Take a rank into the indexes, and number the own ranks that are children now."""
+        """Add a rank to the indexes. Number the ranks that are children now, and return them."""
         host.size += 1
         if rank.state is not RankState.EXITED:
             host.by_pid[rank.process.pid] = rank.key
@@ -191,7 +193,7 @@ class Children:
         number = rank.identity.rank
         holder = self._ranks.get(host.children.get((number, wanted), "")) if wanted is not None else None
         taken = holder is not None and holder is not rank and holder.state is not RankState.EXITED
-        # A number is given again only to its owner: a listed `.1` must not be two processes one after another.
+        # A number is reused only by its owner, so that a listed `.1` never refers to two processes in succession.
         rank.child = host.last_child[number] + 1 if wanted is None or taken else wanted
         host.last_child[number] = max(host.last_child[number], rank.child)
         host.children[number, rank.child] = rank.key
@@ -206,9 +208,9 @@ _EVENT_OF_REPORT = {
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a registration led to.
+    """Result of a registration.
 
-    ``renamed`` are other ranks which it turned into children, ``gone`` is the key that the same process had before.
+    ``renamed`` are other ranks that became children. ``gone`` is the key that the same process had before.
     """
 
     rank: RankRecord
@@ -217,15 +219,15 @@ class Registration:
 
 
 class Registry:
-    """All ranks, moved between states by the table ``RANK_MOVES``."""
+    """All ranks. The table ``RANK_MOVES`` defines the changes of their states."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, RankRecord] = {}
         self.children = Children(self._ranks)
         self._ended: dict[str, float] = {}
-        """The keys of ended ranks by when they ended, in this order."""
+        """End times of ended ranks by key, the earliest first."""
         self._lost: dict[tuple[str, int], str] = {}
-        """The keys of lost ranks by the process that each was: it may come back as another rank."""
+        """Keys of lost ranks by their process, which may return as another rank."""
         self._share = lru_cache(MAX_TEXTS)(str)
         self.counts: Counter[RankState] = Counter()
 
@@ -238,13 +240,13 @@ class Registry:
         return tuple(self._ranks)
 
     def ranks(self) -> Iterator[RankRecord]:
-        """Go through all ranks."""
+        """Iterate over all ranks."""
         return iter(self._ranks.values())
 
-    # --------------------------------------------------------------------------------------------------- what ranks say
+    # ---------------------------------------------------------------------------------------------- messages from ranks
 
     def register(self, message: Register, now: float) -> Registration:
-        """Enter a rank, or one that came back."""
+        """Enter a new rank or one that returned."""
         secret = message.secret
         message = _sharing(message.replace(secret=digest_of(secret)), self._share)
         old = self._ranks.get(message.identity.key)
@@ -274,7 +276,7 @@ class Registry:
             entered=now,
         )
         lost = self._ranks.get(self._lost.get((message.kernel, message.process.pid), "")) if message.kernel else None
-        # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
+        # Any process may claim a kernel and a pid. Its secret proves that this is the process that was lost.
         gone = lost.key if lost is not None and lost.is_same_process(secret) else None
         if lost is not None and gone is not None:
             self._remove(lost)
@@ -283,11 +285,11 @@ class Registry:
         return Registration(rank, self.children.join(rank, message.child), gone)
 
     def forget(self, rank: RankRecord) -> None:
-        """Remove a rank whose key belongs to another process by now."""
+        """Remove a rank whose key now belongs to another process."""
         self._remove(rank)
 
     def take_over(self, rank: RankRecord, now: float) -> tuple[RankRecord, ...] | None:
-        """Enter an ended rank of a broker that ends; return ranks that got other numbers by it, None if it is known."""
+        """Enter an ended rank of a broker that ends. Return ranks with new numbers, or None if the rank is known."""
         if rank.key in self._ranks:
             return None
         rank.registration = _sharing(rank.registration, self._share)
@@ -299,19 +301,19 @@ class Registry:
         return self.children.join(rank, rank.child)
 
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
-        """Take what is now true of a rank and tell whether that changes its listing.
+        """Store a rank's new report. Return True if this changes its listing.
 
-        Raise PeerError if the rank has said goodbye.
+        Raise PeerError if the rank has sent its goodbye.
         """
         if rank.state is RankState.EXITED:
-            raise PeerError("a report after the goodbye")
+            raise PeerError("a `report` after the `goodbye`")
         listed = rank.listed_state()
         self._note_report(rank, report, now)
         rank.heard = now
         return rank.listed_state() != listed
 
     def heard(self, rank: RankRecord, now: float) -> bool:
-        """Note that a rank said something, and tell whether that ended its silence."""
+        """Record that a rank sent something. Return True if that ended its silence."""
         rank.heard = now
         if rank.state is not RankState.UNRESPONSIVE:
             return False
@@ -319,30 +321,30 @@ class Registry:
         return True
 
     def goodbye(self, rank: RankRecord, exit_status: int | None, now: float) -> None:
-        """Note that a rank ends. Raise PeerError if it said so before."""
+        """Record that a rank ends. Raise PeerError if it already sent a goodbye."""
         if rank.state is RankState.EXITED:
-            raise PeerError("a second goodbye")
+            raise PeerError("a second `goodbye`")
         rank.end.exit = exit_status
         self._end(rank, RankEvent.SAYS_GOODBYE, now)
 
-    # --------------------------------------------------------------------------------------------- what the broker sees
+    # --------------------------------------------------------------------------------------- observations of the broker
 
     def fell_silent(self, rank: RankRecord) -> None:
-        """Note that a live rank left its probes unanswered."""
+        """Record that a live rank left its probes unanswered."""
         self._move(rank, RankEvent.FALLS_SILENT)
 
     def disconnected(self, rank: RankRecord, now: float) -> None:
-        """Note that the connection of a rank ended that has not said goodbye."""
+        """Record that a rank's connection ended without a goodbye."""
         self._end(rank, RankEvent.CONNECTION_ENDS, now)
 
     def found_dead(self, rank: RankRecord, now: float) -> None:
-        """Note that the process of a lost rank is gone."""
+        """Record that the process of a lost rank is gone."""
         rank.end.kind = EndKind.DIED
         self._end(rank, RankEvent.IS_FOUND_DEAD, now)
         self.killed(rank)
 
     def killed(self, rank: RankRecord) -> None:
-        """Enter the signal or status that ended an exited rank, if its guard has told one and the rank has not."""
+        """Record the signal or status that ended an exited rank, if its guard reported one and the rank did not."""
         if rank.state is not RankState.EXITED:
             return
         if rank.end.signal is not None:
@@ -351,15 +353,16 @@ class Registry:
             rank.end.exit = rank.end.status
 
     def condemned(self, key: str, who: str) -> None:
-        """Note who has a rank killed: its goodbye and its guard tell the signal alone."""
+        """Record who killed a rank: its goodbye and its guard report only the signal."""
         rank = self._ranks.get(key)
         if rank is not None:
             rank.end.cause = f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
-        """Forget ranks that ended long ago or are too many, and return their keys.
+        """Forget ranks that ended long ago, and surplus ended ranks. Return their keys.
 
-        Of too many the oldest of the job that has most goes: no job pushes the ranks of another off the list.
+        Surplus ranks are taken from the job with the most ended ranks, oldest first, so no job displaces the ranks of
+        another.
         """
         gone = list(takewhile(lambda key: now - self._ended[key] >= limits.ENDED_RANK_SECONDS, self._ended))
         for key in gone:
@@ -374,7 +377,7 @@ class Registry:
                 self._remove(self._ranks[gone[-1]])
         return gone
 
-    # ------------------------------------------------------------------------------------------------------------ moves
+    # ---------------------------------------------------------------------------------------------------- state changes
 
     def _note_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
         if _occasion(rank.report) != _occasion(report):
@@ -415,7 +418,7 @@ class Registry:
 
 
 def _sharing(said: Register, share: Callable[[str], str]) -> Register:
-    """Return a registration that shares the texts which all ranks of a job have in common."""
+    """Return a registration that shares the texts that all ranks of a job have in common."""
 
     def shared(record: Record, *names: str) -> dict[str, str]:
         mine: dict[str, str] = {name: getattr(record, name) for name in names}
@@ -429,12 +432,12 @@ def _sharing(said: Register, share: Callable[[str], str]) -> Register:
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:
-    """Return what a rank's ``since`` belongs to: one stretch of running, or one stop."""
+    """Return the identity of the period that a rank's ``since`` belongs to: one stretch of running, or one stop."""
     return report.state, report.stop.number if report.stop and report.state is not RankState.RUNNING else None
 
 
 def _began(report: RankReport, now: float) -> float:
-    """Return when the reported state began: the rank tells the age of its stop, as the broker may be younger."""
+    """Return the start of the reported state. The rank sends the age of its stop, because the broker may be younger."""
     if report.stop is None or report.state is RankState.RUNNING:
         return now
     return now - report.stop.age

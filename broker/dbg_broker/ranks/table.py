@@ -1,4 +1,4 @@
-"""The table of ranks: what is known of each, its connection, whether it lives, and who is told of its changes."""
+"""Table of ranks: the record, connection and liveness of each rank, and the watchers of its changes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from dbg_wire.messages import GUARD_ACTIONS, Notice, Probe, RefusalCode, Repaint
 from dbg_wire.records.ranks import LINE_ENGINE, RankInfo, RankState
 
 SEATS_AT_ONCE = 4
-"""Seats that are sent at once, that of the terminal that asked first: each may carry half a MiB of breakpoints."""
+"""How many seats are sent at once, the asking terminal's first: each may contain half a MiB of breakpoints."""
 
 REST_SECONDS = 0.05
-"""Least seconds between two passes over the ranks that are told of others: one that waits does not notice them."""
+"""Minimum pause, in seconds, between two passes that update ranks about others: a waiting rank does not notice it."""
 
 REST_SECONDS_EACH = 0.0002
-"""Seconds of rest for each rank that was told, twenty times the cost of that: it takes a twentieth of the time."""
+"""Additional pause for each updated rank, in seconds: twenty times its cost, so updates use 1/20 of the time."""
 
 PROBE = Probe()
 PROBE_FRAME = pack_message(PROBE)
@@ -40,23 +40,23 @@ logger = logging.getLogger("dbg_broker")
 
 
 class Watcher:
-    """One who follows the ranks; each method does nothing unless it is overridden."""
+    """Follower of the ranks. Each method does nothing unless it is overridden."""
 
     def rank_changed(self, rank: RankRecord) -> None:
-        """Take in what a rank has reported, or its end."""
+        """Handle a report of a rank, or its end."""
 
     def listed_anew(self, key: str) -> None:
-        """Note that the line of a rank in the list is another one, or is gone."""
+        """Handle a change or removal of a rank's line in the list."""
 
     def rank_gone(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
 
     def logged(self, rank: RankRecord, notice: Notice) -> None:
-        """Take the text of a log point at a rank."""
+        """Handle the text of a log point at a rank."""
 
 
 class RankTable:
-    """All ranks: ``links`` and ``guards`` are the connections, by the ranks' keys."""
+    """All ranks. ``links`` and ``guards`` are the connections by the rank's key."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class RankTable:
         kernel: str | None,
         intervals: ProbeIntervals | None = None,
     ) -> None:
-        """``kernel`` is the name of this host's kernel."""
+        """Create an empty table; ``kernel`` is the name of this host's kernel."""
         self._timers, self._turns, self._relay, self._welcomes = timers, turns, relay, welcomes
         self._kernel = kernel
         self.registry = Registry()
@@ -81,24 +81,24 @@ class RankTable:
         self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
         self._told = Passes(self._readers, turns.begin, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
-        """Tells ranks of others that they wait for, and of those of their run that are kept."""
+        """Sends ranks the states of ranks that they wait for, and which ranks of their run are kept."""
         self._watchers: list[Watcher] = []
         self._seats_due: dict[int, None] = {}
 
     def add_watcher(self, watcher: Watcher) -> None:
-        """Have one more follow the ranks."""
+        """Register a follower of the ranks."""
         self._watchers.append(watcher)
 
     def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
-        # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
+        # Computed each time, because the wall clock may be set and continues while the host sleeps.
         began = self._timers.wall() - self._timers.clock()
         return rank.info(began=began, seats=self._relay.seats.counts_at(rank.key))
 
-    # --------------------------------------------------------------------------------------------------- what changes
+    # ---------------------------------------------------------------------------------------------------------- changes
 
     def changed(self, rank: RankRecord, *, is_listed_anew: bool = True) -> None:
-        """Tell all who follow the ranks, and other ranks, what a change of this one means for them."""
+        """Notify all watchers of a change of a rank, and other ranks of its consequences for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         if is_listed_anew:
             self.listed_anew(rank.key)
@@ -108,19 +108,22 @@ class RankTable:
             self._have_told(self._held.changed(rank), self._crashed.changed(rank))
 
     def hear(self, fact: RankFact) -> None:
-        """Tell ranks what a rank at another broker means for them."""
+        """Notify ranks of the consequences of a fact about a rank at another broker."""
         kept = fact.number if fact.is_kept else None
         self._have_told(self._held.hear(fact), self._crashed.hear(fact.launch, fact.key, kept))
         if fact.failure:
             self._explained(self._failures.hear(fact.launch, fact.key, fact.left, fact.failure, self.registry.ranks))
 
     def forget_fact(self, broker: str, key: str) -> None:
-        """Forget what another broker has told of a rank."""
+        """Forget the fact that another broker sent about a rank."""
         if self.elsewhere.drop(broker, key) and self.registry.find(key) is None:
             self._forget(key)
 
     def take_over(self, rank: RankRecord) -> None:
-        """List an ended rank of a broker that ends, if it is not known; that broker has told of its end as an event."""
+        """List an ended rank of a broker that ends, if it is unknown here.
+
+        That broker has reported its end as an event.
+        """
         renamed = self.registry.take_over(rank, self._timers.clock())
         if renamed is not None:
             self.readdress(renamed)
@@ -133,7 +136,7 @@ class RankTable:
             self._told.changed()
 
     def broke_in(self, key: str, *, is_pending: bool) -> None:
-        """Note that a rank was interrupted, or that this was withdrawn, and whether it stops later."""
+        """Record that a rank was interrupted or the interrupt was withdrawn, and whether the rank will stop later."""
         rank = self.registry.find(key)
         will_stop = is_pending and rank is not None and not rank.halted
         if rank is not None and rank.will_stop != will_stop:
@@ -141,17 +144,17 @@ class RankTable:
             self.listed_anew(key)
 
     def listed_anew(self, key: str) -> None:
-        """Tell all who follow the list that the line of a rank is another one."""
+        """Notify all watchers that the line of a rank in the list has changed."""
         for watcher in self._watchers:
             watcher.listed_anew(key)
 
     def logged(self, rank: RankRecord, notice: Notice) -> None:
-        """Pass the text of a log point on to all who follow the ranks."""
+        """Pass the text of a log point to all watchers."""
         for watcher in self._watchers:
             watcher.logged(rank, notice)
 
-    def forget(self, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
-        """Forget a rank that the registry has removed, and tell its terminals."""
+    def forget(self, key: str, why: str = "the rank ended long ago and is no longer listed") -> None:
+        """Forget a rank that the registry has removed, and notify its terminals."""
         self.listed_anew(key)
         for watcher in self._watchers:
             watcher.rank_gone(key)
@@ -165,21 +168,21 @@ class RankTable:
         self._have_told(self._crashed.forget(key))
 
     def readdress(self, renamed: Iterable[RankRecord]) -> None:
-        """Tell ranks that have another number the address that follows from it."""
+        """Send new addresses to ranks whose number has changed."""
         for rank in renamed:
             if (link := self.links.get(rank.key)) is not None:
                 self._welcomes.send(link.connection, rank.address, rank.child)
             self.listed_anew(rank.key)
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Return a call for each rank that is to be told something."""
+        """Return a call for each rank that needs an update."""
         for message, keys, name in chain(self._held.news(), self._crashed.news()):
             frame = pack_message(message)
             for key in keys or ("",):
                 yield partial(self._tell, key, frame, name)
 
     def _tell(self, key: str, frame: bytes, name: Hashable) -> None:
-        """Send a frame that many ranks get; a rank that is behind is told everything later instead."""
+        """Send a frame that many ranks get. A rank whose connection is not ready gets the whole state later instead."""
         link = self.links.get(key)
         if link is None:
             return
@@ -189,10 +192,10 @@ class RankTable:
             self._held.missed(key)
             self._told.changed()
 
-    # ----------------------------------------------------------------------------------------------- who is connected
+    # ------------------------------------------------------------------------------------------------------ connections
 
     def came(self, link: RankLink, rank: RankRecord) -> None:
-        """Take a connection as that of a rank that has just registered."""
+        """Assign a connection to a rank that has just registered."""
         link.rank = rank
         self.links[rank.key] = link
         self._relay.ranks[rank.key] = link.connection
@@ -201,13 +204,13 @@ class RankTable:
         self._crashed.came_back(rank.key)
 
     def left(self, rank: RankRecord) -> None:
-        """Note that a rank's connection has ended."""
+        """Record that a rank's connection has ended."""
         del self.links[rank.key], self._relay.ranks[rank.key]
         self.probes.remove(rank.key)
         self.disconnected(rank)
 
     def disconnected(self, rank: RankRecord) -> None:
-        """Note that neither a rank nor its guard is connected any more; nothing is new about one that has ended."""
+        """Record that neither a rank nor its guard is connected any more. An ended rank does not change."""
         if rank.state is RankState.EXITED:
             return
         self.registry.disconnected(rank, self._timers.clock())
@@ -216,27 +219,27 @@ class RankTable:
         self.changed(rank)
 
     def heard(self, rank: RankRecord) -> None:
-        """Note that a rank has said something."""
+        """Record that a rank sent a message."""
         now = self._timers.clock()
-        # The rank lives: the program has caught the signal that seemed to end it, as some do with their own faults.
+        # The rank is alive: the program caught the signal that seemed to end it. Some programs catch their own faults.
         rank.end.signal = None
         self.probes.heard(rank.key, now)
         if self.registry.heard(rank, now):
             self.changed(rank)
 
     def fell_silent(self, rank: RankRecord) -> None:
-        """Note that a rank, if it is connected, does not answer."""
+        """Record that a rank does not answer, if it is connected."""
         if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
             self.registry.fell_silent(rank)
             self.changed(rank)
 
     def found_dead(self, rank: RankRecord) -> None:
-        """Note that the process of a lost rank is gone."""
+        """Record that the process of a lost rank is gone."""
         self.registry.found_dead(rank, self._timers.clock())
         self.changed(rank)
 
     def note_failure(self, rank: RankRecord) -> None:
-        """Note how a rank has ended, and list anew those that were ended since another one of their run had failed."""
+        """Record how a rank ended, and update the lines of ranks that ended because another rank of the run failed."""
         self._explained(self._failures.note(rank, self.registry.ranks))
 
     def _explained(self, ranks: Iterable[RankRecord]) -> None:
@@ -245,7 +248,7 @@ class RankTable:
             self.listed_anew(rank.key)
 
     def sweep(self, now: float) -> None:
-        """Do what is due by the clock: probes, looks for processes that may be gone, and what is to be forgotten."""
+        """Do everything that is due: send probes, check for dead processes, and forget old ranks."""
         due = self.probes.due(now)
         for key in due.probe:
             if (link := self.links.get(key)) is not None:
@@ -268,10 +271,10 @@ class RankTable:
         else:
             self._deaths.put(key, attempt, now)
 
-    # ------------------------------------------------------------------------------------------------ terminals at it
+    # ----------------------------------------------------------------------------------------------- terminals at ranks
 
     def seat_changed(self, decision: Decision) -> None:
-        """Tell ranks and terminals what a change of seats means for them."""
+        """Notify ranks and terminals of a change of seats."""
         seats = self._relay.seats
         for key in decision.audiences:
             rank = self.registry.find(key)
@@ -282,7 +285,7 @@ class RankTable:
         self.send_seats(decision.seats)
 
     def send_seat(self, number: int) -> None:
-        """Send a terminal the seat that it has, and what the rank there has reported."""
+        """Send a terminal its seat, and the last report of the rank there."""
         seats = self._relay.seats
         viewer = seats.viewer(number)
         rank = self.registry.find(viewer.key) if viewer else None
@@ -298,7 +301,7 @@ class RankTable:
         self._relay.terminals[number].send_message(seat)
 
     def send_seats(self, numbers: Sequence[int]) -> None:
-        """Send terminals their seats, of many most of them in slices."""
+        """Send terminals their seats; if there are many, most are sent in slices."""
         for number in numbers[:SEATS_AT_ONCE]:
             self.send_seat(number)
         if len(numbers) > SEATS_AT_ONCE:
@@ -316,25 +319,26 @@ class RankTable:
                     self.send_seat(number)
                 yield
         finally:
-            # After an error the other terminals get their seats all the same.
+            # After an error the other terminals still get their seats.
             if self._seats_due:
                 self._turns.begin(self._sending_seats())
 
     def missed_output(self, number: int) -> None:
-        """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""
+        """Refresh a terminal that has missed output and can receive again, so that it shows the screen of its rank."""
         viewer = self._relay.seats.viewer(number)
         if viewer is None:
             return
         if self._engine(viewer.key) == LINE_ENGINE:
-            # A terminal that is sent its seat asks for what it has missed; the rank may send nothing else for long.
+            # After it gets its seat, the terminal requests the output that it missed. The rank may send nothing for
+            # long.
             self.send_seat(number)
         else:
             self.want_repaint(viewer.key)
 
     def want_repaint(self, key: str) -> None:
-        """Ask a rank for its whole screen, now or as soon as its pace allows.
+        """Request the whole screen of a rank, now or as soon as the rate limit allows.
 
-        A line debugger has a log instead; a terminal asks for the part of it that it lacks.
+        A line debugger has a log instead; a terminal requests the missing part of it.
         """
         link = self.links.get(key)
         if link is None or link.repaint_is_due or self._engine(key) == LINE_ENGINE:
@@ -347,7 +351,7 @@ class RankTable:
             self._repaint(key, link)
 
     def is_redrawn(self, key: str) -> bool:
-        """Tell whether the rank's debugger has a screen that it draws anew when asked to."""
+        """Return True if the rank's debugger has a screen that it can redraw on request."""
         return self._engine(key) not in (None, LINE_ENGINE)
 
     def _repaint(self, key: str, link: RankLink) -> None:
@@ -364,13 +368,13 @@ class RankTable:
     # --------------------------------------------------------------------------------------------------------- guards
 
     def given_to_guard(self, key: str) -> frozenset[int]:
-        """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
+        """Return the numbers of the questions that the rank's guard executes even if the rank ends."""
         guard = self.guards.get(key)
         asks = guard.asks.values() if guard is not None else ()
         return frozenset(ask.request for ask in asks if ask.action in GUARD_ACTIONS)
 
     def withdraw(self, key: str, number: int) -> None:
-        """Have a guard end what it still does for a question that has ended."""
+        """Cancel the guard's work for a question that has ended."""
         guard = self.guards.get(key)
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:

@@ -1,1 +1,1 @@
-"""The relay between ranks and terminals: who sits where, and what passes. It knows only connections and messages."""
+"""The relay between ranks and terminals: the terminals' seats at ranks, and the data in both directions."""

@@ -1,4 +1,4 @@
-"""Receiver of the messages of one connection: each message is read, counted, and given to whose message it is."""
+"""Receiver of one connection's messages: decodes each message, charges it, and passes it to its owner."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ L_contra = TypeVar("L_contra", contravariant=True)
 
 
 class Owner(Protocol[L_contra]):
-    """The ranks or the terminals, to which the messages of all their links go."""
+    """The ranks or the terminals, which receive the messages of all their links."""
 
     sender: Sender
 
     def keeps_unread(self, link: L_contra, text: str) -> bool:
-        """Keep a message as it came, if that is all that is to be done with it now; tell whether it was."""
+        """Store a message undecoded if nothing else has to be done with it now. Return True if so."""
 
     def receive(self, link: L_contra, message: Message) -> None:
-        """Do what a message asks. Raise PeerError if it breaks the protocol."""
+        """Handle a message. Raise PeerError if it breaks the protocol."""
 
     def receive_data(self, link: L_contra, data: bytes) -> None:
-        """Pass terminal bytes on. Raise PeerError if they break the protocol."""
+        """Pass on terminal input or output. Raise PeerError if the frame is invalid."""
 
     def drained(self, link: L_contra) -> None:
-        """Send what had no room."""
+        """Send the data that did not fit before."""
 
     def overflowed(self, link: L_contra) -> None:
-        """Note that a control message had no room."""
+        """Handle a control message that did not fit into the queue."""
 
     def left(self, link: L_contra) -> None:
-        """Forget a connection, which has ended."""
+        """Forget a connection that has ended."""
 
 
 class Receiver(Generic[L_contra]):
@@ -53,15 +53,15 @@ class Receiver(Generic[L_contra]):
         self._peer, self._link, self._owner = peer, link, owner
 
     def received_text(self, text: str) -> None:
-        """Take a control message; one that is wrong is refused, or ends the connection."""
+        """Handle a control message. An unknown type is refused; an invalid message ends the connection."""
         sender = self._owner.sender
         weight = weights.USUAL[sender]
         try:
             if self._owner.keeps_unread(self._link, text):
-                logger.debug("connection %d says a pulse of %d characters", self._peer.number, len(text))
+                logger.debug("connection %d: received a pulse of %d characters", self._peer.number, len(text))
             else:
                 message = decode(text, sender)
-                logger.debug("connection %d says %s", self._peer.number, LogForm(message))
+                logger.debug("connection %d: received %s", self._peer.number, LogForm(message))
                 most = weights.MAX_BYTES.get(type(message), MAX_CONTROL_BYTES)
                 if len(text) > most:
                     raise PeerError(f"{name_of(type(message))} of {len(text)} bytes, above {most}")
@@ -74,7 +74,7 @@ class Receiver(Generic[L_contra]):
         self._peer.charge(len(text) + weight)
 
     def received_data(self, data: bytes) -> None:
-        """Take terminal bytes; wrong ones end the connection."""
+        """Handle terminal input or output. An invalid frame ends the connection."""
         self._peer.charge(weights.OUTPUT if self._owner.sender is Sender.AGENT else len(data) + weights.KEYS)
         try:
             self._owner.receive_data(self._link, data)
@@ -82,15 +82,15 @@ class Receiver(Generic[L_contra]):
             self._close_bad(error)
 
     def received_control(self) -> None:
-        """Charge the peer for a frame that is no message, and costs as much as one."""
+        """Charge the peer for a frame that is not a message, as much as for a message."""
         self._peer.charge(weights.USUAL[self._owner.sender])
 
     def drained(self) -> None:
-        """Send what had no room."""
+        """Send the data that did not fit before."""
         self._owner.drained(self._link)
 
     def overflowed(self) -> None:
-        """Note that a control message had no room."""
+        """Handle a control message that did not fit into the queue."""
         self._owner.overflowed(self._link)
 
     def lost(self) -> None:
@@ -98,6 +98,6 @@ class Receiver(Generic[L_contra]):
         self._owner.left(self._link)
 
     def _close_bad(self, error: PeerError) -> None:
-        logger.info("the connection from %s is closed: %s", self._peer.peer, error)
+        logger.info("connection from %s closed: %s", self._peer.peer, error)
         refuse(self._peer, RefusalCode.BAD_MESSAGE, error.reason)
         self._peer.close(CloseCode.BAD_MESSAGE, error.reason)

@@ -1,7 +1,7 @@
-"""Relay: what passes between a rank and the terminals that sit there.
+"""Relay: traffic between a rank and the terminals that are attached to it.
 
-It knows ranks by their keys and terminals by their numbers, and nothing else of either. Nothing here blocks: a frame
-that a peer can't take is queued or dropped.
+It identifies ranks by their keys and terminals by their numbers, and knows nothing else about them. No call blocks: a
+frame that a peer can't receive is queued or dropped.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Message, Refusal
 
 CONTROL_RESERVE = 128 * limits.KIB
-"""Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
+"""Bytes of a rank's queue that input leaves free, so that control messages fit even if the rank does not read."""
 
 
 class RankPeer(Protocol):
-    """The other end of a rank's link: its agent's connection, or what stands in for an agent."""
+    """Peer of a rank's link: its agent's connection, or a substitute for an agent."""
 
     number: int
     peer: str
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+        """Send or queue a control message; it replaces a queued message of the same name.
 
-        Return False if it had no room.
+        Return False if it did not fit.
         """
 
     def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_message` does."""
+        """Send a message like :meth:`send_message`; ``frame`` is its encoded form."""
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a control message that many ranks are sent, as :meth:`send_message` does."""
+        """Send an encoded control message for many ranks, like :meth:`send_message`."""
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether a frame sent now would not wait."""
+        """Whether a frame can be sent now without waiting."""
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
+        """Send a frame of keys. Return False, without sending, if fewer than ``reserve`` free bytes would remain."""
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close with a code and a sentence."""
+        """Close the connection with a code and a sentence."""
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
 
     def seconds_since_ack(self) -> float:
-        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
+        """Return the time since the peer's kernel last sent something, in seconds, or 0 if it is unknown."""
 
 
 class Relay:
-    """The connections of ranks by their keys, those of terminals by their numbers, and who sits where."""
+    """Connections of ranks by key and of terminals by number, and the terminals' seats."""
 
     def __init__(self, meters: Meters) -> None:
         self.seats = Seats()
@@ -65,17 +65,18 @@ class Relay:
         self.terminals: dict[int, Peer] = {}
         self._meters = meters
 
-    # ------------------------------------------------------------------------------------------------------ to a rank
+    # -------------------------------------------------------------------------------------------------------- to a rank
 
     def send(self, key: str, message: Message, instead_of: Hashable = None) -> bool:
-        """Send a message to a rank, if it is connected; return False if a connected rank has no room for it."""
+        """Send a message to a rank if it is connected. Return False if a connected rank has no room for it."""
         peer = self.ranks.get(key)
         return peer is None or peer.send_message(message, instead_of)
 
     def keys(self, key: str, frame: bytes, size: int) -> bool:
-        """Pass a frame with so many bytes of keys on to a rank; return False if a connected rank has no room for it.
+        """Pass a frame with ``size`` bytes of keys on to a rank. Return False if a connected rank has no room for it.
 
-        A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
+        A lost rank may return: the terminal keeps unacknowledged keys, and its new seat shows whether to send them
+        again.
         """
         peer = self.ranks.get(key)
         if peer is None:
@@ -86,7 +87,7 @@ class Relay:
         self._meters.bytes_to_ranks += size
         return True
 
-    # --------------------------------------------------------------------------------------------- to terminals at it
+    # ------------------------------------------------------------------------------------------------- to its terminals
 
     def tell(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""
@@ -97,9 +98,9 @@ class Relay:
                 self.terminals[number].send_control(frame, instead_of)
 
     def output(self, key: str, data: bytes, most: int | None) -> None:
-        """Pass a frame of terminal bytes to all terminals at a rank, unread.
+        """Pass a frame of terminal output to all terminals at a rank, undecoded.
 
-        A terminal that is behind, by the bound of its outbox or by ``most`` bytes, misses it.
+        Skip a terminal that is behind, by the limit of its outbox or by ``most`` bytes.
         """
         self._meters.bytes_from_ranks += len(data)
         numbers = self.seats.viewers(key)
@@ -115,6 +116,6 @@ class Relay:
 
 
 def refuse(peer: RankPeer | Peer, code: str, text: str, request: int | None = None) -> None:
-    """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
+    """Send a refusal with its reason to a peer; close a peer that does not read refusals."""
     if not peer.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
-        peer.close(CloseCode.SLOW, "it does not read why its requests are refused", flush=False)
+        peer.close(CloseCode.SLOW, "the peer does not read the refusals of its requests", flush=False)

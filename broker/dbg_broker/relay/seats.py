@@ -1,7 +1,7 @@
-"""Which terminal types at which rank, which ones look, and at what size.
+"""Seats: for each rank its driver, its watchers, and the size of its screen.
 
-Pure: viewers are connection numbers, and every change is returned as data for the owner of the sockets. A rank never
-has more than one driver, and the generation of its driver only grows.
+Pure: viewers are connection numbers, and every change is returned as data to the owner of the sockets. A rank never has
+more than one driver, and the generation of its driver only grows.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dbg_wire.messages import Attach, Audience, Mode
 from dbg_wire.records.ranks import NO_SEATS, SeatCounts
 
 MAX_GENERATION = 2**32 - 1
-"""The largest generation that a binary frame can carry."""
+"""Largest generation that a binary frame can carry."""
 
 RESUME_AHEAD = 1000
-"""How far a terminal's generation may be ahead of the rank's: the keyboard may change hands while the rank is away."""
+"""How far a terminal's generation may be ahead of the rank's: the driver may change while the rank is disconnected."""
 
 DEFAULT_ROWS, DEFAULT_COLUMNS, DEFAULT_COLORS = 24, 80, 256
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from a change: which terminals get a new seat, which ranks get a new audience.
+    """Consequences of a change: the terminals that get a new seat, and the ranks that get a new audience.
 
-    ``seats`` names viewers, first the one that asked. ``audiences`` names ranks, whose listing changes as well.
+    ``seats`` are viewers, first the one that asked. ``audiences`` are ranks; their listing changes as well.
     """
 
     seats: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Decision:
 
 
 class InputVerdict(enum.Enum):
-    """What is to be done with input."""
+    """How to handle input."""
 
     ACCEPTED = "accepted"
     NOT_ATTACHED = "not attached"
@@ -45,7 +45,7 @@ class InputVerdict(enum.Enum):
 
 @dataclass(slots=True)
 class Viewer:
-    """One terminal at a rank."""
+    """A terminal at a rank."""
 
     number: int
     name: str
@@ -61,7 +61,7 @@ class Viewer:
 
 @dataclass(slots=True)
 class _Room:
-    """The terminals of one rank. ``generation`` is the last one given out here, 0 if none was."""
+    """Terminals of one rank. ``generation`` is the last one that was assigned here, or 0."""
 
     generation: int = 0
     driver: Viewer | None = None
@@ -88,7 +88,7 @@ class _Room:
         self.was_driven = True
         self.use_engine_of(viewer)
         self.frame = viewer.frame
-        # A terminal that takes the keyboard later has the stop as the driver before it has left it.
+        # If this terminal takes the keyboard again later, it continues with the stop as the former driver left it.
         viewer.frame = ""
         self.use_size_of(viewer)
 
@@ -106,10 +106,10 @@ class Seats:
         self._rooms: dict[str, _Room] = {}
         self._viewers: dict[int, Viewer] = {}
 
-    # --------------------------------------------------------------------------------------------------------- asking
+    # ---------------------------------------------------------------------------------------------------------- queries
 
     def viewer(self, number: int) -> Viewer | None:
-        """Return where a terminal sits, or None."""
+        """Return the viewer of a terminal, or None if it is not attached."""
         return self._viewers.get(number)
 
     def viewers(self, key: str) -> list[int]:
@@ -118,28 +118,28 @@ class Seats:
         return [viewer.number for viewer in room.viewers()] if room else []
 
     def is_attended(self, key: str) -> bool:
-        """Tell whether a terminal sits at a rank."""
+        """Return True if a terminal is attached to a rank."""
         room = self._rooms.get(key)
         return room is not None and room.size() > 0
 
     def is_full(self, key: str, number: int) -> bool:
-        """Tell whether a rank has no seat left for one more watcher; one seat is always kept for a driver."""
+        """Return True if a rank has no seat for another watcher; one seat is always reserved for a driver."""
         room, viewer = self._rooms.get(key), self._viewers.get(number)
         sits_there = viewer is not None and viewer.key == key
         return room is not None and len(room.watchers) >= limits.MAX_VIEWERS_PER_RANK - 1 and not sits_there
 
     def last_to_look(self, key: str) -> Iterator[int]:
-        """Return the terminals that only look at a rank, the latest first."""
+        """Return the watchers of a rank, the latest first."""
         room = self._rooms.get(key)
         return reversed(room.watchers) if room is not None else iter(())
 
     def driver(self, key: str) -> str | None:
-        """Return the name of the terminal that types at a rank, or None."""
+        """Return the name of a rank's driver, or None."""
         room = self._rooms.get(key)
         return room.driver.name if room and room.driver else None
 
     def counts_at(self, key: str) -> SeatCounts:
-        """Return who is at a rank, as it is listed."""
+        """Return the seats at a rank as they are listed."""
         room = self._rooms.get(key)
         if room is None or not room.size():
             return NO_SEATS
@@ -151,24 +151,24 @@ class Seats:
         )
 
     def watchers(self, key: str) -> int:
-        """Return how many terminals only look at a rank."""
+        """Return the number of watchers of a rank."""
         room = self._rooms.get(key)
         return len(room.watchers) if room else 0
 
     def counts(self) -> tuple[int, int, int]:
-        """Return how many ranks have a terminal, how many terminals type, and how many only look."""
+        """Return the numbers of ranks with a terminal, of drivers, and of watchers."""
         occupied = sum(1 for room in self._rooms.values() if room.size())
         drivers = sum(1 for room in self._rooms.values() if room.driver)
         return occupied, drivers, len(self._viewers) - drivers
 
     def generation_of(self, number: int) -> int | None:
-        """Return the number a terminal tags its input with, None if it doesn't type."""
+        """Return the generation for a terminal's input, or None if it is not a driver."""
         viewer = self._viewers.get(number)
         room = self._rooms[viewer.key] if viewer else None
         return room.generation if room and room.driver is viewer else None
 
     def judge_input(self, number: int, generation: int) -> InputVerdict:
-        """Say what is to be done with input of a terminal that is tagged with a generation."""
+        """Return how to handle a terminal's input that has this generation."""
         viewer = self._viewers.get(number)
         if viewer is None:
             return InputVerdict.NOT_ATTACHED
@@ -178,7 +178,7 @@ class Seats:
         return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
     def audience(self, key: str, rank_generation: int) -> Audience:
-        """Return what a rank must know of its terminals; ``rank_generation`` is the last number it knows itself."""
+        """Return a rank's audience; ``rank_generation`` is the last generation that the rank knows."""
         room = self._rooms.get(key) or _Room()
         return Audience(
             viewers=room.size(),
@@ -192,13 +192,13 @@ class Seats:
             frame=room.frame,
         )
 
-    # ------------------------------------------------------------------------------------------------------- terminals
+    # -------------------------------------------------------------------------------------------------------- terminals
 
     def attach(self, number: int, name: str, asked: Attach, rank_generation: int) -> Decision:
-        """Seat a terminal at a rank, leaving the one before.
+        """Seat a terminal at a rank, and free its former seat.
 
-        If another terminal types, ``drive`` gives a watcher's seat, unless ``resume`` is the current generation: then
-        this terminal is the one that types, over a newer connection.
+        If the rank has another driver, mode ``drive`` gives a watcher's seat. It gives the driver's seat if ``resume``
+        is the current generation, because then this terminal is that driver on a newer connection.
         """
         left = self.leave(number)
         room = self._rooms.setdefault(asked.key, _Room())
@@ -221,13 +221,13 @@ class Seats:
             self._seat_watcher(room, viewer)
             return _both(Decision((number,), (asked.key,)), left)
         if not resumes:
-            # A generation that this terminal held and the rank never heard of must not be given out again.
+            # A generation that this terminal held and that the rank does not know must not be assigned again.
             ahead = asked.resume if asked.resume and asked.resume <= current + RESUME_AHEAD else 0
             current = min(max(current, ahead) + 1, MAX_GENERATION)
         return _both(self._hand_over(asked.key, room, viewer, current), left)
 
     def take(self, number: int, rank_generation: int) -> Decision:
-        """Give the keyboard to a terminal that sits at a rank; its driver is sent the seat again."""
+        """Make a terminal the driver of its rank; a terminal that already drives is sent its seat again."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         if room.driver is viewer:
@@ -248,7 +248,7 @@ class Seats:
         return Decision(tuple(room.watchers), (viewer.key,))
 
     def note_silence(self, number: int, silent: bool) -> str | None:
-        """Note whether a terminal is silent; return its rank if it types there and this has changed."""
+        """Record whether a terminal is silent. Return its rank if it is the driver and this has changed."""
         viewer = self._viewers.get(number)
         if viewer is None or viewer.is_silent == silent:
             return None
@@ -256,7 +256,7 @@ class Seats:
         return viewer.key if self._rooms[viewer.key].driver is viewer else None
 
     def resize(self, number: int, rows: int, columns: int) -> Decision:
-        """Note a terminal's size; it counts for a driver, and for the first watcher before any driver."""
+        """Record a terminal's size. It applies for a driver, and for the first watcher before any driver."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)
@@ -266,13 +266,13 @@ class Seats:
         room.use_size_of(viewer)
         return Decision((), (viewer.key,))
 
-    # ----------------------------------------------------------------------------------------------------------- ranks
+    # ------------------------------------------------------------------------------------------------------------ ranks
 
     def rank_came(self, key: str, rank_generation: int) -> Decision:
-        """Note that a rank registered: its terminals are sent their seats again, and it gets its audience.
+        """Handle the registration of a rank: its terminals get their seats again, and it gets its audience.
 
-        A rank at which no terminal has ever sat knows its audience: it counts no viewers once its connection has ended.
-        If the rank has had drivers at another broker meanwhile, the driver here gets a new generation.
+        A rank that never had a terminal needs no audience: it assumes that it has no viewers once its connection has
+        ended. If the rank had drivers at another broker in between, the driver here gets a new generation.
         """
         room = self._rooms.get(key)
         if room is None:
@@ -282,18 +282,18 @@ class Seats:
         return Decision(tuple(self.viewers(key)), (key,))
 
     def rank_gone(self, key: str) -> list[int]:
-        """Forget a rank that is no longer listed, and return the terminals that sat there."""
+        """Forget a rank that is no longer listed. Return the terminals that were attached to it."""
         room = self._rooms.pop(key, None)
         numbers = [viewer.number for viewer in room.viewers()] if room else []
         for number in numbers:
             del self._viewers[number]
         return numbers
 
-    # ------------------------------------------------------------------------------------------------------ inner moves
+    # --------------------------------------------------------------------------------------------------------- internal
 
     def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
-            # A watcher's wish for a debugger doesn't count: the next driver gets the open one, or what it wishes.
+            # A watcher does not choose the engine: the next driver gets the open debugger, or the one that it requests.
             room.use_size_of(viewer)
         room.watchers[viewer.number] = viewer
 
@@ -307,7 +307,7 @@ class Seats:
 
 
 def _both(first: Decision, second: Decision) -> Decision:
-    """Return the decisions as one, with no name twice."""
+    """Return two decisions as one, without duplicates."""
     seats = tuple(dict.fromkeys(first.seats + second.seats))
     return Decision(seats, tuple(dict.fromkeys(first.audiences + second.audiences)))
 

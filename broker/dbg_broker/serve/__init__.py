@@ -1,1 +1,1 @@
-"""One broker that serves: what it is made of, where it listens, its credentials, and its place as a service."""
+"""One broker that serves: its parts, its listening sockets, its credentials, and its role as a service."""

@@ -1,7 +1,7 @@
-"""Credentials of a broker that serves: its tokens and its certificate, read again when their files have changed.
+"""Credentials of a broker that serves: its tokens and its certificate, reloaded when their files change.
 
-The files may change on any host that shares the home, so no event of this kernel tells. A thread looks at them each
-second. It is a daemon: a broker that ends does not wait for a file server that hangs.
+The files may change on any host that shares the home, so this kernel sends no events about them. A thread checks them
+each second. It is a daemon thread, so a broker that ends does not wait for a file server that hangs.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from dbg_wire.errors import DbgError
 logger = logging.getLogger("dbg_broker")
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the files: a revoked token's connections end within two. A look takes 0.1 ms."""
+"""Interval between two checks of the files, in seconds: connections of a revoked token end within two. A check takes
+0.1 ms.
+"""
 
 CLOSE_SECONDS = 1.0
-"""Seconds given to a look that has begun when the broker ends; it takes longer only where a file server hangs."""
+"""Timeout for a running check when the broker ends, in seconds; it takes longer only if a file server hangs."""
 
 InLoop = Callable[..., object]
 """Calls a function with arguments in the event loop's thread."""
 
 
 class Credentials:
-    """Tokens and certificate of a broker that serves, and the files that tell of them."""
+    """Tokens and certificate of a broker that serves, and the files that contain and announce them."""
 
     def __init__(self, home: Path, given: tuple[str, str] | None, log: LogFormatter) -> None:
-        """Read both; ``given`` are the files of a certificate of the user's own. Raise BadSecretFile."""
+        """Read both; ``given`` are the files of the user's own certificate. Raise BadSecretFile."""
         self._home = home
         self._log = log
         self._tokens = Watched(token_files(home), partial(load_tokens, home))
@@ -59,22 +61,22 @@ class Credentials:
 
     @property
     def tokens(self) -> Tokens:
-        """Return the tokens of now."""
+        """The current tokens."""
         return self._tokens.value
 
     @property
     def shown(self) -> Shown:
-        """Return the certificate of now."""
+        """The current certificate."""
         return self._certificate.value
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the broker's address with the fingerprint of now."""
+        """The broker's address with the current fingerprint."""
         host, port = self._address
         return Endpoint(host=host, port=port, fingerprint=self.shown.fingerprint)
 
     def serve_at(self, host: str, port: int) -> None:
-        """Take note of the broker's address."""
+        """Set the broker's address."""
         self._address = host, port
 
     def write(self) -> None:
@@ -92,19 +94,22 @@ class Credentials:
         write_rendezvous(self._home, rendezvous)
 
     def tell_others(self, others: tuple[Endpoint, ...]) -> None:
-        """Name the other brokers of a cluster in the files of the home, at the next look."""
+        """Write the other brokers of a cluster into the files of the home, at the next check."""
         self._others = others
         self._is_written = False
 
     def watch(self, in_loop: InLoop, use: Callable[[Tokens], None], show: Callable[[ssl.SSLContext], None]) -> None:
-        """Look at the files from now on; ``use`` and ``show`` are called by ``in_loop`` with what has changed."""
+        """Start checking the files.
+
+        Changed tokens and certificates are passed to ``use`` and ``show`` through ``in_loop``.
+        """
         self._thread = threading.Thread(
             target=self._watch, args=(in_loop, use, show), name="dbg-credentials", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking, and write no file of the home any more."""
+        """Stop checking, and write no file of the home any more."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
@@ -121,13 +126,13 @@ class Credentials:
             if is_shown_anew or are_others or not self._is_written:
                 self._tries("files of the home", self._write_again)
             if is_shown_anew:
-                logger.info("another certificate is shown from now on: %s", self.shown.fingerprint)
+                logger.info("serving a new certificate: %s", self.shown.fingerprint)
             if are_others:
-                # Terminals that are closed now find the new token in the home.
+                # When the terminals are closed now, they find the new token in the home.
                 in_loop(use, self.tokens)
 
     def _write_again(self) -> None:
-        # Set first: another broker may be named while the files are written.
+        # Set first, because another broker may be named while the files are written.
         self._is_written = True
         try:
             self.write()
@@ -136,15 +141,16 @@ class Credentials:
             raise
 
     def _tries(self, what: str, call: Callable[[], Any]) -> Any:
-        """Return the result of a call, None if it fails; the same failure is logged once, and tried again each time."""
+        """Return the result of a call, or None if it fails. A repeated failure is logged once."""
         try:
             found = call()
         except Exception as error:
-            # Whatever it is, later changes must be seen: a revoked token would open connections until a restart.
+            # Catch every error, so that later changes are noticed: a revoked token would open connections until a
+            # restart.
             text = str(error) if isinstance(error, DbgError) else f"{type(error).__name__}: {error}"
             if self._complaints.get(what) != text:
                 self._complaints[what] = text
-                logger.error("the %s can't be read or written anew, which is tried each second: %s", what, text)
+                logger.error("can't read or write the %s; trying again each second: %s", what, text)
             return None
         self._complaints.pop(what, None)
         return found

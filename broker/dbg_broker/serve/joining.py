@@ -1,4 +1,4 @@
-"""How ``dbg-broker serve --cluster`` becomes one of several brokers. Only with that option this module is loaded."""
+"""Cluster start of ``dbg-broker serve --cluster``. This module is loaded only with that option."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from dbg_broker.welcome import Welcomes
 
 HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
-"""Seconds in which each broker that is there is heard, and its list of tokens taken."""
+"""How long to wait for heartbeats and token lists of the other brokers, in seconds."""
 
 
 def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
-    """Return the servers by which the broker of a home can join others; blocks, before anything listens.
+    """Return the servers through which the broker of a home can join others. Blocks, before the broker listens.
 
-    What the others have issued and revoked is in the home by then. Raise CantJoin, or BadSecretFile for a file.
+    Tokens that the others have issued and revoked are in the home afterwards. Raise CantJoin, or BadSecretFile for a
+    file.
     """
     login = {} if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
@@ -42,7 +43,7 @@ def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
 
 
 async def _look(servers: Servers, tokens: Tokens) -> IssuedTokens:
-    """Return the tokens that have been issued and revoked, once the brokers that are there were heard."""
+    """Return the issued and revoked tokens, after the lists of the other brokers were received."""
     loop = asyncio.get_running_loop()
     name, others = _new_name(), list[bytes]()
     nats = Nats(servers, name, Timers(loop.time, loop.call_later))
@@ -64,18 +65,18 @@ def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
     try:
         other = read_presence(value)
     except PeerError:
-        # Of a later release, say: whoever it is will not understand this broker either.
+        # Probably a broker of a later release, which can't decode this broker's messages either.
         return
     if other.site != site:
         raise CantJoin(
-            f"NATS at {servers} joins the brokers of another site, or of a home with other tokens "
+            f"NATS at {servers} already connects the brokers of another site, or of a home with other tokens "
             f"({printable(other.url)}, pid {other.pid} on {printable(other.host)})",
-            "copy the tokens/ of its home to this one, or give this site a NATS of its own",
+            "copy the tokens/ of its home to this one, or use a separate NATS for this site",
         )
 
 
 def new_cluster(broker: Broker, welcomes: Welcomes, servers: Servers, credentials: Credentials, home: Path) -> Cluster:
-    """Return this broker's part in a site; it joins when it begins."""
+    """Return this broker's part of a site; it joins when it begins."""
     endpoint = credentials.endpoint
     own = Presence(
         name=_new_name(),
@@ -93,7 +94,7 @@ def new_cluster(broker: Broker, welcomes: Welcomes, servers: Servers, credential
 
 
 def _new_name() -> str:
-    """Return a name that no broker has had before, of the characters that a subject of NATS takes."""
+    """Return a name that no broker has had, made of characters that are valid in a NATS subject."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
@@ -102,13 +103,13 @@ OPTION = "--cluster-credentials"
 
 _LINE = re.compile(r"[!-~]{1,4096}")
 
-_REMEDY = "name a file with a line of user:password or a token; mode 600"
+_REMEDY = "name a file with one line, user:password or a token; mode 600"
 
 
 def read_login(path: Path) -> dict[str, str]:
-    """Return what a file of credentials holds, for NATS' client. Raise BadSecretFile, which never quotes it."""
+    """Return the credentials in a file as options of NATS' client. Raise BadSecretFile, which never quotes them."""
     line = read_given(path, OPTION, _REMEDY).strip()
     if not _LINE.fullmatch(line):
-        raise BadSecretFile(f"{OPTION} {printable(str(path))} does not hold credentials for NATS", _REMEDY)
+        raise BadSecretFile(f"{OPTION} {printable(str(path))} does not contain credentials for NATS", _REMEDY)
     user, colon, password = line.partition(":")
     return {"user": user, "password": password} if colon else {"token": line}

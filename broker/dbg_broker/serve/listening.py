@@ -1,4 +1,4 @@
-"""Listening sockets of a broker, those of systemd among them, and the lines that tell others where it listens."""
+"""Listening sockets of a broker, including one from systemd, and the lines that announce where it listens."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dbg_wire import RELEASE
 from dbg_wire.errors import BadInput
 
 INHERITED = 3
-"""The descriptor of the first socket that systemd gives a service, by its protocol of ``LISTEN_FDS``."""
+"""Descriptor of the first socket that systemd passes to a service, by its protocol of ``LISTEN_FDS``."""
 
 logger = logging.getLogger("dbg_broker")
 
 
 def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
-    """Return the socket that systemd keeps for this process, over restarts; None if there is none.
+    """Return the socket that systemd keeps open for this service over restarts, or None.
 
-    Connections that come while no broker runs wait there for the next one. Raise BadInput for a socket of another kind.
+    Connections that arrive while no broker runs wait there. Raise BadInput if it is not a listening TCP socket.
     """
     count = environ.get("LISTEN_FDS", "")
     if environ.get("LISTEN_PID") != str(pid) or not count.isdigit() or int(count) < 1:
@@ -41,8 +41,8 @@ def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
         listens = is_tcp = False
     if not (listens and is_tcp) or int(count) != 1:
         raise BadInput(
-            f"LISTEN_FDS {count} of this service is not one TCP socket that listens",
-            "give its .socket unit one ListenStream=HOST:PORT, and nothing else",
+            f"LISTEN_FDS {count} of this service is not exactly one listening TCP socket",
+            "put one ListenStream=HOST:PORT into its .socket unit, and nothing else",
         )
     listener.setblocking(False)
     listener.listen(BACKLOG)
@@ -50,7 +50,7 @@ def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
 
 
 def address_of(listener: socket.socket) -> Listen:
-    """Return the address at which a socket listens."""
+    """Return the address of a listening socket."""
     host, port = listener.getsockname()[:2]
     return Listen(host=host, port=port)
 
@@ -70,7 +70,7 @@ def listen_for_stock(where: Listen) -> socket.socket:
 
 
 def host_for_others(where: Listen) -> str:
-    """Return what to put into the URL: a name for this host if it listens at all addresses."""
+    """Return the host for the URL: a name of this host if it listens at all addresses."""
     if where.host.lower() == "localhost":
         return LOOPBACK
     if not where.is_everywhere:
@@ -83,7 +83,7 @@ def host_for_others(where: Listen) -> str:
 
 
 def _own_address() -> str:
-    """Return the address this host would send from; connecting a datagram socket sends nothing."""
+    """Return this host's source address; connecting a datagram socket sends nothing."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         address: str = probe.getsockname()[0]
@@ -98,9 +98,9 @@ def announce(
     say: Callable[[str], None],
     columns: int | None = None,
 ) -> None:
-    """Say where this broker serves, and how ranks and terminals of this and other hosts find it.
+    """Announce where this broker serves, and how ranks and terminals on this and other hosts connect to it.
 
-    ``columns`` is the width of the terminal that shows it, None if no terminal does.
+    ``columns`` is the width of the terminal that shows it, or None without a terminal.
     """
     home = shlex.quote(settings.home)
     token_file = shlex.quote(str(Path(settings.home) / TOKENS_DIRECTORY / Role.RANK.value))
@@ -109,7 +109,7 @@ def announce(
     address = str(endpoint).removeprefix("wss://")
     say(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
     if settings.idle_seconds is not None:
-        # A run has started this broker, and reads the first line only.
+        # `dbg-attach run` has started this broker, and reads only the first line.
         return
     say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
     for line in lines_to_paste("where it is not", address, f"DBG_TOKEN_FILE={token_file}", columns):
@@ -122,18 +122,18 @@ def announce(
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic, classic.getsockname()[1], say)
         if settings.max_lease is not None:
-            say("--max-lease does not hold there: a stock debugger goes on by its own keys alone")
+            say("--max-lease does not apply there: a stock debugger resumes by its own keys only")
 
 
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:
-    """Return the line that sets DBG_BROKER, and more, in a shell; several if a terminal would break it.
+    """Return the line that sets DBG_BROKER and ``more`` in a shell, or several lines if a terminal would wrap it.
 
-    A line that the terminal breaks is copied from tmux or screen with a newline in the midst of the fingerprint.
+    A wrapped line is copied from tmux or screen with a newline inside the fingerprint.
     """
     line = f"{when}:  export DBG_BROKER={shlex.quote(address)} {more}".rstrip()
     if columns is None or len(line) <= columns:
         return [line]
-    # Quoted pieces with a backslash between them are one word in each shell.
+    # Quoted pieces that are joined by a backslash are one word in every shell.
     pieces = "\\\n".join(shlex.quote(piece) for piece in re.split(r"(?<=sha256:)", address))
     return [f"{when}:", *([f"export {more}"] if more else []), *f"export DBG_BROKER={pieces}".split("\n")]
 
@@ -141,5 +141,5 @@ def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> l
 def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:
     call = f"set_trace(host={host_for_others(where)!r}, port={port}, term_size=(240, 72), reverse=True)"
     say(f"stock PuDB, without an agent:  from pudb.remote import set_trace; {call}")
-    who = "any user of this host" if where.is_loopback else "anybody who reaches it"
-    logger.warning("--classic: port %d is unauthenticated and in the clear: %s may show you a session there", port, who)
+    who = "any user of this host" if where.is_loopback else "anybody who can reach it"
+    logger.warning("--classic: port %d is unauthenticated and unencrypted: %s may show you a session there", port, who)

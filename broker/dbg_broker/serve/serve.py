@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from dbg_broker.cluster.nats import Servers
 
 PROBE_SECONDS = 2.0
-"""Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
+"""Timeout for reaching the broker of an older broker.json, in seconds: a broker on this cluster takes milliseconds."""
 
 logger = logging.getLogger("dbg_broker")
 
 
 class Leaving:
-    """Call ``leave`` at a sweep once no connection has needed the broker for ``seconds``; None is never."""
+    """Idle shutdown: calls ``leave`` once no connection has needed the broker for ``seconds``, or never if None."""
 
     def __init__(
         self, now: float, is_used: Callable[[], bool], leave: Callable[[], None], seconds: float | None
@@ -69,11 +69,11 @@ class Leaving:
         self._since, self._is_used, self._leave, self._seconds = now, is_used, leave, seconds
 
     def used(self, now: float) -> None:
-        """Count again from now on, since there is a new connection."""
+        """Restart the idle time, because there is a new connection."""
         self._since = now
 
     def sweep(self, now: float) -> None:
-        """Leave if it is time to."""
+        """Call ``leave`` if the idle time is over."""
         if self._is_used():
             self._since = now
         elif self._seconds is not None and now - self._since >= self._seconds:
@@ -81,7 +81,7 @@ class Leaving:
 
 
 class AlreadyServing(DbgError):
-    """Another broker serves this home already."""
+    """Raised if another broker already serves this home."""
 
     exit_status = HOME_IS_SERVED
 
@@ -95,18 +95,18 @@ class AlreadyServing(DbgError):
         if self.first is None:
             return f"another broker is starting in the home {shown}; stop it, or give --home another directory"
         who = f"{printable(self.first.url)} (host {printable(self.first.host)}, pid {self.first.pid})"
-        return f"the home {shown} is served already, by {who}; use that one, stop it, or give --home another directory"
+        return f"the home {shown} is served by {who}; use that broker, stop it, or give --home another directory"
 
 
 def take_home(home: Path) -> FileIO:
-    """Return the home's lock, or raise AlreadyServing if a broker holds it or answers at what broker.json says."""
+    """Return the home's lock. Raise AlreadyServing if a broker holds it or answers at the address in broker.json."""
     held = lock(home)
     try:
         first = read_rendezvous(home)
     except BadSecretFile:
         if held is None:
             raise AlreadyServing(str(home), None) from None
-        # The file can't be used, and it is about to be replaced.
+        # The file is invalid and is about to be replaced.
         return held
     if held is None:
         raise AlreadyServing(str(home), first)
@@ -119,7 +119,7 @@ def take_home(home: Path) -> FileIO:
 def _serves_elsewhere(first: Rendezvous) -> bool:
     reason = wrong_host_reason(first.endpoint, first.host, socket.gethostname())
     if reason is not None:
-        logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
+        logger.warning("broker.json named a broker on the loopback address of %s; replacing it", printable(first.host))
         return False
     return asyncio.run(is_served(first.endpoint, PROBE_SECONDS))
 
@@ -127,13 +127,13 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status. Raise DbgError.
 
-    ``say`` prints a line; ``columns`` is the width of the terminal that shows it, None if no terminal does.
+    ``say`` prints a line; ``columns`` is the width of the terminal that shows it, or None without a terminal.
     """
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
         servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, home)
-        # The home has by now what the other brokers have issued and revoked.
+        # The home now contains the tokens that the other brokers have issued and revoked.
         credentials = Credentials(home, settings.certificate, log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
@@ -152,7 +152,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
 
 
 def _look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
-    """Return the servers of NATS, once this broker could join the others. Raise DbgError."""
+    """Return the servers of NATS, after checking that this broker can join the others. Raise DbgError."""
     try:
         from dbg_broker.serve import joining
     except ImportError:
@@ -162,16 +162,16 @@ def _look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """All that one broker serves with."""
+    """Everything that one broker needs to serve."""
 
     home: Path
     credentials: Credentials
     listener: socket.socket
     stock: socket.socket | None
-    """Where stock debuggers are taken, if at all."""
+    """Socket for stock debuggers, or None without ``--classic``."""
     settings: ServeSettings
     servers: Servers | None
-    """The servers of NATS that join it with others; None for one broker alone."""
+    """Servers of NATS that connect it with other brokers, or None for a single broker."""
 
 
 async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> None:
@@ -188,11 +188,11 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
         leaving.sweep(now)
 
     def opened(peer: Peer, bearer: Bearer) -> Owner:
-        # A run that looks whether a broker is there has its terminal come a moment later.
+        # A `run` that checks for a running broker connects its terminal soon afterwards.
         leaving.used(loop.time())
         return broker.admission.opened(peer, bearer)
 
-    # What is begun ends in the reverse order, at the end and after an error.
+    # Parts are closed in reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
         _open_journal(broker.journal, setup, meters, ending)
         cluster = None if setup.servers is None else await _join(broker, welcomes, setup, setup.servers, ending)
@@ -232,7 +232,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
 async def _join(
     broker: Broker, welcomes: Welcomes, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack
 ) -> Cluster:
-    """Make this broker one of several, and return its part. Raise DbgError."""
+    """Make this broker a member of its cluster, and return its part. Raise DbgError."""
     from dbg_broker.serve.joining import new_cluster
 
     cluster = new_cluster(broker, welcomes, servers, setup.credentials, setup.home)
@@ -244,7 +244,7 @@ async def _join(
 def _changes(
     cluster: Cluster | None, credentials: Credentials, admission: Admission, server: Server
 ) -> tuple[Callable[[Tokens], None], Callable[[ssl.SSLContext], None]]:
-    """Return what takes other tokens, and another certificate: the other brokers are told of both."""
+    """Return the callbacks for new tokens and for a new certificate; they also notify the other brokers."""
     if cluster is None:
         return admission.use, server.show
 
@@ -258,16 +258,16 @@ def _changes(
 
 
 def _leave_home(home: Path, cluster: Cluster | None) -> None:
-    """Remove the files that name this broker; where they name others as well, ranks and terminals go on to these."""
+    """Remove the files that name this broker. Keep them if they name other brokers, so that peers connect to these."""
     if cluster is None or not len(cluster.members):
         remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
-    """Return what a signal to end sets."""
+    """Return an event that is set by a signal to terminate."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # Under nohup SIGHUP is ignored, and stays so.
+        # Under nohup SIGHUP is ignored, and must remain ignored.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stopping.set)
     return stopping
@@ -288,7 +288,7 @@ def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, welcomes: Welcom
 
 
 def _open_journal(journal: Journal, setup: _Setup, meters: Meters, ending: contextlib.AsyncExitStack) -> None:
-    """Begin the audit log and the reports of events."""
+    """Open the audit log, and start the reports of events."""
     command = setup.settings.on_event
     on_event = None if command is None else OnEvent(command, os.environ)
     journal.open(setup.home, audits_input=setup.settings.audits_input, on_event=on_event)
@@ -297,7 +297,7 @@ def _open_journal(journal: Journal, setup: _Setup, meters: Meters, ending: conte
 
 
 def _note_life(journal: Journal, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
-    """Note the broker's start, and its end, in the audit log."""
+    """Record the broker's start and end in the audit log."""
     journal.note_own(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
     ending.callback(journal.note_own, What.END, f"pid {os.getpid()}")
 
@@ -309,7 +309,7 @@ def _status(admission: Admission) -> str:
 
 
 def _raise_descriptor_limit() -> None:
-    """Take the file descriptors that the host allows: each rank needs one."""
+    """Raise the limit of file descriptors to the maximum of the host, because each rank needs one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

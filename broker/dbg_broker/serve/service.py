@@ -1,7 +1,7 @@
-"""A broker as a service of its host: the log that it writes to stderr, and what systemd is told of it.
+"""A broker as a service of its host: its log on stderr, and its messages to systemd.
 
-``-v`` logs what happens, ``-v -v`` each message too; ``docs/reference/log-lines.md`` lists all of it. The protocol of
-systemd is that of ``sd_notify``: a datagram of lines to the socket that a variable names.
+``-v`` logs events, ``-v -v`` also each message; ``docs/reference/log-lines.md`` lists all of them. The protocol of
+systemd is ``sd_notify``: a datagram of lines to the socket that a variable names.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 STATUS_SECONDS = 5.0
-"""Seconds between two looks at whether the status line is still true: it is for people who look now and then."""
+"""Interval between two checks of the status line, in seconds: only people read it, now and then."""
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""The levels without ``-v``, with one, and with more."""
+"""Log levels without ``-v``, with one, and with more."""
 
 MIN_SECRET = 8
-"""Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
+"""Minimum length of a hidden text, in characters: hiding an empty text would split every line."""
 
 
 class ServiceManager:
-    """The socket of systemd, if it started this process to be told; without it nothing here does anything.
+    """Notification socket of systemd. Without one, all methods do nothing.
 
-    Nothing blocks, and no error comes out: a manager that does not take a datagram misses it. Belongs to one thread.
+    No method blocks or raises an error: a datagram that the manager does not accept is lost. Use it in one thread only.
     """
 
     def __init__(
         self, environ: Mapping[str, str], pid: int, schedule: Callable[[float, Callable[[], None]], object]
     ) -> None:
-        """Read the variables of the manager; ``schedule`` calls something after some seconds."""
+        """Read the variables of the manager; ``schedule`` calls a function after some seconds."""
         self._schedule = schedule
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self._seconds = _watchdog_seconds(environ, pid)
@@ -40,13 +40,13 @@ class ServiceManager:
         self._status = ""
 
     def ready(self, status: Callable[[], str]) -> None:
-        """Say that peers may dial now; from here on say what ``status`` returns, and that the loop runs."""
+        """Report that the broker is ready; from then on report changes of ``status``, and that the loop runs."""
         self._send("READY=1")
         if self._address is not None:
             self._tick(status)
 
     def stopping(self) -> None:
-        """Say that the shutdown has begun."""
+        """Report that the shutdown has begun."""
         self._is_over = True
         self._send("STOPPING=1")
 
@@ -72,40 +72,40 @@ class ServiceManager:
 
 
 def status_line(ranks: int, stopped: int, terminals: int) -> str:
-    """Return what `systemctl status` shows."""
+    """Return the status line for `systemctl status`."""
     counts = ((ranks, "rank"), (stopped, "stopped"), (terminals, "terminal"))
     return ", ".join(f"{count} {word}{'s' if word != 'stopped' and count != 1 else ''}" for count, word in counts)
 
 
 def _address(name: str) -> str | None:
-    """Return the socket's address; one that begins with @ is in the abstract namespace."""
+    """Return the socket's address; a name that starts with @ is in the abstract namespace."""
     if name.startswith("@") and len(name) > 1:
         return f"\0{name[1:]}"
     return name if name.startswith("/") else None
 
 
 def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
-    """Return within how many seconds the manager wants a sign of life; None if it wants none of this process."""
+    """Return the watchdog's timeout in seconds, or None if the manager does not watch this process."""
     text, whose = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", str(pid))
     is_ours = text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 and whose == str(pid)
     return int(text) / 1e6 if is_ours else None
 
 
 class LogFormatter(logging.Formatter):
-    """Formatter that keeps tokens out of every line, also out of the texts of libraries and errors."""
+    """Formatter that removes tokens from every line, including texts of libraries and errors."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._secrets: tuple[str, ...] = ()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Have no line hold these texts."""
-        # A broker that has read its tokens anew a thousand times still looks for each of them once.
+        """Hide these texts in every line."""
+        # Each token is stored once, even after a broker has reloaded its tokens a thousand times.
         known = dict.fromkeys((*self._secrets, *secrets))
         self._secrets = tuple(secret for secret in known if len(secret) >= MIN_SECRET)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record's lines."""
+        """Return the lines of a record."""
         return self._without_secrets(super().format(record))
 
     def _without_secrets(self, text: str) -> str:
@@ -115,18 +115,18 @@ class LogFormatter(logging.Formatter):
 
 
 class JsonLogFormatter(LogFormatter):
-    """Formatter that makes one JSON document of a record, on one line and in ASCII, for programs that gather logs.
+    """Formatter that writes each record as one line of ASCII JSON, for programs that collect logs.
 
-    ``at`` is in seconds since the epoch; ``exc`` is a traceback, and left out without one.
+    ``at`` is in seconds since the epoch; ``exc`` is a traceback, and is omitted without one.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as a document."""
+        """Return a record as a JSON document."""
         document: dict[str, object] = {
             "at": round(record.created, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
-            # Secrets are hidden before a character of theirs could be escaped.
+            # Secrets are hidden first, because JSON may escape some of their characters.
             "message": self._without_secrets(record.getMessage()),
         }
         if record.exc_info:
@@ -135,7 +135,7 @@ class JsonLogFormatter(LogFormatter):
 
 
 def start_log(verbosity: int, *, as_json: bool = False) -> LogFormatter:
-    """Log to stderr what the verbosity asks for, unless the program has handlers of its own."""
+    """Log to stderr with the requested verbosity, unless the program has handlers of its own."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = JsonLogFormatter() if as_json else LogFormatter()
     handler.setFormatter(formatter)

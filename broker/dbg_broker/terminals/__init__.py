@@ -1,1 +1,1 @@
-"""Terminals: what they say and ask of ranks, and what each has still to get. Seats are the relay's."""
+"""Terminals: their messages, their questions to ranks, and the data that waits to be sent to them. No seats."""

@@ -1,6 +1,6 @@
-"""Answers that wait for one terminal until it takes them. Pure.
+"""Answers that wait for one terminal until it can receive them. Pure.
 
-A body is kept once, however many ranks have answered it: their keys are sent with it.
+A body is stored once, regardless of how many ranks have sent it: their keys are sent with it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dbg_wire import limits
 from dbg_wire.messages import Answers, Kind, SameAnswer
 
 PAGE_BYTES = 64 * limits.KIB
-"""Bytes of one message of answers, unless one answer is larger: it is made in a millisecond."""
+"""Maximum size of one message of answers, in bytes, unless one answer is larger: it is made in a millisecond."""
 
 PAGE_ANSWERS = 50
-"""Bodies in one message: they are made in a millisecond."""
+"""Maximum number of bodies in one message: they are encoded in a millisecond."""
 
 KEYS_OF_ONE = 256
-"""Ranks of one body in a message: their keys are some ten KiB."""
+"""Maximum number of ranks of one body in a message: their keys take some ten KiB."""
 
 RANK_BYTES = 150
-"""Bytes that the answer of one rank takes beside its body: a key, an age and their places."""
+"""Bytes of one rank's answer in addition to its body: a key, an age, and their entries in lists."""
 
 MAX_WAITING_BYTES = 64 * limits.MIB
-"""Bytes of answers that wait for one terminal: those of 4096 ranks with a PuDB screen of 150 by 50 each."""
+"""Maximum size of the answers that wait for one terminal, in bytes: 4096 ranks with a PuDB screen of 150 by 50."""
 
 
 @dataclass(slots=True)
 class _Same:
-    """The ranks that have given one answer, and their ages."""
+    """Ranks that gave the same answer, and the ages of their answers."""
 
     keys: list[str] = field(default_factory=list)
     ages: list[float | None] = field(default_factory=list)
@@ -39,42 +39,42 @@ class _Same:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The answers to one question that have not been sent."""
+    """Answers to one question that have not been sent."""
 
     same: dict[tuple[Kind, bytes], _Same] = field(default_factory=dict)
     is_ended: bool = False
 
 
 class AnswerQueue:
-    """The answers that wait for a terminal, in the order of their questions."""
+    """Answers that wait for a terminal, in the order of their questions."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, _Waiting] = {}
         self.size = 0
-        """Bytes of all that waits."""
+        """Bytes of all waiting answers."""
         self._is_gathered = False
 
     @property
     def ended(self) -> int:
-        """Return how many questions have ended whose last answers wait."""
+        """Number of questions that have ended and whose last answers wait."""
         return sum(one.is_ended for one in self._waiting.values())
 
     @property
     def may_send(self) -> bool:
-        """Tell whether a message is to be sent now: a question has ended, or no equal answers are waited for."""
+        """Whether a message should be sent now: a question has ended, or the wait for equal answers is over."""
         return bool(self.ended) or self._is_gathered or self.size >= PAGE_BYTES
 
     def gathered(self) -> None:
-        """Note that what waits has waited long enough for equal answers of other ranks."""
+        """End the wait for equal answers of other ranks."""
         self._is_gathered = bool(self._waiting)
 
     def add(self, request: int, key: str, said: Said) -> None:
-        """Let an answer of a rank wait; one that does not fit is left out, which is told in its place."""
+        """Queue an answer of a rank. If it does not fit, queue an error instead."""
         waiting = self._waiting.setdefault(request, _Waiting())
         same = waiting.same.get((said.kind, said.body))
         if same is None:
             if self.size + len(said.body) > MAX_WAITING_BYTES:
-                text = f"left out, as {MAX_WAITING_BYTES >> 20} MiB of answers wait for this terminal; ask fewer ranks"
+                text = f"left out because {MAX_WAITING_BYTES >> 20} MiB of answers already wait; ask fewer ranks"
                 said = broker_says(Kind.ERROR, text)
             same = waiting.same.get((said.kind, said.body))
         if same is None:
@@ -85,11 +85,11 @@ class AnswerQueue:
         self.size += RANK_BYTES
 
     def end(self, request: int) -> None:
-        """Note that no more answers to a question come."""
+        """Record that no more answers to a question follow."""
         self._waiting.setdefault(request, _Waiting()).is_ended = True
 
     def page(self) -> Answers | None:
-        """Take out what the next message says; None if nothing waits."""
+        """Remove and return the next message, or None if no answer waits."""
         if not self._waiting:
             return None
         request = next(iter(self._waiting))
@@ -114,7 +114,7 @@ class AnswerQueue:
                 SameAnswer(keys=tuple(keys), kind=kind, body=msgspec.Raw(body), ages=tuple(ages) if has_ages else ())
             )
         if waiting.same:
-            # Behind the answers to other questions: a long one delays no short one.
+            # After the answers to other questions, so that a long one does not delay short ones.
             self._waiting[request] = waiting
         self._is_gathered = self._is_gathered and bool(self._waiting)
         return Answers(request=request, answers=tuple(answers), last=waiting.is_ended and not waiting.same)

@@ -1,4 +1,4 @@
-"""What terminals ask of ranks: what the broker answers itself, and when a rank or its guard is asked."""
+"""Questions of terminals to ranks: the broker answers some itself, and passes the others to a rank or its guard."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from dbg_wire.records.inspection import CommandLine
 from dbg_wire.records.ranks import RankState
 
 MAX_QUESTIONS = 16
-"""Questions of one terminal that are open or not yet read: no client asks more at once."""
+"""Maximum number of questions of one terminal that are open or unread: no client needs more at once."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
 NOBODY = 0
-"""Number of a question whose answer is not waited for; open questions count from one."""
+"""Number of a question whose answer is ignored; open questions have numbers from one."""
 
 
 class _Waiting(NamedTuple):
-    """A terminal as it waits for answers."""
+    """A terminal that waits for answers."""
 
     link: TerminalLink
     listing: Listing
@@ -66,7 +66,7 @@ class _Waiting(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A question on its way to the ranks: who asks, what, what ranks are asked for it, and what it does there."""
+    """Question on its way to the ranks: its terminal, its content, the message to the ranks, and its visible action."""
 
     link: TerminalLink
     question: Question
@@ -75,7 +75,7 @@ class _Question(NamedTuple):
 
 
 class Asking:
-    """What terminals ask of the ranks of a table."""
+    """Questions of terminals to the ranks of a table."""
 
     def __init__(
         self,
@@ -95,10 +95,10 @@ class Asking:
         self._listing, self._notices = listing, notices
 
     def receive(self, link: TerminalLink, message: Question) -> None:
-        """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
+        """Pass a question to its ranks, or refuse it. Known answers are sent at once."""
         questions = self._asked.questions
         if len(questions.of(link.number)) + link.answers.ended >= MAX_QUESTIONS:
-            text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
+            text = f"{MAX_QUESTIONS} questions are already open; wait for their answers"
             refuse(link.connection, RefusalCode.FULL, text, message.request)
             return
         if message.action is Action.EXEC and not isinstance(message.inquiry, CommandLine):
@@ -115,13 +115,13 @@ class Asking:
         self._turns.begin(self._asking(_Question(link, message, ask, visible_action(message)), keys))
 
     def withdraw(self, link: TerminalLink, message: Withdraw) -> None:
-        """End a question that its terminal gives up; one that has ended is no error."""
+        """End a question that its terminal withdraws. Ignore a question that has ended."""
         number = self._asked.questions.number_of(link.number, message.request)
         if number is not None:
             self._asked.end(number)
 
     def _asking(self, asking: _Question, keys: Iterable[str]) -> Iterator[None]:
-        """Answer for the ranks of which the broker knows enough, and ask the others."""
+        """Answer in place of the ranks whose state suffices, and ask the others."""
         frame = pack_message(asking.ask)
         for key in keys:
             if self._asked.questions.waits_for(asking.ask.request, key):
@@ -135,7 +135,7 @@ class Asking:
             yield
 
     def _ask(self, rank: RankRecord, asking: _Question, frame: bytes) -> None:
-        """Ask a rank or its guard; ``frame`` is the question as it is sent."""
+        """Send a question to a rank or its guard; ``frame`` is the encoded question."""
         key, ask = rank.key, asking.ask
         if asking.visible is not None:
             self._notices.notify_onlookers(asking.link, asking.visible, key)
@@ -144,7 +144,7 @@ class Asking:
         if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and self._guards.speaks_for(rank)):
             self._guards.pass_on(key, ask)
         elif (peer := self._relay.ranks.get(key)) is None or not peer.send_packed(ask, frame):
-            text = "the rank is not connected, or does not read what it is sent"
+            text = "the rank is not connected, or does not read its messages"
             self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
         else:
             self._table.probes.asked(key, self._timers.clock())
@@ -153,12 +153,12 @@ class Asking:
         if asking.ask.action is Action.INTERRUPT:
             if asking.visible is not None and known.kind is Kind.RUNNING:
                 self._notices.notify_onlookers(asking.link, asking.visible, key)
-            # A rank that is stuck in C code stops when that returns; its answer is not waited for.
+            # A rank that is stuck in C code stops when the C code returns; its answer is ignored.
             self._relay.send(key, asking.ask.replace(request=NOBODY))
         self._asked.answer(key, asking.ask.request, known)
 
     def _known_answer(self, rank: RankRecord, question: Question) -> Said | None:
-        """Return what the broker can say itself, or None if the rank is to be asked."""
+        """Return the broker's own answer, or None if the rank must be asked."""
         frames = rank.frames if question.action is Action.WHERE else ()
         if rank.state is RankState.EXITED:
             return broker_says(Kind.LOST, rank.end.listed().text, frames=frames)

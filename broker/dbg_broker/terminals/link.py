@@ -1,4 +1,4 @@
-"""What the broker keeps of the connection of a terminal."""
+"""State of a terminal's connection."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dbg_broker.terminals.answers import AnswerQueue
 
 
 class PendingChanges:
-    """What one terminal is still to be told of the list of ranks, or of the one rank where it sits.
+    """Changes that one terminal has not received yet, of the list of ranks or of the rank that it is attached to.
 
-    A subscriber gets the snapshot first, then every change, with no gap between. Only keys wait here: the state of a
-    rank is looked up when the terminal can take it.
+    A subscriber gets the snapshot first and then every change, without a gap. Only keys wait here: the state of a rank
+    is looked up when the terminal can receive it.
     """
 
     def __init__(self) -> None:
@@ -24,16 +24,16 @@ class PendingChanges:
         self._in_snapshot = False
         self._changed: deque[str] = deque()
         self.place = 0
-        """Its place in the feed of changes."""
+        """The terminal's read position in the feed of changes."""
         self.subscribed = False
         """Whether changes follow the snapshot."""
 
     def subscribe(self, keys: Iterable[str], place: int, *, once: bool) -> None:
-        """Begin a snapshot of these ranks, to be followed by the changes after a place in the feed.
+        """Start a snapshot of these ranks, followed by the changes after a position in the feed.
 
-        With ``once`` no changes follow. It takes the place of an earlier subscription.
+        With ``once`` no changes follow. It replaces an earlier subscription.
         """
-        # Reversed, as taking from the end of a list is cheap.
+        # Reversed, because removing from the end of a list is cheap.
         self._snapshot = list(keys)[::-1]
         self._in_snapshot = True
         self._changed.clear()
@@ -42,7 +42,7 @@ class PendingChanges:
 
     @property
     def has_snapshot(self) -> bool:
-        """Tell whether a page of a snapshot is next."""
+        """Whether a page of a snapshot is next."""
         return self._in_snapshot
 
     def next_listed(self) -> str | None:
@@ -50,14 +50,14 @@ class PendingChanges:
         return self._snapshot.pop() if self._snapshot else None
 
     def end_page(self) -> bool:
-        """End a page of the snapshot, and tell whether it was the last one."""
+        """End a page of the snapshot. Return True if it was the last one."""
         self._in_snapshot = bool(self._snapshot)
         return not self._in_snapshot
 
     def change(self, feed: Feed[str], seat: str | None) -> str | None:
-        """Return a rank to tell of, or None; none before the snapshot is complete.
+        """Return the key of a changed rank, or None. There is none before the snapshot is complete.
 
-        Without a subscription it is the rank where the terminal sits.
+        Without a subscription, only the rank that the terminal is attached to can be returned.
         """
         if self._in_snapshot:
             return None
@@ -73,9 +73,9 @@ class PendingChanges:
 
 @dataclass(slots=True, eq=False)
 class TerminalLink:
-    """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent.
+    """Connection of a terminal. ``name`` is None until its greeting; ``answers`` wait to be sent.
 
-    ``told`` are the ranks that the list has named to it, if its token is for one job; None if it may see all.
+    ``told`` are the ranks that were listed to it if its token is for one job, or None if it may see all ranks.
     """
 
     connection: Peer
@@ -85,16 +85,16 @@ class TerminalLink:
     answers: AnswerQueue = field(default_factory=AnswerQueue)
     told: set[str] | None = None
     gathers: bool = False
-    """Whether its answers wait for equal ones."""
+    """Whether its answers wait for equal answers."""
     is_supplied: bool = False
-    """Whether what waits for it is being sent, in slices."""
+    """Whether the data that waits for it is being sent, in slices."""
 
     @property
     def role(self) -> Role:
-        """Return what its token lets it be."""
+        """Role that its token permits."""
         return self.bearer.role
 
     @property
     def number(self) -> int:
-        """Return the connection's number, by which seats and questions know this terminal."""
+        """Number of the connection, which identifies this terminal in seats and questions."""
         return self.connection.number

@@ -1,4 +1,4 @@
-"""The list of ranks and the answers of ranks, as terminals are sent them: as fast as each reads."""
+"""The list of ranks and the answers of ranks, sent to each terminal as fast as it reads."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
-"""Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""
+"""Size after which a page of a snapshot ends, in bytes. An upper estimate; half of it is for a large last rank."""
 
 RANK_BYTES = 1024 + 192
-"""Bytes of a rank in a snapshot, its paths aside."""
+"""Bytes of a rank in a snapshot, without its paths."""
 
 ESCAPED_BYTES = 6
-"""Bytes that JSON may make of one character."""
+"""Maximum number of bytes of one character in JSON."""
 
 
 SNAPSHOT_RANKS = 50
-"""Ranks in one page of a snapshot, or looked at for it: they take a millisecond."""
+"""Maximum number of ranks in one page of a snapshot, or checked for it: they take a millisecond."""
 
 MAX_FRAMES = 4096
-"""Messages about ranks that are kept for other terminals, a KiB each at most."""
+"""Maximum number of messages about ranks that are cached for other terminals, a KiB each at most."""
 
 
 GATHER_SECONDS = 0.05
-"""Seconds that answers wait for equal ones of other ranks, with which they are sent once; nobody notices them."""
+"""How long answers wait for equal answers of other ranks, in seconds, to be sent together. A person can't notice it."""
 
 
 class Listing(Watcher):
-    """The list of ranks, as it is sent to terminals.
+    """Sender of the list of ranks to terminals.
 
-    Changes wait for a terminal as keys of ranks, and become messages when its connection takes them. A slow terminal
-    then costs little, and gets the last state of each rank instead of all states.
+    Changes wait for a terminal as keys of ranks, and become messages when its connection can send them. So a slow
+    terminal costs little, and gets the last state of each rank instead of all states.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Listing(Watcher):
         self._gone: set[str] = set()
         self._passes = Passes(self._readers, turns.begin, timers)
         self._frames: dict[str, bytes] = {}
-        """Messages about ranks that have been made for one terminal, and are right for the next."""
+        """Messages about ranks that were encoded for one terminal and are still valid for the next."""
 
     def listed_anew(self, key: str) -> None:
-        """Note that a rank's line changed; terminals are told once per round of the event loop."""
+        """Record that a rank's line changed. Terminals are notified once per round of the event loop."""
         self.feed.changed(key)
         self._frames.pop(key, None)
         if self._table.registry.find(key) is None:
@@ -64,13 +64,13 @@ class Listing(Watcher):
         self._passes.changed()
 
     def supply(self, link: TerminalLink) -> None:
-        """Send a terminal what waits for it, in slices and as long as it takes frames."""
+        """Send a terminal the data that waits for it, in slices, while it can receive frames."""
         if not link.is_supplied and link.connection.is_ready:
             link.is_supplied = True
             self._turns.begin(self._supplying(link))
 
     def supply_answers(self, link: TerminalLink) -> None:
-        """Send a terminal the answers that wait for it, those of a question that is open after GATHER_SECONDS."""
+        """Send a terminal the answers that wait for it; answers to an open question are sent after GATHER_SECONDS."""
         if link.answers.may_send:
             self.supply(link)
         elif not link.gathers:
@@ -90,7 +90,7 @@ class Listing(Watcher):
             link.is_supplied = False
 
     def _send_next(self, link: TerminalLink) -> bool:
-        """Send one message of what waits for a terminal, and tell whether there was one."""
+        """Send a terminal one of the messages that wait for it. Return False if there was none."""
         connection = link.connection
         if link.changes.has_snapshot:
             connection.send_control(pack_message(self._snapshot_page(link)))
@@ -103,10 +103,10 @@ class Listing(Watcher):
         return True
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Return a call for each terminal, which may be told of changes."""
+        """Return a call for each terminal, because each may need changes."""
         self._frames.clear()
         links = tuple(self._links.values())
-        # All terminals have been told that these ranks are gone.
+        # All terminals have received the end of these ranks.
         told = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
         for key in [key for key in self._gone if not self.feed.has_changed(key, told)]:
             self._gone.remove(key)
@@ -116,7 +116,7 @@ class Listing(Watcher):
             yield partial(self.supply, link)
 
     def _change_of(self, link: TerminalLink) -> str | None:
-        """Return the next rank to tell a terminal of; one that its token is not for is none."""
+        """Return the next changed rank for a terminal, skipping ranks that its token does not cover."""
         viewer = self._seats.viewer(link.number)
         seat = None if viewer is None else viewer.key
         while (key := link.changes.change(self.feed, seat)) is not None:
@@ -130,7 +130,7 @@ class Listing(Watcher):
         if self._may_see(link, key):
             link.told.add(key)
             return True
-        # The terminal has to hear that a rank is gone which it was told of.
+        # The terminal knows this rank, so it must be notified that the rank is gone.
         is_told = key in link.told
         link.told.discard(key)
         return is_told

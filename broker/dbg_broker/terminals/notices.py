@@ -1,7 +1,7 @@
-"""Notices: what terminals at a rank are told that others do there, and the texts of log points.
+"""Notices: reports to terminals about the actions of other terminals at their rank, and the texts of log points.
 
-No screen shows what others do by questions. Clients that ask for the texts of all ranks' log points are IDEs, which
-print them in their consoles.
+The screen does not show the questions of other terminals. Clients that ask for the log point texts of all ranks are
+IDEs, which print the texts in their consoles.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from dbg_wire.records.inspection import (
 )
 
 MAX_TEXT = 2000
-"""Characters of the text of a log point that clients are sent."""
+"""Maximum length of a log point's text that is sent to clients, in characters."""
 
 
 class Notices(Watcher):
-    """Notices to the terminals of ``links``, by number."""
+    """Sender of notices to the terminals of ``links``, which are by number."""
 
     def __init__(self, seats: Seats, links: Mapping[int, TerminalLink]) -> None:
         self._seats, self._links = seats, links
         self._listeners: dict[int, int] = {}
-        """The clients that ask for texts, and how many texts were not sent to each since it was behind."""
+        """Clients that asked for log point texts, each with the number of texts that it missed while it was behind."""
 
     def listen(self, number: int, *, wants: bool) -> None:
-        """Note whether a terminal wants the texts of log points from now on."""
+        """Record whether a terminal wants the texts of log points from now on."""
         if wants:
             self._listeners.setdefault(number, 0)
         else:
             self._listeners.pop(number, None)
 
     def notify_onlookers(self, link: TerminalLink, action: VisibleAction, key: str) -> None:
-        """Tell all other terminals at a rank what one does there."""
+        """Notify all other terminals at a rank of one terminal's action."""
         others = (self._links[number] for number in self._seats.viewers(key))
         onlookers = [other for other in others if not _is_same(link, other)]
         if not onlookers:
@@ -56,12 +56,12 @@ class Notices(Watcher):
         link.connection.charge(FOR_EACH_ONLOOKER * len(onlookers))
         notice = Notice(text=f"{_who(link)} {action.text}", ends_stop=action.ends_stop)
         for onlooker in onlookers:
-            # A terminal that is behind gets its screen before news of others.
+            # A terminal that is behind gets its screen before notices.
             if onlooker.connection.is_ready:
                 onlooker.connection.send_message(notice)
 
     def logged(self, rank: RankRecord, notice: Notice) -> None:
-        """Send the text of a log point to the terminals at its rank, and to the clients that ask for such texts."""
+        """Send a log point's text to the terminals at its rank, and to the clients that asked for all texts."""
         seated = [number for number in self._seats.viewers(rank.key) if number not in self._listeners]
         if seated:
             frame = pack_message(notice)
@@ -72,7 +72,7 @@ class Notices(Watcher):
             link = self._links[number]
             if not link.bearer.may_see(rank.identity.job):
                 continue
-            # A client that is behind gets its list and its answers before the texts of log points.
+            # A client that is behind gets its list and its answers before log point texts.
             is_ready = link.connection.is_ready
             self._listeners[number] = 0 if is_ready else left_out + 1
             if is_ready:
@@ -80,13 +80,13 @@ class Notices(Watcher):
 
 
 def _who(link: TerminalLink) -> str:
-    """Return who does something: what the terminal calls itself is in quotes, as in the audit log."""
+    """Return the actor's name, in quotes as in the audit log because the terminal chose it."""
     name = f'"{printable(link.name or "?").replace(chr(34), chr(39))}"'
     return f"{name} ({printable(link.bearer.name)})" if link.bearer.name else name
 
 
 def _is_same(link: TerminalLink, other: TerminalLink) -> bool:
-    """Tell whether two connections are of one program, which has several of one name: it knows what it does."""
+    """Return True if two connections belong to one program, which opens several under one name."""
     if link.number == other.number:
         return True
     if link.name != other.name or not (link.name or "").endswith(")"):
@@ -95,34 +95,34 @@ def _is_same(link: TerminalLink, other: TerminalLink) -> bool:
 
 
 MAX_SHOWN = 80
-"""Characters of a command or an expression that others are shown, so that a sentence fits into two lines."""
+"""Maximum length of a command or expression in a notice, in characters, so that a notice fits into two lines."""
 
 MAX_PLACES = 3
-"""Breakpoints that a sentence names."""
+"""Maximum number of breakpoints that a notice names."""
 
 _ENDING = frozenset({"c", "cont", "continue", "q", "quit", "exit"})
-"""Commands of pdb by which a stop ends."""
+"""Commands of pdb that end a stop."""
 
 
 class VisibleAction(NamedTuple):
-    """Something done at a rank: what, without who did it, and whether the stop ends by it."""
+    """Action at a rank: its text without the actor, and whether it ends the stop."""
 
     text: str
     ends_stop: bool = False
 
 
 def visible_action(question: Question) -> VisibleAction | None:
-    """Return what a question does at a rank; None for one that only looks, and for one that no rank would read."""
+    """Return the visible action of a question, or None if it only reads or no rank would receive it."""
     if question.withdrawn:
         return None
     return _PLAIN.get(question.action) or _of_what_is_asked(question)
 
 
 _PLAIN = {
-    Action.CONTINUE: VisibleAction("let it go on", ends_stop=True),
-    Action.RELEASE: VisibleAction("let it go on", ends_stop=True),
+    Action.CONTINUE: VisibleAction("resumed it", ends_stop=True),
+    Action.RELEASE: VisibleAction("resumed it", ends_stop=True),
     Action.KILL: VisibleAction("killed it", ends_stop=True),
-    Action.INTERRUPT: VisibleAction("broke in"),
+    Action.INTERRUPT: VisibleAction("interrupted it"),
 }
 
 
@@ -133,7 +133,7 @@ def _of_what_is_asked(question: Question) -> VisibleAction | None:
     if action is Action.COMMAND:
         return VisibleAction(f"ran {_quoted(text)}", ends_stop=text.strip() in _ENDING)
     if action is Action.EXEC and isinstance(asked, CommandLine):
-        return VisibleAction(f"ran {_quoted(shlex.join(asked.words))} beside it")
+        return VisibleAction(f"ran {_quoted(shlex.join(asked.words))} next to it")
     if action is Action.INSPECT and isinstance(asked, Inspection):
         return _of_inspection(asked)
     return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointsWish) else None
@@ -148,7 +148,7 @@ def _of_inspection(asked: Inspection) -> VisibleAction | None:
 
 
 def _of_breakpoints(wish: BreakpointsWish) -> VisibleAction | None:
-    # An IDE clears the breakpoints of a file, and sets them anew with the one that its user has added.
+    # To add one breakpoint, an IDE clears all breakpoints of the file and sets them again.
     if wish.set:
         return VisibleAction(f"set {_breakpoints(wish.set)}")
     return VisibleAction(f"cleared {_breakpoints(wish.clear)}") if wish.clear else None

@@ -1,6 +1,6 @@
-"""Terminals: who comes and goes, and what each says, with one method for each message.
+"""Terminals: connections that open and close, and one method for each message.
 
-With a watcher's token a terminal can look and nothing else.
+With a watcher's token a terminal can only look.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the terminals, so that a silence is known within six."""
+"""Interval between two checks of the terminals, in seconds, so that a silent one is detected within six."""
 
 PING_SECONDS = 2.5
-"""Seconds of a terminal's silence after which it is pinged; by itself it pings every two."""
+"""Silence after which a terminal is pinged, in seconds; it sends pings itself every two seconds."""
 
 SEAT_SECONDS = 25.0
-"""Seconds of a terminal's silence after which its seat is free: it may come back, but others wait for the keyboard."""
+"""Silence after which a terminal's seat is freed, in seconds: it may return, but others wait for the keyboard."""
 
 ABSENCE_SECONDS = 3.0
-"""Seconds between two looks that show that the broker itself, or its host, was suspended."""
+"""Minimum gap between two checks that shows that the broker or its host was suspended, in seconds."""
 
 
 FOR_DRIVERS = (Take, Reply, Complete, Interrupt)
-"""What only a terminal with a driver's token may send."""
+"""Messages that only a terminal with a driver's token may send."""
 
 FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE, Action.SAMPLE})
-"""Questions that only look."""
+"""Questions that only read."""
 
-_DOES_NOT_READ = "the rank does not read, and gets no more until it does"
+_DOES_NOT_READ = "the rank does not read its input; it gets no more until it does"
 
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
@@ -86,7 +86,7 @@ logger = logging.getLogger("dbg_broker")
 
 
 class Terminals:
-    """All terminals: ``links`` are their connections by number, ``watchers`` those with a watcher's token."""
+    """All terminals: ``links`` are their connections by number, ``watchers`` the ones with a watcher's token."""
 
     sender = Sender.CLIENT
 
@@ -140,21 +140,21 @@ class Terminals:
             Hang: self._verdict,
         }
 
-    # ---------------------------------------------------------------------------------------------- who comes and goes
+    # ------------------------------------------------------------------------------------------------------ connections
 
     def link(self, peer: Peer, bearer: Bearer) -> TerminalLink:
-        """Take a terminal's connection; it greets next."""
+        """Accept a terminal's connection; its greeting follows."""
         link = TerminalLink(peer, bearer, told=None if bearer.job is None else set())
         self.links[peer.number] = link
         self._relay.terminals[peer.number] = peer
         if bearer.role is Role.WATCHER:
             self.watchers[peer.number] = None
         elif len(self.links) > self._capacity.clients and self.watchers:
-            self.give_way(next(reversed(self.watchers)), "the broker is full, and a terminal that may type came")
+            self.give_way(next(reversed(self.watchers)), "the broker is full; this slot goes to a terminal that types")
         return link
 
     def left(self, link: TerminalLink) -> None:
-        """Forget a terminal, whose connection has ended; a second call does nothing."""
+        """Forget a terminal whose connection has ended. A second call does nothing."""
         number = link.number
         if self.links.pop(number, None) is None:
             return
@@ -169,19 +169,19 @@ class Terminals:
         self._table.seat_changed(self._seats.leave(number))
 
     def give_way(self, number: int, why: str) -> None:
-        """Close a terminal that only looks, since its place is needed."""
+        """Close a terminal that only looks, to free its slot."""
         link = self.links[number]
         peer = link.connection
-        logger.info("the terminal at %s gives way: %s", peer.peer, why)
+        logger.info("terminal at %s disconnected to free its slot: %s", peer.peer, why)
         refuse(peer, RefusalCode.FULL, why)
         peer.close(CloseCode.GIVES_WAY, why)
-        # Its place is free at once, even if the terminal takes note of the close later.
+        # The slot is free at once, even if the terminal reads the close later.
         self.left(link)
 
     # ------------------------------------------------------------------------------------------------------- silence
 
     def sweep(self, now: float) -> None:
-        """Look at the terminals if that is due; after an absence of the broker they get time to say something."""
+        """Check the terminals if this is due. After an absence of the broker they get time to send something."""
         seconds = now - self._looked_at
         if seconds < LOOK_SECONDS:
             return
@@ -194,7 +194,7 @@ class Terminals:
     def _look(self, number: int, peer: Peer, unheard: float) -> None:
         if unheard >= SEAT_SECONDS:
             self._meters.disconnected += 1
-            logger.info("the terminal at %s is silent and is disconnected", peer.peer)
+            logger.info("terminal at %s disconnected: it is silent", peer.peer)
             peer.abort()
             return
         if unheard >= PING_SECONDS:
@@ -203,10 +203,10 @@ class Terminals:
         if key is not None:
             self._table.listed_anew(key)
 
-    # -------------------------------------------------------------------------------------------------- what they say
+    # --------------------------------------------------------------------------------------------------------- messages
 
     def receive(self, link: TerminalLink, message: Message) -> None:
-        """Do what a terminal's message asks. Raise PeerError if it breaks the protocol."""
+        """Handle a terminal's message. Raise PeerError if it breaks the protocol."""
         if isinstance(message, Greet):
             self._greet(link, message)
         elif link.name is None:
@@ -218,12 +218,12 @@ class Terminals:
             self._methods[type(message)](link, message)
 
     def receive_data(self, link: TerminalLink, data: bytes) -> None:
-        """Pass keys on to the rank, if this terminal types there. Raise PeerError if they are none."""
+        """Pass keys on to the rank if this terminal drives it. Raise PeerError if the frame is invalid."""
         if link.name is None:
-            raise PeerError("terminal bytes before `greet`")
+            raise PeerError("terminal input before `greet`")
         keys = decode_data(data, Sender.CLIENT)
         if not isinstance(keys, Input):
-            raise PeerError("a binary frame that no client sends")
+            raise PeerError("a binary frame that is not terminal input")
         if link.role is Role.WATCHER:
             refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
             return
@@ -236,27 +236,28 @@ class Terminals:
             _discard(link, keys, _DOES_NOT_READ)
 
     def keeps_unread(self, link: TerminalLink, text: str) -> bool:
-        """Return False: a terminal says nothing that may wait."""
+        """Return False: every message of a terminal is decoded at once."""
         return False
 
     def drained(self, link: TerminalLink) -> None:
-        """Send a terminal what had no room."""
+        """Send a terminal the data that did not fit before."""
         if link.connection.missed_output():
             self._table.missed_output(link.number)
         self.listing.supply(link)
 
     def overflowed(self, link: TerminalLink) -> None:
-        """Close a terminal that doesn't read; what waits for it is dropped."""
+        """Close a terminal that doesn't read, and drop the data that waits for it."""
         self._meters.disconnected += 1
-        logger.info("the terminal at %s does not keep up and is disconnected", link.connection.peer)
-        link.connection.close(CloseCode.SLOW, "the terminal did not keep up", flush=False)
+        logger.info("terminal at %s disconnected: it does not keep up", link.connection.peer)
+        link.connection.close(CloseCode.SLOW, "the terminal does not keep up", flush=False)
 
-    # -------------------------------------------------------------------------------------------------- what is typed
+    # ------------------------------------------------------------------------------------------------------------ input
 
     def _pass_on(self, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
         """Pass a message of the driver on to the rank, and refuse it from another terminal.
 
-        The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
+        The message is lost if the rank is lost. When the rank is back, the terminal gets a new seat and sends the
+        message again.
         """
         stale = partial(refuse, link.connection, RefusalCode.NOT_DRIVING)
         key = self._typed_at(link, message.generation, stale)
@@ -270,16 +271,16 @@ class Terminals:
             refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
 
     def _typed_at(self, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
-        """Return the rank at which a terminal types; None if what it has typed is not for a rank, and it is told why.
+        """Return the rank that a terminal drives. If its input is not for a rank, refuse it and return None.
 
-        ``stale`` tells why not of what was typed for an earlier turn.
+        ``stale`` refuses input for an earlier turn at the keyboard.
         """
         verdict = self._seats.judge_input(link.number, generation)
         viewer = self._seats.viewer(link.number)
         if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
             _refuse_not_attached(link)
         elif verdict is InputVerdict.NOT_DRIVING:
-            text = "another terminal types at this rank; take the keyboard first"
+            text = "another terminal drives this rank; take the keyboard first"
             refuse(link.connection, RefusalCode.NOT_DRIVING, text)
         elif verdict is InputVerdict.STALE:
             stale("it was typed for an earlier turn at the keyboard")
@@ -287,7 +288,7 @@ class Terminals:
             return viewer.key
         return None
 
-    # ---------------------------------------------------------------------------------------------------------- seats
+    # ------------------------------------------------------------------------------------------------------------ seats
 
     def _greet(self, link: TerminalLink, message: Greet) -> None:
         if link.name is not None:
@@ -299,7 +300,7 @@ class Terminals:
     def _subscribe(self, link: TerminalLink, message: Subscribe) -> None:
         keys = self._table.registry.keys()
         link.connection.charge(len(keys) * weights.FOR_EACH_RANK[Subscribe])
-        # A page leaves out what the terminal may not see.
+        # The pages leave out ranks that the terminal may not see.
         link.changes.subscribe(keys, self.listing.feed.end, once=message.once)
         self.listing.supply(link)
         self._notices.listen(link.number, wants=message.logs)
@@ -312,7 +313,7 @@ class Terminals:
         elif rank.state is RankState.EXITED:
             refuse(link.connection, RefusalCode.GONE, f"{rank.address} {rank.end.listed().sentence}")
         elif self._seats.is_full(message.key, link.number) and not self._makes_room(rank, message):
-            text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
+            text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals, the maximum"
             refuse(link.connection, RefusalCode.FULL, text)
         else:
             name = link.name or "?"
@@ -322,15 +323,15 @@ class Terminals:
                 self._table.want_repaint(rank.key)
 
     def _makes_room(self, rank: RankRecord, message: Attach) -> bool:
-        """Tell whether a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
+        """Return True if a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
         if self._seats.driver(rank.key) is None:
             return message.mode is not Mode.WATCH
         if message.mode is not Mode.TAKE and message.resume is None:
             return False
         looking = list(self._seats.last_to_look(rank.key))
-        # Terminals with a watcher's token go first: the others wait for the keyboard.
+        # Terminals with a watcher's token are closed first, because the others wait for the keyboard.
         gives_way = next((number for number in looking if number in self.watchers), looking[0])
-        why = f"{rank.address} has as many terminals as it may, and one that types came"
+        why = f"{rank.address} has the maximum of terminals; one that types needs this seat"
         self.give_way(gives_way, why)
         return True
 
@@ -356,19 +357,19 @@ class Terminals:
             self._table.want_repaint(rank.key)
 
     def _replay(self, link: TerminalLink, message: Replay) -> None:
-        """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
+        """Request the rank's log for a terminal that is attached there; the log goes to all its terminals."""
         rank = self._rank_of(link)
         if rank is not None:
             self._relay.send(rank.key, message)
 
     def _verdict(self, link: TerminalLink, message: Hang) -> None:
-        """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
+        """Pass a verdict on. Drop a verdict of a watcher, or on a job that the token does not cover."""
         if self._journal.occasions is None or link.role is Role.WATCHER or not link.bearer.may_see(message.job):
             return
         self._journal.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
 
     def _rank_of(self, link: TerminalLink) -> RankRecord | None:
-        """Return the rank where a terminal sits; it is refused if it sits nowhere."""
+        """Return the rank that a terminal is attached to; refuse its request if there is none."""
         viewer = self._seats.viewer(link.number)
         rank = self._table.registry.find(viewer.key) if viewer else None
         if rank is None:

@@ -73,14 +73,14 @@ def test_a_link_leads_out_of_a_closed_directory(tmp_path: Path, open_tmp: Path) 
     (inside / "link").symlink_to(outside / "home")
     (inside / "up").symlink_to("../outside")
     for home in (inside / "link", inside / "up" / "home", inside / ".." / "outside" / "home"):
-        with pytest.raises(BadSecretFile, match=f"lies below {outside}, "):
+        with pytest.raises(BadSecretFile, match=f"is below {outside}, "):
             check_way(home)
 
 
 def test_a_link_that_others_can_change_is_refused(open_tmp: Path) -> None:
     theirs = directory(open_tmp / "theirs", 0o777)
     (theirs / "link").symlink_to(directory(open_tmp / "mine", 0o700))
-    with pytest.raises(BadSecretFile, match=f"lies below {theirs}, "):
+    with pytest.raises(BadSecretFile, match=f"is below {theirs}, "):
         check_way(theirs / "link" / "home")
 
 

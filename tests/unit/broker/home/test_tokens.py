@@ -229,7 +229,7 @@ def test_a_list_comes_back_and_holds_no_token(home: Path) -> None:
 
 
 def test_a_name_is_taken_once(approved: Approved) -> None:
-    with pytest.raises(BadInput, match="the name 'alice' already; take another one"):
+    with pytest.raises(BadInput, match="the name 'alice' already; use another name"):
         IssuedTokens((ALICE,)).issue(ALICE)
     assert IssuedTokens((ALICE, BOB)).revoke("alice", 3.0).tokens == (BOB,)
     with pytest.raises(BadInput) as caught:

@@ -251,7 +251,7 @@ def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved
 
 
 @pytest.mark.parametrize(
-    ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs, as a driver (bob) says: no")]
+    ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs (reported by a driver (bob)): no")]
 )
 def test_what_to_type_at_a_hang_comes_from_the_broker(broker: Broker, says: str, begins: str) -> None:
     broker.occasions.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says)

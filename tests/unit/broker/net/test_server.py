@@ -185,10 +185,10 @@ async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_t
     await broker.seated(KEY)
     said = "\n".join(record.getMessage() for record in caplog.records)
     for line in (
-        "comes from 127.0.0.1",
-        "is open, for a rank",
-        "says register",
-        "says attach",
+        "accepted from 127.0.0.1",
+        "authenticated as a rank",
+        "received register",
+        "received attach",
         f"rank {KEY} is stopped",
     ):
         assert line in said
