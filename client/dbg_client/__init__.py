@@ -1,4 +1,4 @@
-"""Ask and watch the ranks of a running job from a program; the command ``dbg-attach`` is one face of this library.
+"""Inspect and watch the ranks of a running job from a program; the command ``dbg-attach`` uses this library.
 
 ::
 
@@ -15,8 +15,8 @@
     async with dbg_client.aconnect() as broker:
         print(await broker.job().where())
 
-The names of ``__all__`` are the contract, described in docs/api.md. Every error is a :class:`DbgError`. Nothing here
-touches the terminal. Names are loaded at first use.
+The names in ``__all__`` are the public API, described in docs/api.md. Every error is a :class:`DbgError`. Nothing here
+uses the terminal. Names are loaded at first use.
 """
 
 from __future__ import annotations

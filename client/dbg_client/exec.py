@@ -1,4 +1,4 @@
-"""``exec``: a command next to each rank, on its host."""
+"""``exec``: runs a command next to each rank, on its host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, rank_order
 from dbg_wire.records.record import InvalidMessage, length_of
 
 EXTRA_SECONDS = 1.0
-"""Seconds of the question beyond those of the command, for the way of its answer."""
+"""Time for the answer to arrive, in addition to the command's timeout, in seconds."""
 
 
 class Exec(WaitingVerb):
@@ -31,13 +31,13 @@ class Exec(WaitingVerb):
     example = "exec 0-7 -- nvidia-smi -L"
     operands = Operands.PROGRAM
     in_session = Operands.PROGRAM
-    help_in_session = "run a command beside ranks, e.g. exec 3 -- nvidia-smi"
+    help_in_session = "run a command next to ranks, e.g. exec 3 -- nvidia-smi"
     is_stoppable = True
 
     program: tuple[str, ...] = ()
     per_host: Annotated[
         bool,
-        Option("--per-host", heading=Heading.ASKING, in_session=True, help="beside one rank of each host only"),
+        Option("--per-host", heading=Heading.ASKING, in_session=True, help="next to one rank of each host only"),
     ] = False
     fail_if_differ: FailIfDiffer = False
 
@@ -73,7 +73,7 @@ class Exec(WaitingVerb):
 
 
 def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
-    """Return the first rank of each host, a living one if there is one."""
+    """Return the first rank of each host, preferring live ranks."""
     chosen: dict[str, RankInfo] = {}
     for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
         chosen.setdefault(rank.host, rank)
@@ -81,7 +81,7 @@ def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def _output(answer: RankAnswer) -> str:
-    """Return the output of a command, and how it ended unless it succeeded; else the answer's own text."""
+    """Return a command's output and, unless it succeeded, how it ended; without output, the answer's own text."""
     found = output_in(answer.rows)
     if found is None:
         return answer.text
@@ -92,7 +92,7 @@ def _output(answer: RankAnswer) -> str:
 
 
 def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
-    """Return an answer that is compared by its whole output, which is longer than the text of an answer may be."""
+    """Return an answer that is compared by its whole output, which may be longer than an answer's text."""
     if answer.kind not in (Kind.VALUE, Kind.ERROR):
         return answer
     return answer.replace(text="", rows=(), digest=sha256(normal(output).encode()).hexdigest())

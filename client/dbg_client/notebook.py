@@ -1,8 +1,8 @@
-"""The cell magic ``%%ranks`` of IPython and Jupyter: a cell's lines are evaluated on ranks.
+"""The cell magic ``%%ranks`` of IPython and Jupyter, which evaluates a cell's lines on ranks.
 
-``%load_ext dbg_client`` adds it. ``%%ranks 0-7`` asks the ranks of the only job that lives; ``%%ranks train-4711/0-7``
-those of that job. Each line of the cell is an expression, and its answer is shown as a table. The options of ``eval``
-stand on the first line, as in ``%%ranks --live 0-7``.
+``%load_ext dbg_client`` adds it. ``%%ranks 0-7`` asks ranks of the only live job, ``%%ranks train-4711/0-7`` asks ranks
+of that job. Each line of the cell is an expression, and its answer is shown as a table. Options of ``eval`` belong on
+the first line, as in ``%%ranks --live 0-7``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ CALLS = {
     "release": "`dbg_client.connect().job()['{ranks}'].release()`",
     "attach": "`dbg_client.connect().job()['{ranks}'].where()`",
 }
-"""What one writes in a cell where an error names a command of the terminal."""
+"""Replacements, in a cell, for terminal commands that an error names."""
 
 EXPRESSION = "_"
-"""Stands for the expressions of a cell while its first line is read."""
+"""Placeholder for the expressions of a cell while its first line is parsed."""
 
 Shell = Any
-"""IPython's shell, which is there where it is used; nothing else here needs it."""
+"""IPython's shell; this type is not imported, because IPython may not be installed."""
 
 
 class CellError(DbgError):
-    """Say what went wrong in a cell, and what to write in one."""
+    """Raised for an error in a cell; suggests what to write in a cell instead of terminal commands."""
 
     def __init__(self, error: DbgError) -> None:
         super().__init__(error)
@@ -49,14 +49,14 @@ class CellError(DbgError):
 
 
 class RanksMagic:
-    """The magic, with one connection that lasts as long as the notebook's kernel."""
+    """The magic, with one connection for the lifetime of the notebook's kernel."""
 
     def __init__(self, show: Callable[[Answer], None]) -> None:
         self._show = show
         self._broker: Broker | None = None
 
     def __call__(self, line: str, cell: str | None = None) -> None:
-        """Evaluate each line of the cell on the ranks that the magic's own line names. Raises CellError."""
+        """Evaluate each line of the cell on the ranks named by the magic's own line. Raises CellError."""
         try:
             self._ask(line, cell)
         except DbgError as error:
@@ -65,7 +65,7 @@ class RanksMagic:
     def _ask(self, line: str, cell: str | None) -> None:
         expressions = [one for one in (cell or "").splitlines() if one.strip() and not one.lstrip().startswith("#")]
         if not expressions:
-            raise BadInput("%%ranks has no expression in its cell", "write one on each line, such as `loss`")
+            raise BadInput("the cell of %%ranks has no expression", "write one on each line, such as `loss`")
         self._broker = self._broker or connect()
         verb = _question(line)
         ranks = _ranks(self._broker, verb.target or "all")
@@ -74,7 +74,7 @@ class RanksMagic:
             self._show(Answer(answer))
 
     def close(self) -> None:
-        """Close the connection; the next cell makes another."""
+        """Close the connection; the next cell opens another."""
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.close()
@@ -97,8 +97,8 @@ def _ranks(broker: Broker, text: str) -> Ranks:
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """Add ``%%ranks``, and errors in the words of a notebook, as ``%load_ext dbg_client`` asks for."""
-    # IPython is there where this is called; nothing else here needs it.
+    """Add ``%%ranks`` and errors in the words of a notebook; ``%load_ext dbg_client`` calls this."""
+    # IPython is installed where this is called; nothing else here needs it.
     from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
     shell.register_magic_function(RanksMagic(display), "cell", "ranks")
@@ -112,6 +112,6 @@ def _show_error(
     traceback: TracebackType | None,
     tb_offset: int | None = None,
 ) -> None:
-    """Show an error of ours, which may name a command of the terminal, with what one writes in a cell."""
+    """Show an error of ours with what to write in a cell instead of terminal commands."""
     told = CellError(error) if isinstance(error, DbgError) else error
     shell.showtraceback((kind, told, traceback), tb_offset=tb_offset)

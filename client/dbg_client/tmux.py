@@ -1,7 +1,7 @@
-"""``tmux``: a window with a pane for each rank of a set, and an attach in each, by one call of tmux.
+"""``tmux``: opens a window with a pane for each rank of a set and attaches in each, by one call of tmux.
 
-A server of tmux has the environment of the shell that started it, days ago perhaps. So each pane gets the variables of
-this process, except for a token: the arguments of tmux are for all users of the host to see.
+A tmux server has the environment of the shell that started it, maybe days ago, so each pane gets this process's
+variables. A token is not passed, because all users of the host can see tmux's arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.ranks import RankInfo, RankState
 
 MAX_PANES = 16
-"""Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
+"""Maximum panes in one window: on a large screen of 320 x 80 each has 80 x 19, and a debugger needs that much."""
 
 
 class Tmux(Verb):
@@ -40,9 +40,9 @@ class Tmux(Verb):
     target: str | None = None
 
     def run(self) -> int:
-        """Run tmux, which opens the window in its current session, or else in a new one; return its exit status.
+        """Run tmux, which opens the window in its current session or else in a new one; return its exit status.
 
-        Raises DbgError, with no window opened.
+        Raises DbgError before a window is opened.
         """
         if self.target is None:
             raise NeedsTarget(self.name, self.example)
@@ -61,7 +61,7 @@ class Tmux(Verb):
 
 
 def given_environment(environ: Mapping[str, str]) -> list[str]:
-    """Return the options of tmux that give a pane our variables. Raises BadInput for a token, which all would see."""
+    """Return tmux options that pass our variables to a pane. Raises BadInput for a token, which all users would see."""
     if TOKEN in environ and TOKEN_FILE not in environ:
         raise BadInput(
             f"{TOKEN} would be in a command line, which every user of this host can read", f"set {TOKEN_FILE}"
@@ -71,7 +71,7 @@ def given_environment(environ: Mapping[str, str]) -> list[str]:
 
 
 async def _find(verb: Tmux, text: str) -> tuple[Sequence[RankInfo], Sequence[RankInfo]]:
-    """Return the ranks of the target, and all that are known."""
+    """Return the ranks of the target, and all known ranks."""
     target = await read_in_thread(partial(read_target, text, os.environ), verb.broker.timeout)
     switchboard = switchboard_to(verb.broker.address, verb.broker.timeout)
     try:
@@ -83,7 +83,7 @@ async def _find(verb: Tmux, text: str) -> tuple[Sequence[RankInfo], Sequence[Ran
 
 
 def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[list[str]]:
-    """Return the words of a dbg-attach at each of these ranks, which are those of the target ``text``.
+    """Return the arguments of dbg-attach for each of these ranks, which the target ``text`` has selected.
 
     Raises RankEnded if all have exited, and BadInput if they are too many.
     """
@@ -94,11 +94,11 @@ def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
             f"{printable(text)} has {len(ranks)} ranks, and more than {MAX_PANES} panes can't be read in a window",
             "name fewer, or ask all of them with where, eval or command",
         )
-    # A pane follows its rank: a running rank shows up when it stops. If all ranks are held, the user means them as they
-    # are: a terminal that waits for a stop would wait for ever.
+    # A pane follows its rank: a running rank appears when it stops. If all ranks are held, the user means them as they
+    # are, and a terminal that waits for a stop would wait forever.
     follow = [] if all(rank.state is RankState.HELD for rank in ranks) else ["--follow"]
     targets = [unique_target(rank, known) for rank in ranks]
-    # With its job, so that a job which comes later doesn't make it ambiguous.
+    # Include the job, because a job that starts later could make the target ambiguous.
     whole = [target if "/" in target else f"{rank.job}/{target}" for rank, target in zip(ranks, targets, strict=True)]
     return [[*follow, "--", target] for target in whole]
 
@@ -107,12 +107,12 @@ def window(begin: str, panes: Sequence[Sequence[str]]) -> list[str]:
     """Return the arguments of tmux for these panes, tiled in their order; the command ``begin`` opens the first one."""
     arguments: list[str] = []
     for pane in panes:
-        # A split halves one pane, so that the sixth would find no room without the layout.
+        # A split halves one pane, so without the layout there would be no room for the sixth.
         command = "split-window" if arguments else begin
         arguments += [command, *map(literal, pane), ";", "select-layout", "tiled", ";"]
     return arguments[:-1]
 
 
 def literal(argument: str) -> str:
-    """Return an argument that tmux takes as it is: a semicolon at its end would be the end of a command."""
+    """Return an argument that tmux takes literally: a semicolon at its end would end a command."""
     return f"{argument[:-1]}\\;" if argument.endswith(";") else argument

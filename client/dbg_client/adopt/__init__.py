@@ -1,1 +1,1 @@
-"""Making ranks of processes that run without our package: find them, look at them from outside, have them join."""
+"""Adoption: makes ranks of processes that run without our package, by inspection from outside and code injection."""

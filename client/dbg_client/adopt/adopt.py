@@ -1,4 +1,4 @@
-"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached."""
+"""``dbg-attach adopt``: makes ranks of processes, and shows the target of each."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from dbg_client.adopt.verb import Adopt
 
 AT_ONCE = 4
-"""Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
+"""Maximum concurrent adoptions: each stops its process for some tenths of a second, and its gdb occupies a core."""
 
 SOME_FAILED, ALL_FAILED = 6, 1
-"""Exit statuses where not all processes have become ranks."""
+"""Exit statuses if some or all processes have not become ranks."""
 
 
 async def adopt(settings: Adopt) -> int:
     """Make ranks of the processes that the settings name, and return the exit status. Raises DbgError.
 
-    The broker is asked first: without one, no process is touched.
+    It connects to the broker first, so no process is touched without a broker.
     """
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
     adopting = _Adopting(settings, switchboard)
@@ -49,7 +49,7 @@ async def adopt(settings: Adopt) -> int:
 
 
 def find_mine() -> list[Candidate]:
-    """Return the processes of this user that look like ranks, by rank. Blocks for files of ``/proc``."""
+    """Return this user's processes that look like ranks, in rank order. Blocks for files of ``/proc``."""
     own = os.geteuid()
     seen = {pid: found for pid in all_pids() if (found := read_process(pid)) is not None and found.uid == own}
     return [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
@@ -59,14 +59,14 @@ def _runs_python(pid: int) -> bool:
     try:
         return find_python(pid, mappings(pid)) is not None
     except OSError:
-        # Whether it may be adopted is said when that is tried.
+        # An attempt to adopt it will report the reason.
         return True
 
 
 def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Opening) -> dict[str, str]:
-    """Return the variables by which an adopted rank finds the broker that this terminal uses. Raises BadInput.
+    """Return the variables with which an adopted rank finds this terminal's broker. Raises BadInput.
 
-    ``opening`` gets the home before it is touched.
+    ``opening`` receives the home before any access to it.
     """
     found = {}
     address = broker or environ.get(BROKER)
@@ -89,7 +89,7 @@ def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Open
 
 
 class _Adopting:
-    """The adoption of one or more processes, over one link."""
+    """The adoption of one or more processes, over one connection."""
 
     def __init__(self, settings: Adopt, switchboard: Switchboard) -> None:
         self._settings = settings
@@ -99,7 +99,7 @@ class _Adopting:
         self._variables: Mapping[str, str] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failures: list[int] = []
-        """The exit status of each process that has not become a rank."""
+        """Exit statuses of processes that have not become ranks."""
 
     async def run(self) -> int:
         find_variables = partial(rank_variables, self._settings.broker.address, os.environ)
@@ -119,14 +119,14 @@ class _Adopting:
         return statuses.pop() if len(statuses) == 1 else ALL_FAILED
 
     async def _pids(self) -> list[int] | None:
-        """Return the processes to adopt, None if the user does not want to."""
+        """Return the processes to adopt, or None if the user does not agree."""
         if not self._settings.mine:
             return list(dict.fromkeys(map(int, self._settings.pids)))
         found = await asyncio.to_thread(find_mine)
         new = [candidate for candidate in found if not candidate.is_rank]
         if not found:
             what = "is a Python program that a launcher started"
-            raise NoSuchProcess("none of your processes here", what, "`dbg-attach adopt PID` takes any Python program")
+            raise NoSuchProcess("none of your processes here", what, "`dbg-attach adopt PID` adopts any Python program")
         if len(new) < len(found):
             ranks = len(found) - len(new)
             tell(f"{ranks} of your processes here {'are ranks' if ranks > 1 else 'is a rank'} already.")
@@ -140,7 +140,7 @@ class _Adopting:
         return [candidate.pid for candidate in new]
 
     async def _adopt(self, pid: int) -> Answer | None:
-        """Return what the process answers, None after a sentence on why it is no rank."""
+        """Return the process's answer, or None after reporting why it is not a rank."""
         async with self._turns:
             try:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)
@@ -150,7 +150,7 @@ class _Adopting:
                 return None
 
     async def _list(self, answers: Mapping[int, Answer]) -> None:
-        """Write a line for each rank once the broker lists it, and a sentence for those that it does not list."""
+        """Print a line for each rank once the broker lists it, and report ranks that it does not list in time."""
         left = dict(answers)
 
         def all_listed() -> bool | None:
@@ -168,22 +168,22 @@ class _Adopting:
             for pid in left:
                 self._failures.append(ALL_FAILED)
                 broker = printable(self._switchboard.url)
-                what = f"process {pid} is a rank now, and the broker at {broker} does not list it"
-                tell(f"dbg-attach: {what}; the process says on its stderr why it can't connect")
+                what = f"process {pid} is now a rank, but the broker at {broker} does not list it"
+                tell(f"dbg-attach: {what}; see the process's stderr for why it can't connect")
 
 
 def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]) -> str:
-    """Return the line that says by which target a rank is reached. Pure."""
+    """Return the line that shows a rank's target. Pure."""
     target = printable(unique_target(rank, known))
     what = "is a rank already" if answer.outcome is Outcome.ALREADY else "adopted"
     who = f"{printable(rank.address)} (pid {pid})"
     said = f"{who} {what}" if answer.outcome is Outcome.ALREADY else f"{what} {who}"
-    no_break_in = "" if answer.main else "  (`interrupt` works once its main thread is back from C code)"
+    no_break_in = "" if answer.main else "  (`interrupt` works once its main thread returns from C code)"
     return f"{said}: dbg-attach where {target}{no_break_in}\n"
 
 
 def table(candidates: Sequence[Candidate]) -> str:
-    """Return the candidates as rows. Pure."""
+    """Return the candidates as a table. Pure."""
     rows = [("RANK", "PID", "AGE", "SCRIPT")]
     rows += [(str(one.rank), str(one.pid), show_age(one.age), printable(one.script)) for one in candidates]
     return "".join(f"{'  '.join(row).rstrip()}\n" for row in padded(rows))

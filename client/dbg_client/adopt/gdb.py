@@ -1,11 +1,11 @@
 """A client of gdb's machine interface (MI), for one process.
 
-gdb reads the names of functions in the program's own file, in Python's library and in the C library. It reads nothing
-else, so that it starts in a quarter of a second. Its own session keeps a Ctrl-C at the terminal away from it: a gdb
-that ends while a call is under way would leave the thread in the midst of it.
+gdb reads function names only in the program's own file, in Python's library and in the C library, so it starts in a
+quarter of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not reach it: a gdb that ends
+during a call would leave the thread in the middle of that call.
 
-gdb writes the extended state (xmm, ymm, AMX tiles) as a whole after each call of a function. Before gdb 14 its buffer
-is too small for a processor with AMX, and the kernel refuses the write: such a gdb can't adopt there.
+After each function call gdb writes the whole extended state (xmm, ymm, AMX tiles). Before gdb 14 its buffer is too
+small for a processor with AMX, and the kernel rejects the write; such a gdb cannot adopt there.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import IO, cast
 from dbg_wire.errors import ReasonedError
 
 COMMAND_SECONDS = 30.0
-"""Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""
+"""Timeout for gdb's answer to a command that does not need the process, in seconds; a busy node needs a few."""
 
 MAX_LINE = 1_000_000
-"""Bytes of a line of gdb: the list of a thousand threads is shorter."""
+"""Maximum length of a line from gdb, in bytes: the list of a thousand threads is shorter."""
 
 _OPTIONS = (
     "auto-solib-add off",
@@ -41,7 +41,7 @@ _OPTIONS = (
 _SETTINGS = (
     "set confirm off",
     "set unwindonsignal off",
-    # A signal that stopped the process would break off a call in its midst; the program gets its signals as always.
+    # A signal that stops the process would interrupt a call, so gdb passes all signals to the program.
     "handle all nostop noprint pass",
     "handle SIGINT nostop noprint pass",
 )
@@ -51,16 +51,16 @@ _THREAD = re.compile(r'\{id="(\d+)",target-id="[^"]*?(?:LWP|process) (\d+)')
 MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
 
 _AMX_VERSION = 14
-"""The first gdb that keeps the registers of a processor with AMX."""
+"""The first gdb version that preserves the registers of a processor with AMX."""
 
 
 def find_gdb() -> str | None:
-    """Return the path of gdb, None if there is none."""
+    """Return the path of gdb, or None if it is not installed."""
     return shutil.which("gdb")
 
 
 def loses_registers(gdb: str) -> bool:
-    """Return whether this gdb can't put back all registers of this host's processor. Blocks for its start."""
+    """Return True if this gdb can't restore all registers of this host's processor. Blocks for gdb's start."""
     with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
         flags = next((line for line in lines if line.startswith("flags")), "").split()
     if "amx_tile" not in flags:
@@ -70,25 +70,25 @@ def loses_registers(gdb: str) -> bool:
 
 
 def major_version(said: str) -> int:
-    """Return the major version from what ``gdb --version`` says; 0 if it says none."""
+    """Return the major version in the output of ``gdb --version``, or 0 if there is none."""
     found = re.match(r"GNU gdb.* (\d+)\.", said)
     return int(found[1]) if found else 0
 
 
 class DebuggerFailed(ReasonedError):
-    """Say what gdb could not do, in its own words."""
+    """Raised when gdb could not do something; the reason is gdb's own text."""
 
-    sentence = "gdb failed: {reason}; the process goes on as it was"
+    sentence = "gdb failed: {reason}; the process continues as before"
 
 
 class LeftInCall(DebuggerFailed):
-    """Say that a thread was left in the midst of a call: gdb was ended from outside, or the process has ended."""
+    """Raised when a thread was left in the middle of a call: gdb was killed, or the process has ended."""
 
-    sentence = "gdb failed: {reason}; the process was in the midst of a call, and will not survive it"
+    sentence = "gdb failed: {reason}; the process was in the middle of a call, and will not survive it"
 
 
 class Gdb:
-    """One gdb, attached to one process; the methods block, and raise DebuggerFailed for what gdb refuses."""
+    """One gdb attached to one process; the methods block, and raise DebuggerFailed if gdb reports an error."""
 
     def __init__(self, path: str) -> None:
         settings = [word for option in _OPTIONS for word in ("-iex", f"set {option}")]
@@ -105,7 +105,7 @@ class Gdb:
         self._buffer = b""
 
     def set(self, setting: str) -> None:
-        """Give gdb a setting, in the words of its console."""
+        """Change a setting by a command of gdb's console."""
         self.ask(f'-interpreter-exec console "{setting}"')
 
     def attach(self, pid: int) -> None:
@@ -114,30 +114,30 @@ class Gdb:
             self.set(setting)
         self.ask(f"-target-attach {pid}")
         for library in ("/libpython3", r"/libc[-.]"):
-            # A Python that is one file has no library of its own.
+            # A statically linked Python has no separate library.
             with suppress(DebuggerFailed):
                 self.set(f"sharedlibrary {library}")
 
     def address(self, name: str) -> int | None:
-        """Return where a function is, None for one that those files don't show."""
+        """Return the address of a function, or None if those files do not define it."""
         with suppress(DebuggerFailed):
             found = re.search(r'value="(\d+)', self.ask(f'-data-evaluate-expression "(long)&{name}"'))
             return int(found[1]) if found else None
         return None
 
     def detach(self) -> None:
-        """Let the process go on without gdb."""
+        """Detach from the process, which continues."""
         self.ask("-target-detach")
 
     def threads(self) -> dict[int, int]:
-        """Return gdb's numbers of the threads by those of the kernel."""
+        """Return gdb's thread numbers by the kernel's thread ids."""
         return {int(lwp): int(number) for number, lwp in _THREAD.findall(self.ask("-thread-info"))}
 
     def call(self, thread: int, function: int, *arguments: int, alone: bool, returns: str = "int") -> int:
-        """Have gdb call a function in a thread, and return the number that it returns, however long it takes.
+        """Call a function in a thread without a timeout, and return its result.
 
-        ``returns`` is "int" or "long". With ``alone`` all other threads stand meanwhile. Nothing may end this wait: it
-        would leave the thread there. Raises LeftInCall if the thread did not come back to where it was.
+        ``returns`` is "int" or "long". With ``alone``, all other threads are stopped during the call. Nothing may end
+        this wait, because that would leave the thread in the call. Raises LeftInCall if the call did not return.
         """
         self.set(f"set scheduler-locking {'on' if alone else 'off'}")
         types = ",".join("long" for _ in arguments) or "void"
@@ -148,16 +148,16 @@ class Gdb:
         except DebuggerFailed as error:
             raise LeftInCall(error.reason) from None
         if found is None:
-            raise DebuggerFailed("a call has returned no number")
+            raise DebuggerFailed("a call did not return a number")
         return int(found[1])
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes into the process's memory."""
+        """Write bytes into the process's memory."""
         for at in range(0, len(data), 2048):
             self.ask(f"-data-write-memory-bytes {address + at:#x} {data[at : at + 2048].hex()}")
 
     def ask(self, command: str, *, seconds: float | None = COMMAND_SECONDS) -> str:
-        """Return what gdb answers to a command."""
+        """Send a command, and return gdb's answer."""
         try:
             self._words.write(command.encode() + b"\n")
             self._words.flush()
@@ -171,7 +171,7 @@ class Gdb:
         raise DebuggerFailed("it has ended")
 
     def close(self) -> None:
-        """End gdb; a process that it is attached to goes on."""
+        """End gdb; an attached process continues."""
         with suppress(OSError):
             self._words.close()
         try:
@@ -201,7 +201,7 @@ class Gdb:
 
 @contextmanager
 def attached(path: str, pid: int) -> Iterator[Gdb]:
-    """Hold a process stopped in gdb, and let it go on afterwards."""
+    """Keep a process stopped in gdb while the block runs, then resume it."""
     gdb = Gdb(path)
     try:
         gdb.attach(pid)

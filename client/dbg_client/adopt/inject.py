@@ -1,18 +1,18 @@
-"""Code injection into a process that runs: in which thread, by which call, and at which moment.
+"""Code injection into a running process: the choice of thread, of call, and of moment.
 
-The interpreter must be in order where the code runs, and so must the C library:
+The interpreter and the C library must both be in a consistent state where the code runs:
 
-* The main thread waits in a system call and has given the interpreter's lock away, and nobody has it: the code runs in
-  that thread, as in a callback from C.
-* Somebody has the lock: the main thread is asked to run the code itself, as it runs the handlers of signals, between
-  two instructions of Python. A thread that has C code to do first runs it later.
+* The main thread waits in a system call and has released the interpreter's lock, and no thread has it: the code runs in
+  the main thread, like a callback from C.
+* A thread has the lock: the main thread is asked to run the code itself between two Python instructions, like a signal
+  handler. A main thread in C code runs it later.
 * The main thread is in C code without the lock and never seen in a system call, such as in an MPI call that spins:
-  another thread that waits runs the code, and the main thread is asked as well, since a break-in needs it. The code
-  declines in a program that has not loaded `threading`, which would take that thread for the main one.
+  another waiting thread runs the code. The main thread is asked as well, because interrupting it requires that. The
+  code declines in a program that has not loaded `threading`, which would take that thread for the main one.
 
-In any other state nothing is done, and the process is looked at again.
+In any other state nothing is done, and the process is checked again later.
 
-From Python 3.14 on Python itself offers a way: it runs a file in another process of the same version.
+Python 3.14 and newer has its own way: it runs a file in another process of the same version.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from dbg_client.adopt.payload import Answer, Outcome, read_answer
 from dbg_client.adopt.process import CantAdopt, TargetPython, is_file_on_disk, system_call, waits_safely
 
 PATIENT_SECONDS = 8.0
-"""Seconds after which no further look is made."""
+"""Timeout after which the process is not checked again, in seconds."""
 
 LATE_SECONDS = 2.0
-"""Seconds after which another thread runs the code, if the main thread never waits."""
+"""Time after which another thread runs the code if the main thread never waits, in seconds."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds that an answer is waited for between two looks, each of which stops the process for a moment: they double."""
+"""Pauses for an answer between two checks, in seconds: they double, because each check stops the process briefly."""
 
 NEEDED = (
     *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),
     *("Py_IsInitialized", "mmap", "munmap"),
 )
-"""The functions without which a debugger can do nothing."""
+"""Functions that the debugger must find in the process."""
 
 REMOTE_SECONDS = 2.0
-"""Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""
+"""Timeout for the main thread to run the file, in seconds; it does so between two instructions, but not in C code."""
 
 
 class Pipe:
-    """A named pipe into which the code answers, in a folder that only this user can change."""
+    """A named pipe for the code's answer, in a folder that only this user can change."""
 
     def __init__(self, folder: str) -> None:
-        """Make the pipe in ``folder``."""
+        """Create the pipe in ``folder``."""
         self.path = str(Path(folder) / "answer")
         os.mkfifo(self.path, 0o600)
-        # Open for writing, too: the end of a file would be seen between two answers.
+        # Open for writing as well, because otherwise reads would return EOF between two answers.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._text = b""
 
     def answer(self, seconds: float) -> Answer | None:
-        """Return the next answer, None if none comes in time."""
+        """Return the next answer, or None if it does not arrive in time."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._text:
             if not select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -72,17 +72,17 @@ class Pipe:
         return read_answer(line.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Take the pipe away; code that runs later finds nobody to answer to."""
+        """Remove the pipe; code that runs later cannot answer."""
         with suppress(OSError):
             Path(self.path).unlink()
         os.close(self._descriptor)
 
 
 class Injection:
-    """Bring code into one process by gdb. Blocks; one thread."""
+    """Injection of code into one process by gdb. Blocks; belongs to one thread."""
 
     def __init__(self, gdb: str, pid: int, python: TargetPython, code: str, answered: Callable[[float], Answer | None]):
-        """``answered`` waits so many seconds at most for what the code answers."""
+        """Prepare an injection; ``answered`` waits for the code's answer, at most for the given seconds."""
         self._gdb = gdb
         self._pid = pid
         self._functions: dict[str, int] = {}
@@ -94,7 +94,7 @@ class Injection:
         self._machine = os.uname().machine
 
     def run(self) -> Answer:
-        """Run the code and return its answer. Raises CantAdopt if no moment was good for it, and DebuggerFailed."""
+        """Run the code and return its answer. Raises CantAdopt if no moment was safe for it, and DebuggerFailed."""
         pause = FIRST_PAUSE
         begun = time.monotonic()
         while (passed := time.monotonic() - begun) < PATIENT_SECONDS:
@@ -110,16 +110,16 @@ class Injection:
         raise self._no_moment()
 
     def _look(self, *, is_late: bool) -> None:
-        """Stop the process for a moment."""
+        """Stop the process briefly, and act on its state."""
         with attached(self._gdb, self._pid) as gdb:
             self._act(gdb, gdb.threads(), is_late=is_late)
 
     def _act(self, gdb: Gdb, threads: Mapping[int, int], *, is_late: bool) -> None:
-        """Do what the threads allow at this moment; the process stands. Raises CantAdopt for a Python without names."""
+        """Act as the threads allow in the stopped process. Raises CantAdopt for a stripped Python."""
         found = {name: gdb.address(name) for name in NEEDED}
         self._functions = {name: address for name, address in found.items() if address is not None}
         if missing := [name for name in NEEDED if name not in self._functions]:
-            why = f"has a Python that was stripped of {missing[0]}, so that nothing can be called in it"
+            why = f"has a Python that was stripped of {missing[0]}, so nothing can be called in it"
             raise CantAdopt(f"process {self._pid}", why, "start it by `python -m dbg_agent`")
         main = threads[self._pid]
         if not gdb.call(main, self._functions["Py_IsInitialized"], alone=True):
@@ -132,8 +132,8 @@ class Injection:
             self._run_in(gdb, main)
             return
         if not self._asked:
-            # A thread that waits may be borrowed for the call. Alone, the main thread asks itself: the queue is locked
-            # only while another call is entered, or while the main thread takes one out.
+            # A waiting thread may be borrowed for this call. If there is none, the main thread makes it: the queue is
+            # locked only while a call is added, or while the main thread takes one out.
             self._ask_main(gdb, others[0] if others else main)
         if is_late and self._holder is None and others:
             self._run_in(gdb, others[0])
@@ -143,10 +143,10 @@ class Injection:
         if found is None or not waits_safely(self._machine, found[0]):
             return False
         if found[1] in self._memory:
-            # A thread that waits for the interpreter's lock would wait for it a second time in the code that runs in
-            # it: the lock's waiters are counted, and each must leave before the next group of them is woken.
+            # A thread that waits for the interpreter's lock would wait for it again in the code that runs in it: the
+            # lock counts its waiters, and all must leave before the next group is woken.
             return False
-        # What is read from a file may be a library that is being loaded.
+        # The file that is read may be a library that is being loaded.
         is_read = found[0] == (0 if self._machine == "x86_64" else 63)
         return not (is_read and is_file_on_disk(self._pid, found[1]))
 
@@ -161,14 +161,14 @@ class Injection:
         gdb.call(thread, functions["munmap"], address, len(self._code), alone=True)
 
     def _ask_main(self, gdb: Gdb, thread: int) -> None:
-        """Have the main thread run the code when it comes to it; the memory of the code stays until then, and after."""
+        """Queue the code for the main thread; the code's memory is never freed, because it may run at any time."""
         address = self._put(gdb, thread)
         if address:
             run = self._functions["PyRun_SimpleString"]
             self._asked = gdb.call(thread, self._functions["Py_AddPendingCall"], run, address, alone=False) == 0
 
     def _put(self, gdb: Gdb, thread: int) -> int:
-        """Put the code into memory that the kernel gives, not the C library, and return its address or 0."""
+        """Write the code into memory from the kernel, not from the C library; return its address, or 0."""
         arguments = (0, len(self._code), MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0)
         address = gdb.call(thread, self._functions["mmap"], *arguments, alone=True, returns="long")
         if address in (-1, 0):
@@ -177,10 +177,10 @@ class Injection:
         return address
 
     def _no_moment(self) -> CantAdopt:
-        why = "was never seen where code can be run in it without danger"
+        why = "never reached a state in which code can be run safely"
         if self._holder is not None:
             thread = "its main thread" if self._holder == self._pid else f"its thread {self._holder}"
-            why = f"is in C code and keeps the interpreter's lock, in {thread}, so that no Python code can run in it"
+            why = f"is in C code and holds the interpreter's lock, in {thread}, so no Python code can run in it"
         later = (
             "it becomes a rank as soon as its main thread runs Python code again" if self._asked else "try again later"
         )
@@ -190,15 +190,15 @@ class Injection:
 
 
 def can_remote_exec(version: tuple[int, int] | None) -> bool:
-    """Tell whether this Python can have one of that version run a file."""
+    """Return True if this Python can make a process of that version run a file."""
     return hasattr(sys, "remote_exec") and version == sys.version_info[:2]
 
 
 def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], Answer | None]) -> Answer | None:
-    """Have the main thread of a process run the code; return its answer, None if it is not run soon.
+    """Run the code in the main thread of a process; return its answer, or None if it does not run soon.
 
-    Raises OSError or RuntimeError if the process or the kernel forbids it. A file that was not run stays in ``folder``:
-    a main thread that comes to it later would complain of a file that is gone.
+    Raises OSError or RuntimeError if the process or the kernel forbids it. A file that has not run stays in ``folder``,
+    because a main thread that runs it later would report a missing file.
     """
     script = Path(folder) / "adopt.py"
     script.write_text(code, encoding="ascii")

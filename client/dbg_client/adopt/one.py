@@ -1,7 +1,7 @@
-"""Make a rank of one process: check what forbids it, bring the code in, read its answer.
+"""Adoption of one process: check for obstacles, inject the code, read its answer.
 
-There are two ways: Python 3.14 and newer run a file for a process of the same version, and gdb calls functions in a
-process that waits. gdb has to be version 14 or newer where the processor has AMX.
+There are two ways: Python 3.14 and newer runs a file in a process of the same version, and gdb calls functions in a
+waiting process. A processor with AMX needs gdb 14 or newer.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.home import BROKER, HOME, TOKEN, TOKEN_FILE
 
 OLDEST = (3, 11)
-"""The oldest Python on which our package runs."""
+"""The oldest Python version that our package supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A process that can be made a rank, and what is known of its Python. ``gdb`` is None where there is none."""
+    """A process that can become a rank, with the facts about its Python. ``gdb`` is None if gdb is not installed."""
 
     seen: ProcessInfo
     python: TargetPython
@@ -50,27 +50,27 @@ class Target:
 
     @property
     def needs_gdb(self) -> bool:
-        """Tell whether Python itself brings no code into it."""
+        """Whether gdb is needed, because Python itself cannot run our code in this process."""
         return not can_remote_exec(self.python.version)
 
 
 Hindrance = tuple[bool, str, str]
-"""Whether something forbids an adoption, what is said of it, and what helps."""
+"""Whether an obstacle to adoption is present, its description, and a remedy."""
 
 
 def examine(pid: int) -> Target:
-    """Return a process that can be made a rank. Blocks for files of ``/proc``, and touches nothing.
+    """Return a process that can become a rank. Blocks for files of ``/proc``, and touches nothing.
 
-    Raises CantAdopt with the first thing that forbids it.
+    Raises CantAdopt with the first obstacle.
     """
     seen = read_process(pid)
     if seen is None:
-        remedy = "`dbg-attach adopt --mine` finds those of a job"
+        remedy = "`dbg-attach adopt --mine` finds the processes of a job"
         raise NoSuchProcess(f"process {pid}", "does not exist on this host", remedy)
     _refuse(pid, _of_process(seen))
     python = find_python(pid, mappings(pid))
     if python is None:
-        what = f"is no Python program, but {seen.name}"
+        what = f"is not a Python program, but {seen.name}"
         raise CantAdopt(f"process {pid}", what, "name the Python process that it has started")
     target = Target(seen, python, find_gdb())
     _refuse(pid, _of_python(target))
@@ -84,47 +84,47 @@ def _refuse(pid: int, hindrances: Iterator[Hindrance]) -> None:
 
 
 def _of_process(seen: ProcessInfo) -> Iterator[Hindrance]:
-    """Yield what may forbid it, the first things first: each is looked for only if those before are not there."""
+    """Yield possible obstacles of the process, most basic first: each is checked only if those before are absent."""
     pid = seen.pid
     yield pid == os.getpid(), "is this dbg-attach itself", "name a process of the job"
-    ended = "has ended, and its parent has not fetched its status"
-    yield seen.state in "ZX", ended, "nothing of it is left to look at"
+    ended = "has ended, but its parent has not reaped it"
+    yield seen.state in "ZX", ended, "nothing of it is left to inspect"
     traced = f"is traced by process {seen.tracer}"
-    yield seen.tracer > 0, traced, "end that one, or let it detach, and try again"
-    yield seen.state in "Tt", "is suspended", f"`kill -CONT {pid}` lets it go on; then try again"
-    su = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that user reaches"
+    yield seen.tracer > 0, traced, "end or detach that process, then try again"
+    yield seen.state in "Tt", "is suspended", f"resume it by `kill -CONT {pid}`, then try again"
+    su = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that this user can reach"
     yield os.geteuid() != seen.uid, f"belongs to user {seen.uid}", su
     inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
     allow = "an administrator sets kernel.yama.ptrace_scope to 0, and starts a container with `--cap-add SYS_PTRACE`"
-    yield not may_trace(pid), "can't be traced by its user, since the kernel forbids it", allow
+    yield not may_trace(pid), "can't be traced by its user, because the kernel forbids it", allow
     yield not same_files(pid), "is in a container, or sees other files than this terminal", inside
     asleep = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
-    yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it is back"
+    yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it has returned"
 
 
 def _of_python(target: Target) -> Iterator[Hindrance]:
-    """Yield what may forbid it to run code in this Python, in the same way."""
+    """Yield possible obstacles to running code in this Python, in the same way."""
     seen, python, machine = target.seen, target.python, os.uname().machine
     anew = "start it by `python -m dbg_agent`"
-    yield python.is_musl, "uses musl, in which this has not been tried", anew
+    yield python.is_musl, "uses musl, with which this is untested", anew
     yield python.version is None, "does not show its Python's version", anew
     version = python.version or OLDEST
     runs = f"runs Python {version[0]}.{version[1]}"
-    yield version < OLDEST, f"{runs}, and 3.11 is the oldest that we run on", "`py-spy dump` may show it"
-    free = f"{runs} without the interpreter's lock, in which this has not been tried"
+    yield version < OLDEST, f"{runs}, and 3.11 is the oldest supported version", "`py-spy dump` may show its stack"
+    free = f"{runs} without the interpreter's lock, with which this is untested"
     yield python.free_threaded, free, anew
     yield is_ours(seen.command), "belongs to dbg-broker itself", "name a process of the job"
     if not target.needs_gdb:
         return
-    without = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; `py-spy dump` shows a stack without it"
+    without = "install gdb by apt, dnf or conda; without it, `py-spy dump` shows a stack"
     yield target.gdb is None, "can only be adopted with gdb, which is not installed here", without
-    yield not is_tried(machine), f"runs on {machine}, where this has not been tried", without
-    amx = "runs on a processor with AMX, whose registers a gdb before 14 does not put back"
+    yield not is_tried(machine), f"runs on {machine}, where this is untested", without
+    amx = "runs on a processor with AMX, whose registers a gdb before 14 does not restore"
     yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, as conda has it"
 
 
 def folders_of_ours() -> list[str]:
-    """Return the folders in which the packages of a rank are found here, each once; none of them is imported."""
+    """Return the folders that contain a rank's packages here, each once, without importing the packages."""
     found: dict[str, None] = {}
     for name in OURS:
         spec = find_spec(name)
@@ -135,56 +135,56 @@ def folders_of_ours() -> list[str]:
 
 
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
-    """Make a rank of a process, and return its answer. Blocks, for a few seconds as a rule.
+    """Make a rank of a process, and return its answer. Blocks, usually for a few seconds.
 
-    ``variables`` say where the broker is. Raises CantAdopt if the process was left as it is, and DebuggerFailed.
+    ``variables`` locate the broker. Raises CantAdopt if the process was left unchanged, and DebuggerFailed.
     """
     target = examine(pid)
     _refuse_secrets(target.seen, variables)
-    # Our own package, as it is here, runs in a Python of this version alone.
+    # The package files here only work in the same Python version.
     folders = folders_of_ours() if target.python.version == sys.version_info[:2] else []
     try:
         folder = tempfile.mkdtemp(prefix="dbg-adopt-")
     except OSError as error:
-        why = f"has no way to answer, since no directory can be made for that ({error.strerror})"
+        why = f"can't be adopted, because no directory can be created for its answer ({error.strerror})"
         raise CantAdopt(f"process {pid}", why, "set TMPDIR to another directory") from None
     try:
         with closing(Pipe(folder)) as pipe:
             answer = _run(target, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
         if read_process(pid) is None:
-            raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
+            raise NoSuchProcess(f"process {pid}", "has ended", "name the processes that are left") from None
         raise
     finally:
-        with suppress(OSError):  # a file that the process is still to run stays
+        with suppress(OSError):  # not empty if the process has yet to run the file
             Path(folder).rmdir()
     if answer.outcome is Outcome.FAILED:
-        remedy = "the program goes on as it was; install dbg-broker in its environment, and try again"
+        remedy = "the program continues as before; install dbg-broker in its environment, then try again"
         raise CantAdopt(f"process {pid}", f"could not become a rank ({answer.text or 'no reason given'})", remedy)
     return answer
 
 
 def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
-    """Refuse a process that could not learn how to reach the broker, and so would try for ever."""
+    """Raise CantAdopt if the process would have no token for the broker, and so would retry forever."""
     home = variables.get(HOME)
     has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()
-    # A home without an address beside it may get its broker later, and the process its token then.
+    # A home without an address may get its broker later, and the process then gets its token there.
     has_token = has_home or (home is not None and BROKER not in variables)
     if not has_token and TOKEN_FILE not in variables and not any(map(seen.environ.get, (TOKEN, TOKEN_FILE))):
-        why = "would have no token for the broker, since a terminal's own is none for ranks"
+        why = "would have no token for the broker, because a terminal's own token is not valid for ranks"
         remedy = f"set {HOME} to the broker's home, or start the program with a {TOKEN_FILE} for ranks"
         raise CantAdopt(f"process {seen.pid}", why, remedy)
 
 
 def _run(target: Target, folder: str, code: str, pipe: Pipe) -> Answer:
     pid = target.seen.pid
-    why = "does not come back to Python code, which it would have to run itself"
-    # Only gdb reaches a main thread that sleeps in a system call: it looks at no file before it wakes up.
+    why = "does not return to Python code, where it would have to run the code itself"
+    # Only gdb reaches a main thread that sleeps in a system call: Python checks for files only between instructions.
     if not target.needs_gdb and (target.gdb is None or system_call(pid, pid) is None):
         try:
             answer = run_remotely(pid, folder, code, pipe.answer)
         except (OSError, RuntimeError) as error:
-            answer, why = None, f"runs no file for others ({error})"
+            answer, why = None, f"can't be made to run a file ({error})"
         if answer is not None and answer.outcome is not Outcome.BUSY:
             return answer
     if target.gdb is None:

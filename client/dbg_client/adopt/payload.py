@@ -1,7 +1,7 @@
-"""The code that runs in a process to make it a rank, and what it answers. Pure.
+"""The code that makes its process a rank, and its answer. Pure.
 
-The code is one expression, so that it leaves no name in the program's ``__main__``, and it catches everything: what it
-raised would come out in the midst of the program.
+The code is one expression, so that it leaves no name in the program's ``__main__``. It catches every exception, because
+an exception would surface in the middle of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OURS = (
     "jedi",
     "parso",
 )
-"""What a rank imports of ours, or of others for us."""
+"""Packages that a rank imports: ours and their dependencies."""
 
 _CODE = '''
 def adopt(told):
@@ -35,7 +35,7 @@ def adopt(told):
         first = marks.setdefault("_dbg_adopts", mine)
         is_taken = first is not mine and first["pid"] == mine["pid"] and (first["main"] or not is_main)
         if is_taken and first["pipe"] == told["pipe"]:
-            return  # a call of the same terminal runs already, in this thread or in the main one, and answers
+            return  # another call of this terminal, in this thread or in the main one, is running and will answer
         if not is_taken:
             marks["_dbg_adopts"] = mine
         adopt_now(told, sys, os, is_main, is_taken)
@@ -57,7 +57,7 @@ def adopt_now(told, sys, os, is_main, is_taken):
     try:
         pipe = os.open(told["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return  # another one of these calls has answered
+        return  # another of these calls has answered
     try:
         os.write(pipe, (line + "\\n").encode("ascii", "replace"))
     except OSError:
@@ -67,9 +67,9 @@ def adopt_now(told, sys, os, is_main, is_taken):
 
 def is_busy(is_main, sys):
     if not is_main and "threading" not in sys.modules and sys.version_info < (3, 13):
-        return True  # threading takes the thread that imports it first for the main thread
+        return True  # because threading takes the thread that imports it first for the main thread
     import threading
-    # A thread that starts or ends others has this lock, and would wait for itself in the start of one more.
+    # A thread that starts or ends threads holds this lock, and would deadlock if it started one more here.
     is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
     return is_locked is not None and is_locked()
 
@@ -94,7 +94,7 @@ def join(told, sys):
 def add_finder(told, sys):
     from importlib.machinery import PathFinder
     class Finder:
-        """Finds what a rank needs of dbg-broker where the program's own environment lacks it."""
+        """Finder for a rank's packages that the program's own environment does not have."""
         @staticmethod
         def find_spec(name, path=None, target=None):
             return PathFinder.find_spec(name, told["folders"]) if path is None and name in told["ours"] else None
@@ -103,7 +103,7 @@ def add_finder(told, sys):
 
 
 class Outcome(enum.Enum):
-    """What came of the code."""
+    """Result of running the code."""
 
     ADOPTED = "adopted"
     ALREADY = "already"
@@ -113,8 +113,10 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
-    thread, without which nobody can break into the rank."""
+    """The code's answer; ``key`` is the rank's key, and ``text`` says why it failed.
+
+    ``main`` means that it ran in the main thread; otherwise the rank cannot be interrupted.
+    """
 
     outcome: Outcome
     key: str = ""
@@ -125,20 +127,20 @@ class Answer:
 def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str]) -> str:
     """Return the code that makes its process a rank and answers into a named pipe.
 
-    ``variables`` say where the broker is. ``folders`` hold our packages, for a program whose environment lacks them;
-    only names of ours are looked for there, and after all of the program's own places.
+    ``variables`` locate the broker. ``folders`` contain our packages, for a program whose environment does not have
+    them. Only names of ours are searched there, and after all of the program's own places.
     """
     told = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
     return as_expression(f"{_CODE}\nadopt({told!a})\n")
 
 
 def as_expression(code: str) -> str:
-    """Return one expression of ASCII that runs the code with names of its own."""
+    """Return one ASCII expression that runs the code in its own namespace."""
     return f"exec({code!a}, {{'__name__': 'dbg_adopted'}})\n"
 
 
 def read_answer(line: str) -> Answer | None:
-    """Return what a line of the pipe says, None for one that is no answer: the process may be of anybody's making."""
+    """Parse a line from the pipe, or return None for an invalid line: the process is untrusted."""
     words = line.split("\t")
     if len(words) != 4 or words[0] not in {outcome.value for outcome in Outcome}:
         return None

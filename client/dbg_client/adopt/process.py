@@ -1,7 +1,7 @@
-"""Processes as ``/proc`` shows them, their Python, and which a launcher started; a look changes nothing in them.
+"""Processes in ``/proc``: their Python, and the processes that a launcher started; reading changes nothing in them.
 
-A thread that waits in one of some system calls is not in the midst of taking or freeing memory, nor of loading a
-library: other calls can be made in it, and it waits on afterwards. It may be borrowed.
+A thread that waits in certain system calls is not allocating or freeing memory, nor loading a library. It may be
+borrowed: other functions can be called in it, and it continues to wait afterwards.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dbg_wire.libraries import call_names
 PROC = Path("/proc")
 
 GOOD_SECONDS = 1.0
-"""Seconds for which a thread waits for a disk or for memory at most, unless that is gone."""
+"""Maximum time that a thread waits for a disk or memory that still responds, in seconds."""
 
 
 class CantAdopt(DbgError):
-    """Say why a process was left as it is, and what its user or an administrator can do."""
+    """Raised when a process was left unchanged; says why, and what its user or an administrator can do."""
 
     def __init__(self, who: str, why: str, remedy: str) -> None:
         super().__init__(who, why, remedy)
@@ -39,17 +39,17 @@ class CantAdopt(DbgError):
 
 
 class NoSuchProcess(CantAdopt):
-    """Say that there is no process of this number."""
+    """Raised when there is no process with this number."""
 
     exit_status = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
-    """What is known of a process.
+    """Facts about a process.
 
-    ``state`` is the letter of ``ps``, ``tracer`` the process that traces it or 0, ``age`` the seconds since its start.
-    ``environ`` and ``argv`` are empty where they can't be read.
+    ``state`` is the letter that ``ps`` shows, ``tracer`` its tracer's pid or 0, ``age`` the seconds since its start.
+    ``environ`` and ``argv`` are empty if they cannot be read.
     """
 
     pid: int
@@ -64,12 +64,12 @@ class ProcessInfo:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Return the command line of its program: what stands behind the interpreter and the interpreter's options."""
+        """The program's command line: the arguments after the interpreter and its options."""
         return program_words(self.argv)
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """Return what is known of a process, None if there is none of this number. Blocks for some small files."""
+    """Return facts about a process, or None if there is no such process. Blocks for some small files."""
     folder = PROC / str(pid)
     try:
         status = dict(_fields((folder / "status").read_text(encoding="utf-8", errors="replace")))
@@ -90,14 +90,14 @@ def read_process(pid: int) -> ProcessInfo | None:
 
 
 def all_pids() -> list[int]:
-    """Return the numbers of all processes that can be seen."""
+    """Return the numbers of all visible processes."""
     return sorted(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
 
 
 def mappings(pid: int) -> dict[str, range]:
-    """Return the files in a process's memory and where each lies, with its variables behind it.
+    """Return the address range of each file in a process's memory, including its zero-initialized variables.
 
-    Raises OSError where that is forbidden.
+    Raises OSError if access is forbidden.
     """
     found: dict[str, range] = {}
     before = ""
@@ -105,7 +105,7 @@ def mappings(pid: int) -> dict[str, range]:
         parts = line.split(maxsplit=5)
         begin, end = (int(address, 16) for address in parts[0].split("-"))
         path = parts[5] if len(parts) == 6 else ""
-        # Variables that begin as zero are no part of the file, and lie behind it.
+        # Variables that begin as zero are not part of the file, and follow it in memory.
         of = before if not path and before and found[before].stop == begin else path
         if of.startswith("/"):
             found[of] = range(found[of].start if of in found else begin, end)
@@ -114,12 +114,12 @@ def mappings(pid: int) -> dict[str, range]:
 
 
 def same_files(pid: int) -> bool:
-    """Tell whether the process sees the same files as this one. Raises OSError where that can't be read."""
+    """Return True if the process sees the same files as this one. Raises OSError if that can't be read."""
     return (PROC / str(pid) / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
 
 
 def may_trace(pid: int) -> bool:
-    """Tell whether the kernel lets this user trace a process: it checks the same to open its memory, and no more."""
+    """Return True if the kernel lets this user trace a process: opening its memory needs the same permission."""
     try:
         os.close(os.open(PROC / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
@@ -128,9 +128,9 @@ def may_trace(pid: int) -> bool:
 
 
 def system_call(pid: int, thread: int) -> tuple[int, int] | None:
-    """Return the number and the first argument of the system call in which a thread is.
+    """Return the number and the first argument of the system call that a thread is in.
 
-    Return None for a thread in its own code or one that has ended. Raises PermissionError where that is forbidden.
+    Return None if the thread is in its own code or has ended. Raises PermissionError if access is forbidden.
     """
     try:
         words = (PROC / str(pid) / "task" / str(thread) / "syscall").read_text(encoding="ascii").split()
@@ -140,7 +140,7 @@ def system_call(pid: int, thread: int) -> tuple[int, int] | None:
 
 
 def is_file_on_disk(pid: int, descriptor: int) -> bool:
-    """Tell whether a descriptor of a process is that of a regular file, or of one that is gone."""
+    """Return True if a descriptor of a process is a regular file, or is gone."""
     try:
         return stat.S_ISREG((PROC / str(pid) / "fd" / str(descriptor)).stat().st_mode)
     except OSError:
@@ -148,9 +148,9 @@ def is_file_on_disk(pid: int, descriptor: int) -> bool:
 
 
 def sleeps_for_good(pid: int) -> bool:
-    """Tell whether a thread waits in the kernel such that nothing can interrupt it, and no debugger can stop it.
+    """Return True if a thread is in an uninterruptible wait in the kernel, where no debugger can stop it.
 
-    Blocks for a second to find out: threads of a busy program wait so for moments.
+    Blocks for a second to find out, because threads of a busy program wait like this briefly.
     """
     left = _uninterruptible(pid)
     deadline = time.monotonic() + GOOD_SECONDS
@@ -172,7 +172,7 @@ def _uninterruptible(pid: int) -> set[str]:
 
 
 def program_words(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line behind a Python interpreter and its options; ``-m`` and ``-c`` stay with their words."""
+    """Return the command line after a Python interpreter and its options; ``-m`` and ``-c`` are kept."""
     words = list(argv[1:])
     while words and words[0].startswith("-") and words[0] not in ("-", "-m", "-c"):
         if words[0][1:2] != "-" and words[0][-1:] in "mc":  # `-um module`
@@ -212,53 +212,53 @@ WAITING = frozenset(
 
 
 def waits_safely(machine: str, number: int | None) -> bool:
-    """Tell whether a thread in the system call of this number may be borrowed; None is a thread in its own code."""
+    """Return True if a thread in this system call may be borrowed; None is a thread in its own code."""
     return number is not None and call_names(machine).get(number) in WAITING
 
 
 def is_tried(machine: str) -> bool:
-    """Tell whether the calls of this kind of machine are known, without which no thread is borrowed."""
+    """Return True if the system calls of this machine type are known; otherwise no thread is borrowed."""
     return bool(call_names(machine))
 
 
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 
 _SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-"""The variables in which schedulers name a job: a user may have several on a node, and means the one at hand."""
+"""Variables in which schedulers name a job: a user may have several jobs on a node, and means the current one."""
 
 _TRACKER = "from multiprocessing.resource_tracker "
-"""Begin of the code of multiprocessing's helper, which has the variables of its rank."""
+"""Beginning of the code of multiprocessing's helper, which inherits the variables of its rank."""
 
 
 def is_guard(argv: Sequence[str]) -> bool:
-    """Tell whether a command line is that of a rank's guard."""
+    """Return True if a command line is a rank's guard."""
     return any(word.endswith("/dbg_agent/guard/process.py") for word in argv)
 
 
 def is_ours(command: Sequence[str]) -> bool:
-    """Tell whether a program's words are those of a command of ours, or of a guard."""
+    """Return True if a program's command line is one of our commands or a guard."""
     name = _module(command).partition(".")[0] or (command[0].rpartition("/")[2] if command else "")
     return name in _COMMANDS or is_guard(command)
 
 
 def starts_ranks(command: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Tell whether a program's words are those of a launcher."""
+    """Return True if a program's command line is a launcher."""
     module = _module(command)
     return is_launcher(command[1:] if module else command, module or None, environ)
 
 
 def _module(command: Sequence[str]) -> str:
-    """Return the module of ``-m module``, empty for other programs."""
+    """Return the module of ``-m module``, or "" for other programs."""
     return command[1] if len(command) > 1 and command[0] == "-m" else ""
 
 
 def is_of_job(environ: Mapping[str, str], own: Mapping[str, str]) -> bool:
-    """Tell whether a process is of the scheduler's job in which this command runs; any is where it runs in none."""
+    """Return True if a process belongs to this command's scheduler job, or if this command is in no job."""
     return all(environ.get(name) == own[name] for name in _SCHEDULERS_JOB if own.get(name))
 
 
 def place_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the variables by which launchers tell a process its rank, the innermost launcher's first; maybe none."""
+    """Return the variables with which launchers assign a rank, innermost launcher first; may be empty."""
     return tuple(
         (name, environ[name])
         for name, needs in RANK_VARIABLES.items()
@@ -268,7 +268,7 @@ def place_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that looks like a rank; ``rank`` is its number as its launcher counts, ``is_rank`` that it is one."""
+    """A process that looks like a rank; ``rank`` is its launcher's number, ``is_rank`` means that it already is one."""
 
     pid: int
     rank: int
@@ -278,9 +278,9 @@ class Candidate:
 
 
 def topmost(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[Candidate]:
-    """Return of the processes those that look like ranks and have no other of the same rank above them. Pure.
+    """Return the topmost process of each rank among the processes that look like ranks. Pure.
 
-    ``own`` are the variables of this command, which say in which job of a scheduler it runs.
+    ``own`` are the variables of this command, which show its scheduler job.
     """
     guarded = {found.parent for found in seen.values() if is_guard(found.argv)}
     places = {pid: place_of(found.environ) for pid, found in seen.items() if _is_meant(found, own)}
@@ -320,10 +320,9 @@ _LIBRARY = re.compile(r"/libpython3[^/]*\.so[^/]*\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPython:
-    """A process's Python: (3, 11), and whether it is one without the interpreter's lock.
+    """A process's Python: its version, such as (3, 11), and whether it has no interpreter lock (``free_threaded``).
 
-    ``memory`` holds the interpreter's own state, its lock included. ``is_musl`` says that its C library is another one
-    than ours.
+    ``memory`` contains the interpreter's own state, including its lock. ``is_musl`` means that its C library is musl.
     """
 
     version: tuple[int, int] | None
@@ -333,7 +332,7 @@ class TargetPython:
 
 
 def find_python(pid: int, mapped: Mapping[str, range]) -> TargetPython | None:
-    """Return the Python in a process, None if it has none. Raises OSError."""
+    """Return the Python in a process, or None if there is none. Raises OSError."""
     executable = str((PROC / str(pid) / "exe").readlink())
     library = next(filter(_LIBRARY.search, mapped), executable)
     if library not in mapped or (library == executable and not _is_interpreter(executable, mapped)):

@@ -1,4 +1,4 @@
-"""``adopt``: make ranks of processes."""
+"""The ``adopt`` command, which makes ranks of processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dbg_wire.errors import BadInput, printable
 
 
 class Adopt(Verb):
-    """Make ranks of processes; ``mine`` means all processes of this user that a launcher has started here."""
+    """Make ranks of processes; ``mine`` selects all processes of this user here that a launcher has started."""
 
     name = "adopt"
     example = "adopt --mine"
     operands = Operands.PROCESSES
 
     pids: tuple[str, ...] = ()
-    mine: Annotated[bool, Option("--mine", help="all processes of yours here that a launcher started")] = False
+    mine: Annotated[bool, Option("--mine", help="all your processes on this host that a launcher started")] = False
 
     def check(self) -> None:
         for text in self.pids:
             if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < 1:
-                raise BadInput(f"'{printable(text)}' is no process number", "write those that `ps` shows, or --mine")
+                raise BadInput(f"'{printable(text)}' is not a process number", "use numbers from `ps`, or --mine")
         if bool(self.pids) == self.mine:
             what = "--mine finds the processes itself" if self.mine else "adopt needs processes"
             raise BadInput(what, "write `adopt PID…` or `adopt --mine`")

@@ -1,1 +1,1 @@
-"""What is left of a hang in files: dumps of flight recorders and reports, read again into the evidence for verdicts."""
+"""Files left by a hang: flight-recorder dumps and reports, converted back to the evidence for verdicts."""

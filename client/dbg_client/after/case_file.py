@@ -1,4 +1,4 @@
-"""The case of a job as one document: what its ranks told, compressed, at the end of a report that people read. Pure."""
+"""The evidence of a job as one document: the ranks' answers, compressed, at the end of a readable report. Pure."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import Record, decoder_of, elements
 
 BEGINNING = b"dbg-attach report"
-"""The first bytes of a report."""
+"""First bytes of a report."""
 
 TITLE = "Evidence, which dbg-attach why reads again from this file"
-"""The line above the case."""
+"""Line above the evidence."""
 
 MAX_EVIDENCE = 1024 * KIB
-"""Bytes of the case in a report: what a bug tracker takes as an attachment has twice that."""
+"""Maximum size of the evidence in a report, in bytes: half of what a bug tracker accepts as an attachment."""
 
 MAX_DOCUMENT = 256 * 1024 * KIB
-"""Bytes of a document that is believed: a few compressed ones may claim any number of them."""
+"""Maximum size of the unpacked document, in bytes: a small compressed text may expand to any size."""
 
 MAX_MEMORY = 16 * 1024 * KIB
-"""Bytes of memory that unpacking may take beside that."""
+"""Maximum additional memory for unpacking, in bytes."""
 
 MAX_LOOKS = 20
-"""Looks of one case: one a second, for some seconds."""
+"""Maximum snapshots of one job: one a second, for some seconds."""
 
 COLUMNS = 116
-"""Characters of one line of a compressed case."""
+"""Characters per line of the compressed evidence."""
 
 MAX_TEXTS = 1 << 16
-"""Texts that are looked through once: a thousand ranks tell the same paths and names."""
+"""Size of the cache of cleaned texts: a thousand ranks report the same paths and names."""
 
 SHORTEST_SECRET = 8
-"""Characters of a name and a secret at least."""
+"""Minimum characters of a name and a secret."""
 
 OUT = "[taken out]"
 
@@ -53,7 +53,7 @@ _NAMED = re.compile(
     r"(?i)\b([\w.-]*(?:token|secret|passw(?:or)?d|passwd|api[_-]?key|access[_-]?key|credentials?|authorization|bearer)"
     r"[\w.-]*['\"]?\s*(?:=|:)\s*|bearer\s+)(?:(?:bearer|basic)\s+)?(['\"]?)[^\s'\",;)}\]]{3,}"
 )
-"""A name that looks secret, and what stands behind it."""
+"""A name that looks secret, and the value after it."""
 
 _USER = re.compile(r"(\w+://)[^\s/@]+@")
 """User and password in a URL."""
@@ -62,32 +62,32 @@ _KNOWN = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}"
     r"|AKIA[0-9A-Z]{12,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+)"
 )
-"""Keys and tokens whose beginning tells what they are."""
+"""Keys and tokens that are recognizable by their prefix."""
 
 _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
-"""Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
-and one in a thousand has no digit."""
+"""Letters and digits in an order that people do not write; paths and file names are kept. A broker's token has 43
+characters, and one token in a thousand has no digit."""
 
 
 _TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-"""A string in a text of JSON."""
+"""A string in JSON."""
 
 
 class CantReadReport(Exception):
-    """Why a report can't be read again, as the end of a sentence."""
+    """Raised when a report cannot be read; the text is the end of a sentence."""
 
 
 class SavedLook(Record):
-    """What each rank answered ``at`` seconds after the first look."""
+    """Answers of all ranks, ``at`` seconds after the first snapshot."""
 
     at: float
     answers: Annotated[tuple[RankAnswer, ...], elements(MAX_WORLD)]
 
 
 class CaseFile(Record):
-    """A case and what else a report tells: ``about`` is its first line, ``versions`` and ``broker`` who tells.
+    """Evidence and the other contents of a report: ``about`` is its first line, ``versions`` the software versions.
 
-    ``output`` are the last lines that the job has printed. ``problem`` says why there are no looks.
+    ``output`` are the last lines of the job's output. ``problem`` says why there are no snapshots.
     """
 
     about: str
@@ -100,23 +100,23 @@ class CaseFile(Record):
 
     @property
     def case(self) -> Case:
-        """Return the evidence of the looks."""
+        """The evidence of the snapshots."""
         looks = [JobLook(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.looks]
         return Case(looks=looks, now=self.now)
 
     @property
     def job(self) -> str:
-        """Return the job that it is about, the first of several; empty if it is about none."""
+        """The job of the report, the first one if there are several, empty without ranks."""
         return self.ranks[0].job if self.ranks else ""
 
 
 def looks_of(case: Case) -> tuple[SavedLook, ...]:
-    """Return the looks of a case as they are saved."""
+    """Return the snapshots of a case in the form in which they are saved."""
     return tuple(SavedLook(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.looks)
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with whatever looks like a password, a token or a key replaced by :data:`OUT`."""
+    """Replace text that looks like a password, token or key by :data:`OUT`."""
     text = _USER.sub(rf"\1{OUT}@", text)
     text = _NAMED.sub(rf"\1\2{OUT}", text)
     return _RANDOM.sub(OUT, _KNOWN.sub(OUT, text))
@@ -124,7 +124,7 @@ def without_secrets(text: str) -> str:
 
 @lru_cache(MAX_TEXTS)
 def _clean(token: str) -> str:
-    """Return a string of JSON, in its quotation marks, without secrets."""
+    """Return a quoted JSON string without secrets."""
     if len(token) < SHORTEST_SECRET:
         return token
     text = msgspec.json.decode(token)
@@ -133,14 +133,14 @@ def _clean(token: str) -> str:
 
 
 def cleaned(saved: CaseFile) -> CaseFile:
-    """Return the same without secrets."""
+    """Return a copy without secrets."""
     document = msgspec.json.encode(saved).decode()
     clean: CaseFile = decoder_of(CaseFile).decode(_TEXT.sub(lambda found: _clean(found[0]), document))
     return clean
 
 
 def lines_of(saved: CaseFile) -> Iterator[str]:
-    """Yield the end of a report: the case, compressed. Of one that is too large the looks between are left out."""
+    """Yield the last lines of a report: the compressed evidence. If it is too large, leave out snapshots in between."""
     looks: Sequence[SavedLook] = saved.looks
     for kept in (looks, (looks[0], looks[-1]) if len(looks) > 2 else (), looks[-1:]):
         packed = base64.b64encode(lzma.compress(msgspec.json.encode(saved.replace(looks=tuple(kept))), preset=1))
@@ -151,7 +151,7 @@ def lines_of(saved: CaseFile) -> Iterator[str]:
 
 
 def read_report(data: bytes) -> CaseFile:
-    """Return what a report holds. Raise CantReadReport."""
+    """Return the evidence in a report. Raises CantReadReport."""
     _, found, packed = data.partition(f"\n{TITLE}\n".encode())
     if not found or not packed.strip():
         raise CantReadReport("is a report without evidence that can be read again")
@@ -162,5 +162,5 @@ def read_report(data: bytes) -> CaseFile:
     except (ValueError, lzma.LZMAError, RecursionError):
         saved = CaseFile(about="", now=0.0)
     if not saved.looks or any(len(look.answers) != len(saved.ranks) for look in saved.looks):
-        raise CantReadReport("is a report whose evidence is damaged, or of a newer dbg-attach")
+        raise CantReadReport("is a report whose evidence is damaged, or from a newer dbg-attach")
     return saved

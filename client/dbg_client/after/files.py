@@ -1,6 +1,6 @@
-"""``why`` of a job that is over: the files that are left of it, found, read, and explained. No broker is asked.
+"""``why`` for a job that has ended: finds, reads and explains the files that it left. No broker is used.
 
-Blocks. Anybody may have written these files: nothing in them is run, and whatever can't be read is told in a sentence.
+Blocks. These files are untrusted: nothing in them is executed, and each unreadable file is reported in a sentence.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.recorder.plain_pickle import NotPlain
 
 MAX_FILE = 32 * 1024 * KIB
-"""Bytes of a file that is read: a recorder of 100,000 entries with their stacks writes 20 MB, a report has 2 MB."""
+"""Maximum size of a file, in bytes: a dump of 100,000 entries with their stacks has 20 MB, a report 2 MB."""
 
 MAX_FILES, MAX_DEPTH = 10_000, 3
-"""Files of one directory, two for each rank of a job of thousands, and directories within each other."""
+"""Maximum files of one directory, two for each rank of a job of thousands, and maximum depth of directories."""
 
 MAX_PROBLEMS = 10
-"""Files that can't be read that are told one by one."""
+"""Maximum number of unreadable files that are reported one by one."""
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
-"""Where a name tells the rank: ``nccl_trace_rank_3``, ``rank3.pkl``; or else ``trace.3``."""
+"""The rank in a file name: ``nccl_trace_rank_3``, ``rank3.pkl``; otherwise ``trace.3``."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read."""
+    """Files that were found: the newest dump of each rank with its path, reports, and sentences about other files."""
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
     reports: list[tuple[CaseFile, str]] = field(default_factory=list)
@@ -53,25 +53,25 @@ class Found:
 
 
 class NothingToRead(DbgError):
-    """Say why no file tells of a hang."""
+    """Raised when no file contains evidence of a hang."""
 
 
 class _Unreadable(Exception):
-    """Why a file is not read, as the end of a sentence."""
+    """Raised when a file is not read; the text is the end of a sentence."""
 
 
 class _Foreign(_Unreadable):
-    """The same of a file that is neither a dump nor a report, of which a directory may have many."""
+    """Raised when a file is neither a dump nor a report; a directory may have many such files."""
 
 
 def show_files(settings: Why) -> int | None:
-    """Show the verdicts from the files that are meant; return the exit status, None if ranks are meant.
+    """Show the verdicts from files; return the exit status, or None if the command names ranks.
 
     Raises NothingToRead and BadInput.
     """
     files = files_meant(settings.files, settings.target)
     if files and settings.patience is not None:
-        raise BadInput("--wait is for ranks, and a file does not change", "leave it out")
+        raise BadInput("--wait is for ranks, but a file does not change", "omit it")
     if not files:
         return None
     found = find_in(files)
@@ -90,30 +90,30 @@ def show_files(settings: Why) -> int | None:
 
 
 def saved_job(words: tuple[str, ...], target: str | None) -> SavedJob | None:
-    """Return the job of the report that is meant, None if ranks are meant. Raises NothingToRead and BadInput."""
+    """Return the job in the named report, or None if the command names ranks. Raises NothingToRead and BadInput."""
     files = files_meant(words, target)
     if not files:
         return None
     found = find_in(files)
     if len(found.reports) != 1 or found.dumps:
-        raise NothingToRead(_nothing(found, files) if found.problems else "a page shows one report of dbg-attach")
+        raise NothingToRead(_nothing(found, files) if found.problems else "a page can show only one dbg-attach report")
     ((report, _),) = found.reports
     (explanation,) = _explanations(found)
     return SavedJob(report.about, report.now, report.ranks, report.looks[-1].answers, explanation)
 
 
 def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
-    """Return the files that a verb is asked about, empty if it is about ranks. Raise BadInput.
+    """Return the files that a command names, empty if it names ranks. Raises BadInput.
 
-    A word that is a file here is no target, even if it could be one, and that is told.
+    A word that names an existing file is not used as a target, even if it could be one; a line reports that.
     """
     if target is not None and _is_there(target):
         if is_target(target):
             where = "type this in another directory"
-            tell(f"dbg-attach: {printable(target)} is taken for the file of that name; for ranks, {where}")
+            tell(f"dbg-attach: {printable(target)} is used as a file, because it exists; for ranks, {where}")
         files = (target,)
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
-        # It may be a target with a mistake in it.
+        # It may be a misspelled target.
         parse_target(files[0])
     return files
 
@@ -130,7 +130,7 @@ def _explanations(found: Found) -> Iterator[Explanation]:
         yield explain_dumps([dump for dump, _ in found.dumps.values()])
     for report, _ in found.reports:
         explanation = report.case.explanation()
-        # The ranks that a command would be about are gone by the time at which a report is read.
+        # Suggest no commands, because the ranks no longer exist.
         verdicts = tuple(replace(verdict, next=None) for verdict in explanation.verdicts)
         yield replace(explanation, verdicts=verdicts)
 
@@ -139,7 +139,7 @@ def _nothing(found: Found, files: Sequence[str]) -> str:
     if found.problems:
         return "; ".join(found.problems[:MAX_PROBLEMS])
     named = printable(" ".join(files), 200)
-    return f"{named} has neither a dump of torch's flight recorder nor a report of dbg-attach"
+    return f"{named} has neither a flight-recorder dump of torch nor a report of dbg-attach"
 
 
 def _notes(found: Found) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _notes(found: Found) -> Iterator[str]:
     for report, path in found.reports:
         yield f"{printable(path)} is a {printable(report.about.removeprefix('dbg-attach '), 200)}"
     yield from found.notes[:MAX_PROBLEMS]
-    yield from (f"{problem}, and is left out" for problem in found.problems[:MAX_PROBLEMS])
+    yield from (f"{problem}; it is ignored" for problem in found.problems[:MAX_PROBLEMS])
     if len(found.problems) > MAX_PROBLEMS:
         yield f"{len(found.problems) - MAX_PROBLEMS} more files can't be read"
 
@@ -159,22 +159,22 @@ def _notes(found: Found) -> Iterator[str]:
 
 
 def find_in(words: Sequence[str]) -> Found:
-    """Return what these files are, and those in these directories."""
+    """Read these files, and the files in these directories."""
     found = Found()
     for word in words:
         is_folder = os.path.isdir(word)  # noqa: PTH112 - a word may be any text
         paths = _below(word) if is_folder else [word]
         if len(paths) > MAX_FILES:
-            found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; the others are left out")
+            found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; the others are ignored")
         for path in sorted(paths[:MAX_FILES]):
             _take(found, path, is_named=not is_folder)
     return found
 
 
 def _below(directory: str) -> list[str]:
-    """Return the files in a directory and those below it; one more than MAX_FILES at most."""
+    """Return the files in and below a directory, at most MAX_FILES + 1."""
     paths: list[str] = []
-    # A link to a directory may lead round in a circle; what can't be entered has no file that could be read.
+    # Don't follow links, which may form a cycle; skip directories without access.
     for folder, folders, names in os.walk(directory, followlinks=False):
         if folder.removeprefix(directory).count("/") >= MAX_DEPTH - 1:
             folders.clear()
@@ -199,9 +199,9 @@ def _take(found: Found, path: str, *, is_named: bool) -> None:
 
 
 def _read(path: str) -> tuple[bytes, float]:
-    """Return the content of a file that may be a dump or a report, and when it was written."""
+    """Return the content of a file that may be a dump or a report, and the time of its last change."""
     try:
-        # A device may do something when it is opened, and a pipe waits for a writer.
+        # Check before opening, because opening a device may have effects, and opening a pipe waits for a writer.
         _require_regular(os.stat(path).st_mode)  # noqa: PTH116 - a word may be any text
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -209,31 +209,31 @@ def _read(path: str) -> tuple[bytes, float]:
             _require_regular(status.st_mode)
             head = file.read(len(BEGINNING))
             if head != BEGINNING and head[:1] not in (b"\x80", b"{"):
-                known = "is neither a dump of torch's flight recorder nor a report of dbg-attach"
+                known = "is neither a flight-recorder dump of torch nor a report of dbg-attach"
                 raise _Foreign(known if head else "is empty")
             data = head + file.read(MAX_FILE + 1)
     except OSError as error:
         raise _Unreadable(f"can't be read ({error.strerror or type(error).__name__})") from None
     except ValueError:
-        raise _Unreadable("is no name of a file") from None
+        raise _Unreadable("is not a valid file name") from None
     if len(data) > MAX_FILE:
-        raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, and so neither a dump nor a report")
+        raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, so it is neither a dump nor a report")
     return data, status.st_mtime
 
 
 def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise _Foreign("is no regular file")
+        raise _Foreign("is not a regular file")
 
 
 def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -> None:
-    """Take a report; of several ones of a job in directories the newest one counts."""
+    """Add a report; among several reports of one job in directories, keep only the newest."""
     before = next((one for one in found.reports if one[0].job == report.job), None)
     if before is None or is_named:
         found.reports.append((report, path))
         return
     older, newer = sorted((before, (report, path)), key=lambda one: one[0].now)
-    found.notes.append(f"{printable(older[1])} is an older report of the same job, and is left out")
+    found.notes.append(f"{printable(older[1])} is an older report of the same job, and is ignored")
     found.reports[found.reports.index(before)] = newer
 
 
@@ -243,21 +243,21 @@ def _take_dump(found: Found, path: str, data: bytes, written: float) -> None:
     except NotPlain:
         raise
     except WRONG_FORM:
-        raise _Foreign("is no dump of torch's flight recorder") from None
+        raise _Foreign("is not a flight-recorder dump of torch") from None
     rank = rank_in(path)
     if rank is None:
-        raise _Unreadable("has no rank's number in its name, such as trace_rank_3")
+        raise _Unreadable("has no rank number in its name, such as trace_rank_3")
     before = found.dumps.get(rank)
     if before is not None:
         older = path if before[0].written >= written else before[1]
-        found.notes.append(f"rank {rank} has left two dumps, and the newer one counts: {printable(older)} is left out")
+        found.notes.append(f"rank {rank} has left two dumps; the newer one is used, and {printable(older)} is ignored")
         if older == path:
             return
     found.dumps[rank] = RankDump(rank=rank, dump=dump, written=written), path
 
 
 def rank_in(path: str) -> int | None:
-    """Return the rank that the name of a dump ends with; None if it has none, or one that nobody can believe."""
+    """Return the rank at the end of a dump's name, or None if there is no number or an implausible one."""
     name = os.path.basename(path)  # noqa: PTH119 - a word may be any text
     found = _RANK.findall(name) or _LAST_NUMBER.findall(name)
     number = int(found[-1]) if found else MAX_WORLD

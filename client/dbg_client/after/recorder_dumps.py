@@ -1,4 +1,4 @@
-"""Dumps of torch's flight recorder as a case: each rank that has left one told it when it was written. Pure."""
+"""Flight-recorder dumps of torch as evidence: each rank with a dump gave its answer when the dump was written. Pure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, Evidence,
 from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankInfo, RankProcess, RankState
 
 RUN = ("", "")
-"""Job and run of ranks of which only dumps are known: these name neither."""
+"""Job and run of ranks known only from dumps, which contain neither."""
 
 FIRST_GROUP = "0"
-"""What torch calls the group of all ranks."""
+"""torch's name of the group of all ranks."""
 
 LATE_SECONDS = 900.0
-"""Seconds beyond a collective's time limit in which its dump is written; a file that is newer was copied since."""
+"""Maximum delay of a dump after a collective's timeout, in seconds; a newer file is a later copy."""
 
 MAX_PLACES = 8
-"""Places of last calls that are told."""
+"""Maximum number of reported places of last calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankDump:
-    """The dump of one rank; ``written`` is when its file was, in wall-clock seconds."""
+    """The dump of one rank; ``written`` is the time of its file, in wall-clock seconds."""
 
     rank: int
     dump: Dump
@@ -43,17 +43,17 @@ class RankDump:
 
 
 def case_of_dumps(dumps: Sequence[RankDump]) -> Case:
-    """Return what these ranks have told, as one that has not moved since; of a rank that has left none, nothing."""
+    """Return the evidence of a job whose ranks have not moved since their dumps; ranks without a dump are silent."""
     world = _world(dumps)
     told = {one.rank: _told(one, world) for one in dumps}
     everybody = [told.get(number) or _silent(number, world) for number in sorted({*told, *range(world)})]
-    # Nothing moves in a dump, and what stands in one stood there at the end.
+    # Nothing moves in a dump, so both snapshots show the state at the end.
     looks = [JobLook(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
     return Case(looks=looks, now=max((one.written for one in dumps), default=0.0))
 
 
 def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:
-    """Return the verdicts on the ranks that have left these dumps; no command reaches them any more."""
+    """Return the verdicts on the ranks that have left these dumps; they suggest no commands, as the ranks are gone."""
     found = case_of_dumps(dumps).explanation()
     lines = tuple(_lines(dumps, _world(dumps)))
     absent = frozenset(range(_world(dumps))) - {one.rank for one in dumps}
@@ -79,12 +79,12 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 
 def _world(dumps: Sequence[RankDump]) -> int:
-    """Return how many ranks there were, as far as the dumps tell: none of them has the world size."""
+    """Return the number of ranks, inferred from the dumps' groups, because dumps do not contain the world size."""
     members = [rank for one in dumps for group in one.dump.groups.values() for rank in group.members]
     return min(max([*members, *(one.rank for one in dumps)], default=-1) + 1, MAX_WORLD)
 
 
-# ---------------------------------------------------------------------------------------------------- what a rank told
+# ------------------------------------------------------------------------------------------------ evidence of one rank
 
 
 def _told(one: RankDump, world: int) -> RankEvidence:
@@ -98,7 +98,7 @@ def _told(one: RankDump, world: int) -> RankEvidence:
         members = known[name].members if name in known else ()
         title = known[name].title if name in known else _title(name, entries[-1].title)
         groups.append(group_seen(name, library, entries, title=title, ranks=members))
-        # When a library gives up is of no interest any more.
+        # Drop the libraries' timeouts, which no longer matter.
         calls += [
             entry_seen(members, entry, now=_now(one, entry), place=_called_at(entry)).replace(timeout=None)
             for entry in _told_of(entries)
@@ -122,7 +122,7 @@ def _silent(number: int, world: int) -> RankEvidence:
 
 
 def _rank(number: int, world: int) -> RankInfo:
-    # At the time of the dump it ran, or else it would have written none.
+    # The rank ran when it wrote the dump.
     return RankInfo(
         identity=RankIdentity(key=f"/{number}", job=RUN[0], run=RUN[1], host="", rank=number),
         process=RankProcess(pid=0, script="", directory="", release="", python=""),
@@ -133,7 +133,7 @@ def _rank(number: int, world: int) -> RankInfo:
 
 
 def _groups(dump: Dump, world: int) -> Mapping[str, RecordedGroup]:
-    """Return the groups with members and titles. gloo's recorder keeps no names, and its groups have no members."""
+    """Return the groups with members and titles. gloo's recorder stores no names, and its groups have no members."""
     groups = {
         name: RecordedGroup(title=_title(name, one.title), members=one.members)
         for name, one in dump.groups.items()
@@ -151,12 +151,12 @@ def _title(name: str, description: str) -> str:
 
 
 def _told_of(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that a rank tells of: the unfinished ones first, the oldest first."""
+    """Return a rank's entries to report: unfinished ones first, and older ones first."""
     return sorted(entries, key=lambda entry: (not entry.is_unfinished, entry.sequence))[:MAX_COLLECTIVES]
 
 
 def _now(one: RankDump, entry: Entry) -> int | None:
-    """Return when the rank told of an entry, in nanoseconds; None if its file is a later copy of the dump."""
+    """Return the time to which an entry's state refers, in nanoseconds; None if the file is a later copy."""
     seconds = one.written - entry.created / 1e9
     limit = entry.timeout / 1000 if entry.timeout > 0 else LATE_SECONDS
     return int(one.written * 1e9) if 0 <= seconds <= limit + LATE_SECONDS else None
@@ -166,18 +166,18 @@ def _called_at(entry: Entry) -> Place | None:
     return next(reversed(own_frames(places_in(entry))), None)
 
 
-# ------------------------------------------------------------------------------------------------------- further lines
+# ---------------------------------------------------------------------------------------------------- additional lines
 
 
 def _lines(dumps: Sequence[RankDump], world: int) -> list[str]:
-    """Return who has left no dump, and where ranks that are in no collective have called their last one."""
+    """Return lines about the last calls of ranks that are in no collective, and about ranks without a dump."""
     lines = _last_calls(dumps)
     absent = sorted(set(range(world)) - {one.rank for one in dumps})
     if absent:
-        lines.append(f"no dump of {_ranks(absent)} is there; {len(dumps)} of {world} ranks have left one")
+        lines.append(f"no dump of {_ranks(absent)} was found; {len(dumps)} of {world} ranks have left one")
     written = [one.written for one in dumps]
     if written and max(written) - min(written) > LATE_SECONDS:
-        lines.append("the dumps were written at different times, so that some may be of an earlier run")
+        lines.append("the dumps were written at different times, so some may be of an earlier run")
     return lines
 
 
@@ -190,4 +190,4 @@ def _last_calls(dumps: Sequence[RankDump]) -> list[str]:
             place = place_of(places_in(last))
             if place:
                 calls[f"{printable(name_of(last.name)[0], 60)} #{last.sequence}, at {place}"].append(one.rank)
-    return [f"{_ranks(numbers)} called the last one, {call}" for call, numbers in list(calls.items())[:MAX_PLACES]]
+    return [f"{_ranks(numbers)} last called {call}" for call, numbers in list(calls.items())[:MAX_PLACES]]

@@ -1,4 +1,4 @@
-"""``report``: all that is known of ranks as one text, for a colleague or a bug report."""
+"""``report``: everything known about ranks as one text, for a colleague or a bug report."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REPORTS = 20
-"""Reports beside one output; a job that hangs more often replaces the last one."""
+"""Maximum reports for one output; each further hang replaces the last report."""
 
 TAIL_BYTES, MAX_LINES, MAX_LINE = 256 * 1024, 40, 200
-"""Bytes of an output's end that are read, its last lines that are told, and characters of one."""
+"""Bytes to read from an output's end, the number of last lines to show, and the maximum characters of each."""
 
 MAX_SECTION = 96 * 1024
-"""Characters of one section: the stacks of a thousand ranks that all differ would be longer than people read."""
+"""Maximum characters of one section: the stacks of a thousand different ranks would be longer than people read."""
 
 
 class Report(WaitingVerb):
-    """Print all that is known of ranks, or write it to ``path``."""
+    """Print everything known about ranks, or write it to ``path``."""
 
     name = "report"
     example = "report -o hang.txt"
@@ -73,7 +73,7 @@ class Report(WaitingVerb):
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """A report, or where it was written."""
+    """A report, or a hint where it was written."""
 
     report: str
     hint: str = ""
@@ -96,11 +96,11 @@ class ReportAnswer:
 async def make_report(
     target: str | None, asking: Asking, now: float, *, case: Case | None = None, output: Sequence[str] = ()
 ) -> str:
-    """Return the report about the runs of these ranks; ``now`` is wall-clock seconds. It evaluates nothing in a rank.
+    """Return the report on the runs of these ranks; ``now`` is wall-clock seconds. It evaluates nothing in a rank.
 
-    The ranks are asked why they don't go on, unless ``case`` has told it.
+    The ranks are asked for their evidence, unless ``case`` already has it.
     """
-    # A hang can't be told from a part of a run's ranks.
+    # Use whole runs, because some ranks of a run do not suffice to explain a hang.
     ranks, problem = ranks_of_runs(asking.ranks, asking.known), "no rank to ask"
     try:
         if case is None and ranks:
@@ -141,9 +141,9 @@ def _versions(asking: Asking) -> list[str]:
 
 
 def refuse_existing(path: str) -> None:
-    """Raise BadInput if there is a file of this name. Blocks."""
+    """Raise BadInput if the file exists. Blocks."""
     if os.path.lexists(path):
-        raise BadInput(f"{printable(path)} is there already", "name another file, or add -y to replace it")
+        raise BadInput(f"{printable(path)} already exists", "name another file, or add -y to replace it")
 
 
 def write_report(path: str, text: str, *, replace_it: bool) -> None:
@@ -151,8 +151,8 @@ def write_report(path: str, text: str, *, replace_it: bool) -> None:
     try:
         if replace_it and os.path.lexists(path):
             if not stat.S_ISREG(Path(path).lstat().st_mode):
-                raise CantWrite(path, "it is no regular file", "-o")
-            # A file beside it takes its place, so that nobody who may read the old one reads this one.
+                raise CantWrite(path, "it is not a regular file", "-o")
+            # Replace the file instead of its content: a user who may read the old file must not read the new report.
             write_whole(Path(path), text)
             return
         _write_new(path, text)
@@ -168,24 +168,24 @@ def _write_new(path: str, text: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
-        # Half a report on a full disk would only be mistaken for one.
+        # After an error such as a full disk, remove the partial file: it would be mistaken for a report.
         Path(path).unlink(missing_ok=True)
         raise
 
 
 def report_path(output: str, number: int) -> Path:
-    """Return where the ``number``-th report of a job is, whose output is in this file."""
+    """Return the path of the ``number``-th report of a job whose output is in this file."""
     path = Path(output)
     stem = path.name.removesuffix(".out")
     return path.with_name(f"{stem}.hang{f'-{number}' if number > 1 else ''}.txt")
 
 
 def write_hang_report(output: str, text: str) -> str:
-    """Write the next report beside an output, and return where it is. Blocks. Raises CantWrite."""
+    """Write the next report next to an output file, and return its path. Blocks. Raises CantWrite."""
     for number in range(1, MAX_REPORTS):
         path = str(report_path(output, number))
         with suppress(BadInput):
-            # A report of an earlier run stays.
+            # Keep reports of earlier runs.
             write_report(path, text, replace_it=False)
             return path
     path = str(report_path(output, MAX_REPORTS))
@@ -194,7 +194,7 @@ def write_hang_report(output: str, text: str) -> str:
 
 
 def last_lines(output: str) -> list[str]:
-    """Return the last lines that a job has printed; none if they can't be read, as of what may wait for a writer."""
+    """Return the last lines of a job's output, or none if they cannot be read; never waits for a writer."""
     text = ""
     with suppress(OSError, ValueError):
         descriptor = os.open(output, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -203,7 +203,7 @@ def last_lines(output: str) -> list[str]:
             if stat.S_ISREG(status.st_mode):
                 file.seek(max(0, status.st_size - TAIL_BYTES))
                 text = file.read(TAIL_BYTES).decode("utf-8", "replace")
-    # A progress bar is drawn over itself: what stands behind its last return is what people see.
+    # Progress bars redraw their line: people see only the text after its last carriage return.
     seen = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     return [printable(line, MAX_LINE) for line in seen if line.strip()][-MAX_LINES:]
 
@@ -212,14 +212,14 @@ def last_lines(output: str) -> list[str]:
 
 
 def report_text(saved: CaseFile, found: Explanation | None) -> str:
-    """Return the text of a report, with its case at the end; ``found`` are the verdicts, None without a look."""
+    """Return the text of a report, with its evidence at the end; ``found`` are the verdicts, None without snapshots."""
     ranks = sorted(saved.ranks, key=rank_order)
     sections = [
         ("Versions", [*saved.versions, *_agents(ranks)]),
         ("Ranks", show_table(ranks, saved.now, color=False, fold=True).splitlines() if ranks else ["none"]),
         ("Why it hangs", _lines(show_verdicts(found.verdicts, color=False)) if found is not None else [saved.problem]),
         *_of_looks(saved),
-        ("The last lines that it printed", saved.output),
+        ("Last lines of its output", saved.output),
     ]
     text = f"{saved.about}\n"
     for title, lines in sections:
@@ -230,7 +230,7 @@ def report_text(saved: CaseFile, found: Explanation | None) -> str:
 
 
 def _of_looks(saved: CaseFile) -> list[tuple[str, Sequence[str]]]:
-    """Return the sections on collectives and stacks at the last look."""
+    """Return the sections on collectives and stacks of the last snapshot."""
     if not saved.looks:
         return []
     matched = match_collectives(saved.case.looks[-1].everybody)
@@ -247,7 +247,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _bounded(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of a section, cut behind MAX_SECTION characters."""
+    """Return the lines of a section, cut after MAX_SECTION characters."""
     left = MAX_SECTION
     for number, line in enumerate(lines):
         left -= len(line) + 3
@@ -257,7 +257,7 @@ def _bounded(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _agents(ranks: Sequence[RankInfo]) -> list[str]:
-    """Return the releases of agents and Pythons, with their ranks if there are several."""
+    """Return the versions of agents and Pythons, with their ranks if there are several versions."""
     groups: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in filter(lambda rank: not rank.is_classic, ranks):
         groups[f"agent {printable(rank.release)}, Python {printable(rank.python)}"].append(rank)

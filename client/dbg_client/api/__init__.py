@@ -1,1 +1,1 @@
-"""The library as programs of users see it: brokers, jobs, ranks, answers and stops."""
+"""Public API of the library: brokers, jobs, ranks, answers and stops."""

@@ -1,4 +1,4 @@
-"""What ranks have answered, as objects: the same groups and texts that the terminal shows."""
+"""Answers of ranks as objects, with the same groups and texts as in the terminal."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T")
 
 MAX_LINE = 16 * 1024
-"""Characters of one line: as many as an answer has at most."""
+"""Maximum number of characters in one line, which is also the maximum of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Ranks that have answered the same.
+    """Ranks with the same answer.
 
-    ``id`` is a target afterwards, as in ``job["@1"]``. ``kind`` is ``value``, ``error``, ``stack``, ``running``,
-    ``silent`` or ``lost``. ``ranks`` is a set as in ``0-6,9``, and ``addresses`` names each rank. ``frames`` is
-    a stack, the outermost frame first.
+    ``id`` can be used as a target afterwards, as in ``job["@1"]``. ``kind`` is ``value``, ``error``, ``stack``,
+    ``running``, ``silent`` or ``lost``. ``ranks`` is a rank set such as ``0-6,9``, and ``addresses`` has the address of
+    each rank. ``frames`` is a stack, the outermost frame first.
     """
 
     id: str
@@ -40,19 +40,19 @@ class Group:
 
     @property
     def count(self) -> int:
-        """Return how many ranks it has."""
+        """Number of ranks in the group."""
         return len(self.addresses)
 
 
 class Shown:
-    """An answer whose text is all that a prompt of Python shows of it."""
+    """An answer that a Python prompt shows as its text only."""
 
     def __init__(self, answer: VerbAnswer) -> None:
         self._shown = answer
 
     @property
     def document(self) -> Any:
-        """Return the document that ``--json`` prints."""
+        """The document that ``--json`` prints."""
         return self._shown.document()
 
     def __str__(self) -> str:
@@ -63,9 +63,9 @@ class Shown:
 
 
 class Answer(Shown):
-    """What ranks have answered to an expression or a command of pdb.
+    """Answers of ranks to an expression or a pdb command.
 
-    ``str()`` of it is the table that the terminal shows.
+    ``str()`` returns the table that the terminal shows.
     """
 
     def __init__(self, answer: GroupedAnswer) -> None:
@@ -73,21 +73,21 @@ class Answer(Shown):
         self._answer = answer
         self.command = answer.command
         self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.grouped)
-        """The biggest group first."""
+        """The groups, the biggest first."""
 
     @property
     def values(self) -> Mapping[str, str]:
-        """Return the text of each rank that has answered with a value, by its address."""
+        """Text of the value of each rank that answered with a value, by address."""
         return self._texts(Kind.VALUE)
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """Return the exception of each rank in which the expression has raised one, by its address."""
+        """Text of the exception of each rank in which the expression raised one, by address."""
         return self._texts(Kind.ERROR)
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Return why each other rank has not answered, by its address: it runs, is silent, or was lost."""
+        """Reason why each other rank has not answered, by address: it runs, is silent, or was lost."""
         return {
             rank.address: safe_text(answer.text)
             for rank, answer in self._answer.answers
@@ -99,20 +99,20 @@ class Answer(Shown):
 
 
 class Where(Shown):
-    """Where ranks are; :meth:`tree` merges their stacks."""
+    """Stacks of ranks; :meth:`tree` merges them."""
 
     def __init__(self, answer: StackAnswer) -> None:
         super().__init__(answer)
         self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.grouped)
 
     def tree(self) -> str:
-        """Return all stacks as one tree, as the terminal shows it."""
+        """Return all stacks as one tree, as in the terminal."""
         return str(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One thing that is wrong with a job, or that nothing is; the fields are those of ``dbg-attach why --json``."""
+    """One problem of a job, or that nothing is wrong; the fields are as in ``dbg-attach why --json``."""
 
     kind: str
     sentence: str
@@ -131,7 +131,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowVerdict:
-    """What slows a job down, or that nothing does; the fields are those of ``dbg-attach slow --json``."""
+    """One cause that slows a job down, or that nothing does; the fields are as in ``dbg-attach slow --json``."""
 
     kind: str
     certainty: str
@@ -149,17 +149,17 @@ class SlowVerdict:
 
 
 class Why(Shown):
-    """Why a job does not go on, the worst verdict first."""
+    """Reasons why a job makes no progress, the worst verdict first."""
 
     def __init__(self, answer: VerbAnswer, missing: Sequence[RankInfo]) -> None:
         super().__init__(answer)
         self.verdicts: tuple[Verdict, ...] = _verdicts(Verdict, self.document["verdicts"])
         self.missing: tuple[str, ...] = tuple(rank.address for rank in missing)
-        """The addresses of ranks that have not come to a collective in which others wait."""
+        """Addresses of ranks that have not reached a collective in which others wait."""
 
 
 class Slow(Shown):
-    """Who slows a job down, the rank that costs most first."""
+    """Ranks that slow a job down, the most costly one first."""
 
     def __init__(self, answer: VerbAnswer) -> None:
         super().__init__(answer)
@@ -167,16 +167,16 @@ class Slow(Shown):
 
 
 class Collectives(Shown):
-    """The last collective of each process group, and who is in it."""
+    """The last collective of each process group, and the ranks in it."""
 
 
 def safe_text(text: str) -> str:
-    """Return a rank's text with its control characters escaped but for line ends, so that a program may print it."""
+    """Escape the control characters in a rank's text, except line ends, so that a program may print it."""
     return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
 
 
 def _verdicts(kind: Callable[..., T], rows: Any) -> tuple[T, ...]:
-    """Return the verdicts of a JSON document as objects, in which sets of ranks are texts."""
+    """Return the verdicts of a JSON document as objects, with each rank set as a text."""
     texts = [{name: row[name] or "" for name in ("ranks", "others") if name in row} for row in rows]
     return tuple(
         kind(**{**row, **text, "evidence": tuple(row["evidence"])}) for row, text in zip(rows, texts, strict=True)

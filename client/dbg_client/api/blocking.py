@@ -1,7 +1,7 @@
-"""The library without ``await``: each call runs in a thread with an event loop of its own, so it works in notebooks.
+"""The library without ``await``: each call runs in a thread with its own event loop, so it works in notebooks.
 
-One thread serves one connection. Ctrl-C gives the call up; what a rank has begun goes on. Each class has the methods of
-its asynchronous twin, with their documentation.
+One thread serves one connection. Ctrl-C cancels the call; an action that a rank has begun continues. Each class has the
+methods of its asynchronous twin, with the same docstrings.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ R = TypeVar("R")
 
 
 class LoopThread:
-    """A daemon thread that runs an event loop until :meth:`end`, or until the program has dropped this object.
+    """A daemon thread that runs an event loop until :meth:`end`, or until the program drops this object.
 
-    Then what ``closed_by`` was given is awaited first.
+    If the program drops the object, the callbacks passed to ``closed_by`` are awaited first.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._entered: list[AbstractAsyncContextManager[Any]] = []
         self._closing: list[Callable[[], Awaitable[object]]] = []
-        # The thread knows the loop alone: it must not keep this object alive.
+        # The thread refers only to the loop, because it must not keep this object alive.
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="dbg-client", daemon=True)
         self._thread.start()
         self._dropped = weakref.finalize(self, _drop, self._loop, self._closing)
         self._dropped.atexit = False
 
     def closed_by(self, close: Callable[[], Awaitable[object]]) -> None:
-        """Have this awaited if the program drops the thread without an end."""
+        """Add a callback to await if the program drops this object without calling :meth:`end`."""
         self._closing.append(close)
 
     @property
     def is_ended(self) -> bool:
-        """Tell whether nothing can be done any more."""
+        """Whether the loop has ended, so nothing can run any more."""
         return self._loop.is_closed()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what a coroutine returns; Ctrl-C cancels it. From any thread but the loop's own."""
+        """Run a coroutine and return its result; Ctrl-C cancels it. Call this from any thread except the loop's."""
         if self.is_ended:
             work.close()
-            raise BadInput("this connection to the broker is closed", "connect() makes another one")
+            raise BadInput("this connection to the broker is closed", "connect() opens a new one")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -64,19 +64,19 @@ class LoopThread:
             raise
 
     def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
-        """Return what a context manager yields; :meth:`leave` leaves it, or else the end of this thread."""
+        """Enter a context manager and return its value; :meth:`leave` or :meth:`end` leaves it."""
         entered = self.do(_awaited(manager.__aenter__))
         self._entered.append(manager)
         return entered
 
     def leave(self, manager: AbstractAsyncContextManager[object]) -> None:
-        """Leave a context manager; does nothing if it is left already."""
+        """Leave a context manager; do nothing if it was left already."""
         if manager in self._entered:
             self._entered.remove(manager)
             self.do(_awaited(partial(manager.__aexit__, None, None, None)))
 
     def each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Yield what a generator yields, and close it at the end."""
+        """Yield the items of a generator, and close it at the end."""
         try:
             while True:
                 yield self.do(_awaited(items.__anext__))
@@ -84,7 +84,7 @@ class LoopThread:
             self.do(_awaited(items.aclose))
 
     def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Close what this thread is for, and end it; a second call does nothing."""
+        """Run ``closing`` and end this thread; a second call does nothing."""
         if not self.is_ended:
             try:
                 self.do(closing())
@@ -92,7 +92,7 @@ class LoopThread:
                 self.end()
 
     def end(self) -> None:
-        """Leave what is still entered, and end the loop and its thread."""
+        """Leave all context managers that are still entered, and end the loop and its thread."""
         while self._entered:
             self.leave(self._entered[-1])
         self._dropped.detach()
@@ -101,14 +101,14 @@ class LoopThread:
 
 
 class Blocking(Generic[T]):
-    """The twin of an asynchronous object: its calls run in the thread of the connection; any thread may use it."""
+    """Twin of an asynchronous object: its calls run in the connection's thread; any thread may use it."""
 
     def __init__(self, twin: T, thread: LoopThread) -> None:
         self._twin = twin
         self._thread = thread
 
     def _now(self, call: Callable[[], R]) -> R:
-        """Return what ``call`` returns, in the loop's thread: what the broker tells is read there alone."""
+        """Run ``call`` in the loop's thread and return its result: only that thread reads the broker's messages."""
         return self._thread.do(_called(call))
 
     def __repr__(self) -> str:
@@ -116,14 +116,14 @@ class Blocking(Generic[T]):
 
 
 class Entered(Blocking[T]):
-    """The twin of what a context manager yields, until :meth:`close`; ``with`` closes it at the end."""
+    """Twin of a context manager's value, until :meth:`close`; ``with`` closes it at the end."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], thread: LoopThread) -> None:
         super().__init__(thread.enter(manager), thread)
         self._manager = manager
 
     def close(self) -> None:
-        """Let it go, for a stop its keyboard; the rank stays as it is. A second call does nothing."""
+        """Release it, for a stop its keyboard; the rank's state does not change. A second call does nothing."""
         self._thread.leave(self._manager)
 
     def __enter__(self: E) -> E:
@@ -143,7 +143,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _drop(loop: asyncio.AbstractEventLoop, closing: Sequence[Callable[[], Awaitable[object]]]) -> None:
-    """End a loop that nobody can use any more; in any thread, the loop's own included, so nothing is waited for."""
+    """End a loop that is no longer used. Runs in any thread, also the loop's own, so it waits for nothing."""
     if not loop.is_closed():
         asyncio.run_coroutine_threadsafe(_leave(loop, closing), loop)
 
@@ -164,7 +164,7 @@ async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
 
 
 def waits(method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Blocking[T], P], R]:
-    """Return a method that waits in this thread for what the twin's method returns in the connection's."""
+    """Return a method that waits in this thread for the result of the twin's method in the connection's thread."""
 
     @wraps(method)
     def blocking(self: Blocking[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -183,12 +183,12 @@ class Stop(Entered[AsyncStop]):
 
     @property
     def reason(self) -> str:
-        """Why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        """Reason for the stop: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
         return self._twin.reason
 
     @property
     def place(self) -> Place | None:
-        """Return where the rank has stopped last, as it told by itself. Raises StopEnded."""
+        """Place where the rank stopped last, as the rank reported it. Raises StopEnded."""
         return self._twin.place
 
     stack = waits(AsyncStop.stack)
@@ -208,7 +208,7 @@ class Stop(Entered[AsyncStop]):
 
 
 class Ranks(Blocking[AsyncRanks]):
-    """Ranks of a job, found anew at each call."""
+    """Ranks of a job, looked up again at each call."""
 
     ask = waits(AsyncRanks.ask)
     eval = waits(AsyncRanks.eval)
@@ -227,14 +227,14 @@ class Ranks(Blocking[AsyncRanks]):
     wait = waits(AsyncRanks.wait)
 
     def list(self) -> tuple[RankInfo, ...]:
-        """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""
+        """Return these ranks as the broker lists them now. Raises NoSuchRank if there are none."""
         return self._now(self._twin.list)
 
     def __len__(self) -> int:
         return self._now(self._twin.__len__)
 
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Stop:
-        """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
+        """Attach to the one stopped rank of the target and hold its keyboard until the ``with`` ends; it stays stopped.
 
         With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
         """
@@ -242,60 +242,61 @@ class Ranks(Blocking[AsyncRanks]):
 
 
 class Job(Ranks):
-    """All ranks of one job; ``job[5]`` and ``job['@1']`` are some of them."""
+    """All ranks of one job; ``job[5]`` and ``job['@1']`` select some of them."""
 
     _twin: AsyncJob
 
     @property
     def name(self) -> str:
-        """Return the name of the job."""
+        """Name of the job."""
         return self._twin.name
 
     def __getitem__(self, wanted: Wanted) -> Ranks:
         return Ranks(self._twin[wanted], self._thread)
 
     def events(self) -> Iterator[RankChange]:
-        """Yield each change of a rank of this job from now on, until the program stops to listen.
+        """Yield each change of a rank of this job from now on, until the program stops iterating.
 
-        Of changes of one rank that come at once, or while the program is busy, it gets one, from the first to the last.
-        Raises BrokerUnreachable when the broker's connection is closed.
+        Several changes of one rank that arrive at once, or while the program is busy, become one change from the first
+        state to the last. Raises BrokerUnreachable when the broker's connection is closed.
         """
         return self._thread.each(self._twin.events())
 
 
 class Broker(Blocking[AsyncBroker]):
-    """A connection to a broker that comes back by itself."""
+    """A connection to a broker that reconnects by itself."""
 
     wait = waits(AsyncBroker.wait)
 
     @property
     def url(self) -> str:
-        """Return where the broker is."""
+        """URL of the broker."""
         return self._twin.url
 
     @property
     def role(self) -> str | None:
-        """Return what the token lets this program do: ``driver`` or ``watcher``; None while the broker is away."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while the broker is disconnected."""
         return self._twin.role
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
-        """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
+        """All ranks of all jobs as the broker lists them now, including exited ranks."""
         return self._now(lambda: self._twin.ranks)
 
     def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs with ranks that live."""
+        """Return the jobs that have live ranks."""
         return tuple(Job(one, self._thread) for one in self._now(self._twin.jobs))
 
     def job(self, name: str | None = None) -> Job:
-        """Return the job of this name, or the only one that lives.
+        """Return the job of this name, or the only live job.
 
-        Raises BadInput, which names the jobs that live, if there is no such job, or no name and not just one job.
+        Raises BadInput, which names the live jobs, if no job has this name, or without a name if not exactly one is
+        live.
         """
         return Job(self._now(lambda: self._twin.job(name)), self._thread)
 
     def close(self) -> None:
-        """Close the connection and what was attached over it; ranks stay as they are."""
+        """Close the connection and all stops over it; the ranks stay as they are."""
         self._thread.close(self._twin.close)
 
     def __enter__(self) -> Broker:
@@ -306,10 +307,10 @@ class Broker(Blocking[AsyncBroker]):
 
 
 def connect(broker: str | None = None, *, timeout: float = TIMEOUT) -> Broker:
-    """Return a connection to a broker; ``with connect() as broker:`` closes it at the end, and so does dropping it.
+    """Connect to a broker; a ``with`` block closes the connection at its end, and so does dropping the object.
 
-    ``broker`` is an address as in ``$DBG_BROKER``; without it the broker is found as the command line finds it.
-    ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as by the command line. ``timeout``
+    is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     thread = LoopThread()
     try:

@@ -1,4 +1,4 @@
-"""Set, clear and list breakpoints in any number of ranks, running ones included, and group what they answer."""
+"""Set, clear and list breakpoints in any number of ranks, including running ones, and group the answers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ States = Mapping[str, tuple[BreakpointState, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointAnswer:
-    """What breakpoints ranks have, and why others don't tell.
+    """Breakpoints of ranks, and the reasons why other ranks did not report theirs.
 
-    ``states`` has the breakpoints of each rank that has answered, by its key; among them are those that it was asked to
-    set just now and could not set. ``said`` has an answer for each rank that was asked, of whatever kind.
+    ``states`` has the breakpoints of each rank that answered, by its key. They include breakpoints that the rank was
+    asked to set just now and could not set. ``said`` has an answer of any kind for each rank that was asked.
     """
 
     said: tuple[RankAndAnswer, ...]
     states: States
 
     def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
-        """Return the breakpoint that was asked for at a line, or else is there, by the key of each rank that has it."""
+        """Return each rank's breakpoint at a line, by key; a breakpoint requested for that line takes precedence."""
         found = {}
         for key, states in self.states.items():
             near = [one for one in states if one.file == line.file and line.line in (one.asked, one.line)]
@@ -44,10 +44,10 @@ class BreakpointAnswer:
         return found
 
     def said_of(self, asked: LineOfFile, had: Container[str] = ()) -> tuple[RankAndAnswer, ...]:
-        """Return what each rank says of the breakpoint of a line, as answers that can be grouped.
+        """Return each rank's answer about the breakpoint at a line, in a form that can be grouped.
 
-        A rank that can't set it answers with an error; one that has moved it tells its line. ``had`` are the keys of
-        ranks that had it before it was cleared.
+        A rank that can't set it answers with an error; a rank that has moved it reports its line. ``had`` are the keys
+        of ranks that had the breakpoint before it was cleared.
         """
         states = self.at(asked)
         return tuple(
@@ -58,7 +58,7 @@ class BreakpointAnswer:
         )
 
     def said_of_all(self) -> tuple[RankAndAnswer, ...]:
-        """Return the breakpoints of each rank, one on a line, as answers that can be grouped."""
+        """Return the breakpoints of each rank, one per line, as answers that can be grouped."""
         return tuple(
             (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))
             if rank.key in self.states
@@ -70,7 +70,7 @@ class BreakpointAnswer:
 async def change_breakpoints(
     asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, wish: BreakpointWish | None
 ) -> tuple[RankAndAnswer, ...]:
-    """Return what each rank says of its breakpoints; of one line, ``at``, after it is set or cleared."""
+    """Set or clear the breakpoint ``at`` a line and return each rank's answer; without ``at``, list breakpoints."""
     clear = [at] if at is not None and wish is None else []
     had = (await ask_breakpoints(asker, ranks)).at(clear[0]) if clear else {}
     told = await ask_breakpoints(asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
@@ -80,10 +80,11 @@ async def change_breakpoints(
 async def ask_breakpoints(
     asker: Asker, ranks: Sequence[RankInfo], *, clear: Sequence[LineOfFile] = (), wanted: Sequence[BreakpointWish] = ()
 ) -> BreakpointAnswer:
-    """Have ranks clear breakpoints, and then set those that are wanted; return all that each rank has by then.
+    """Ask ranks to clear breakpoints and then set the ``wanted`` ones; return all that each rank has afterwards.
 
-    A wish for a line that has a breakpoint already changes that one. Wishes that are longer than one question go out in
-    several, one after the other. Raises BadInput for a wish that no question holds, and DbgError if the broker fails.
+    A request for a line that already has a breakpoint changes that breakpoint. Requests that don't fit into one
+    question are sent in several, one after the other. Raises BadInput for a request that no question can hold, and
+    DbgError if the broker fails.
     """
     said: dict[str, RankAnswer] = {}
     states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
@@ -92,7 +93,7 @@ async def ask_breakpoints(
         answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=wish) if asked else []
         for rank, answer in zip(asked, answers, strict=True):
             said[rank.key], told = answer, breakpoints_in(answer)
-            # A breakpoint that could not be set is told by the answer to its own question.
+            # A breakpoint that could not be set is reported only in the answer to its own question.
             refused = {line: state for line, state in states[rank.key].items() if not state.is_set}
             states[rank.key] = {**refused, **{asked_line(state): state for state in told}}
         asked = [rank for rank in asked if said[rank.key].kind is Kind.VALUE]
@@ -103,16 +104,16 @@ async def ask_breakpoints(
 
 
 def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointWish]) -> list[BreakpointsWish]:
-    """Return wishes that each fit into one question, those to clear first; an empty one if nothing is wanted.
+    """Split requests so that each fits into one question, clears first; one empty request if nothing is wanted.
 
-    Raises BadInput for a breakpoint whose texts are too long.
+    Raises BadInput for a breakpoint with texts that are too long.
     """
     wishes = [BreakpointsWish()]
     every: list[LineOfFile | BreakpointWish] = [*clear, *wanted]
     for one in every:
         alone = _with(BreakpointsWish(), one)
         if length_of(alone) > MAX_TEXT:
-            what = f"the breakpoint at line {one.line} of {printable(one.file)} has too long a text"
+            what = f"the text of the breakpoint at line {one.line} of {printable(one.file)} is too long"
             raise BadInput(what, "shorten its condition or its log")
         last = wishes[-1]
         is_full = len(last.clear) == MAX_BREAKPOINTS or len(last.set) == MAX_BREAKPOINTS
@@ -125,12 +126,12 @@ def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointWish]) 
 
 
 def asked_line(state: BreakpointState) -> LineOfFile:
-    """Return the line by which a breakpoint was asked for."""
+    """Return the line for which a breakpoint was requested."""
     return LineOfFile(file=state.file, line=state.asked)
 
 
 def outcome(state: BreakpointState | None, *, was_set: bool = False) -> tuple[Kind, str]:
-    """Return what a rank says of one breakpoint: a value if it is set or not there, an error if it can't be set."""
+    """Return a rank's answer about one breakpoint: a value if it is set or not there, an error if it can't be set."""
     if state is None:
         return Kind.VALUE, REMOVED if was_set else NONE_AT_LINE
     if not state.is_set:
@@ -140,7 +141,7 @@ def outcome(state: BreakpointState | None, *, was_set: bool = False) -> tuple[Ki
 
 
 def describe(state: BreakpointState) -> str:
-    """Return one breakpoint in a line: its place, when it stops or what it logs, and what is odd about it."""
+    """Describe one breakpoint in a line: its place, its condition or log text, and any problem."""
     words = [f"{state.file}:{state.line}"]
     words += [f"if {state.condition}"] if state.condition else []
     words += [f"hits {state.hits}"] if state.hits else []
@@ -158,12 +159,12 @@ def _listed(states: Sequence[BreakpointState]) -> str:
 
 
 def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
-    """Return the breakpoints that an answer tells."""
+    """Return the breakpoints in an answer."""
     return tuple(row for row in answer.rows if isinstance(row, BreakpointState))
 
 
 def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
-    # Each text is whole, and its digest says so: a text of several lines counts as cut without one.
+    # Each text is complete, and the digest marks it so: a text of several lines without a digest is taken as cut.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 

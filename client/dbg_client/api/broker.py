@@ -11,11 +11,11 @@ from dbg_wire.errors import BadInput, first_of, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 TIMEOUT = 10.0
-"""Seconds for the broker and for answers, as on the command line."""
+"""Timeout in seconds for the broker and for answers, as on the command line."""
 
 
 class AsyncBroker:
-    """A connection to a broker that comes back by itself; belongs to one event loop."""
+    """A connection to a broker that reconnects by itself; belongs to one event loop."""
 
     def __init__(self, switchboard: Switchboard) -> None:
         self._switchboard = switchboard
@@ -23,46 +23,47 @@ class AsyncBroker:
 
     @property
     def url(self) -> str:
-        """Return where the broker is."""
+        """URL of the broker."""
         return self._switchboard.url
 
     @property
     def role(self) -> str | None:
-        """Return what the token lets this program do: ``driver`` or ``watcher``; None while the broker is away."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while the broker is disconnected."""
         welcome = self._switchboard.welcome
         return welcome.role if welcome is not None else None
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
-        """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
+        """All ranks of all jobs as the broker lists them now, including exited ranks."""
         return self._switchboard.directory.ranks
 
     def jobs(self) -> tuple[AsyncJob, ...]:
-        """Return the jobs with ranks that live."""
+        """Return the jobs that have live ranks."""
         return tuple(self._job(name) for name in self._living())
 
     def job(self, name: str | None = None) -> AsyncJob:
-        """Return the job of this name, or the only one that lives.
+        """Return the job of this name, or the only live job.
 
-        Raises BadInput, which names the jobs that live, if there is no such job, or no name and not just one job.
+        Raises BadInput, which names the live jobs, if no job has this name, or without a name if not exactly one is
+        live.
         """
         known = {rank.job for rank in self._switchboard.directory.ranks}
         living = self._living()
         if name is not None and name not in known:
             raise BadInput(f"there is no job {printable(name)!r}", _named(living))
         if name is None and len(living) != 1:
-            raise BadInput("no job is named", _named(living))
+            raise BadInput("a job name is needed", _named(living))
         return self._job(living[0] if name is None else name)
 
     async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
-        """Return the first of these ranks that is stopped, of whatever job, also of one that is yet to come.
+        """Return the first of these ranks that is stopped, in any job, including ranks that connect later.
 
         Raises TimedOut after ``seconds``.
         """
         return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
     async def close(self) -> None:
-        """Close the connection and what was attached over it; ranks stay as they are."""
+        """Close the connection and all stops over it; the ranks stay as they are."""
         await self._switchboard.close()
 
     def __repr__(self) -> str:
@@ -84,14 +85,14 @@ class AsyncBroker:
 
 def _named(living: Sequence[str]) -> str:
     if not living:
-        return "none lives: wait until its ranks have come"
-    return f"{first_of(living)} live{'s' if len(living) == 1 else ''}"
+        return "no job is live: wait until its ranks have connected"
+    return f"{first_of(living)} {'is live' if len(living) == 1 else 'are live'}"
 
 
 async def open_broker(broker: str | None = None, timeout: float = TIMEOUT, *, program: str = "Python") -> AsyncBroker:
-    """Return a connection to a broker, whose ranks are known by then; the caller closes it.
+    """Connect to a broker and wait until its ranks are known; the caller closes the connection.
 
-    ``program`` is what other users see behind the user's name. Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``program`` is shown to other users after the user's name. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     switchboard = switchboard_to(broker, timeout, program=program)
     await switchboard.open()
@@ -102,8 +103,8 @@ async def open_broker(broker: str | None = None, timeout: float = TIMEOUT, *, pr
 async def aconnect(broker: str | None = None, *, timeout: float = TIMEOUT) -> AsyncIterator[AsyncBroker]:
     """Connect to a broker until the block ends.
 
-    ``broker`` is an address as in ``$DBG_BROKER``; without it the broker is found as the command line finds it.
-    ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as by the command line. ``timeout``
+    is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     async with await open_broker(broker, timeout) as opened:
         yield opened

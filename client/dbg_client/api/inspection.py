@@ -1,4 +1,4 @@
-"""Ask one rank, and find the file that a user names in its stacks."""
+"""Ask one rank, and find a file by name in the ranks' stacks."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_NAMED = 3
-"""Files of one name that an error lists."""
+"""Maximum number of files of one name that an error lists."""
 
 
 def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
-    """Return a record of these values. Raises BadInput, which names the first wrong one."""
+    """Build a record from these values. Raises BadInput, which names the first invalid value."""
     try:
         return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
     except InvalidMessage as error:
-        raise BadInput(error.suffix.lstrip(":. "), "give another one") from None
+        raise BadInput(error.suffix.lstrip(":. "), "use another value") from None
 
 
 class RankError(DbgError):
-    """Say what one rank has answered instead of a value: the exception of an expression, or that it runs."""
+    """Raised when a rank does not answer with a value: the expression raised an exception, or the rank runs."""
 
     def __init__(self, address: str, text: str, kind: str) -> None:
         super().__init__(address, text, kind)
@@ -55,7 +55,7 @@ async def ask_one(
     frame: str = "",
     live: bool = False,
 ) -> RankAnswer:
-    """Return the answer of one rank. Raises RankError for any other than a value, and DbgError if the broker fails."""
+    """Ask one rank and return its answer. Raises RankError if it is not a value, and DbgError if the broker fails."""
     (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame, live=live)
     if answer.kind is not Kind.VALUE:
         raise RankError(rank.address, answer.text, answer.kind.value)
@@ -65,8 +65,8 @@ async def ask_one(
 async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> str:
     """Return the absolute path of a file in the ranks.
 
-    A name that is not absolute is looked for among the scripts of these ranks and the places where they stand, then in
-    their whole stacks, and last in this program's directory. Raises BadInput if it is none, or several.
+    A relative name is looked for in the scripts and current places of these ranks, then in their whole stacks, and last
+    in this program's directory. Raises BadInput if no file or several files match.
     """
     if name.startswith("/"):
         return posixpath.normpath(name)
@@ -81,14 +81,14 @@ async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> s
     if not found:
         found = await asyncio.to_thread(_of_this_host, name)
     if not found:
-        raise BadInput(f"no rank stands in a file {printable(name)!r}", "give its absolute path")
+        raise BadInput(f"no rank's stack has a file {printable(name)!r}", "use its absolute path")
     if len(found) > 1:
-        raise BadInput(f"{printable(name)} is {first_of(found, MAX_NAMED)}", "give its absolute path")
+        raise BadInput(f"{printable(name)} matches {first_of(found, MAX_NAMED)}", "use its absolute path")
     return found[0]
 
 
 def files_named(name: str, paths: Iterable[str]) -> list[str]:
-    """Return the different absolute paths that end with this name, in order."""
+    """Return the distinct absolute paths that end with this name, sorted."""
     end = posixpath.normpath(f"/{name}")
     return sorted({path for path in paths if path.startswith("/") and path.endswith(end)}) if name else []
 

@@ -1,4 +1,4 @@
-"""Ranks of one job, and what can be asked of them and done to them."""
+"""Ranks of one job: questions and commands to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dbg_wire.records.ranks import RankInfo
 
 
 class AsyncRanks:
-    """Ranks of a job, found anew at each call; belongs to the event loop of its broker."""
+    """Ranks of a job, looked up again at each call; belongs to the event loop of its broker."""
 
     def __init__(self, switchboard: Switchboard, memory: Memory, job: str, wanted: Wanted) -> None:
         self._switchboard = switchboard
@@ -42,10 +42,10 @@ class AsyncRanks:
         self._job = job
         self._wanted = wanted
 
-    # ------------------------------------------------------------------------------------------------------ who it is
+    # ------------------------------------------------------------------------------------------------------ selection
 
     def list(self) -> tuple[RankInfo, ...]:
-        """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""
+        """Return these ranks as the broker lists them now. Raises NoSuchRank if there are none."""
         return self._found()
 
     def __len__(self) -> int:
@@ -64,20 +64,20 @@ class AsyncRanks:
         live: bool = False,
         timeout: float | None = None,
     ) -> Answer:
-        """Return the value of an expression in each rank that is stopped or held; with ``live`` in running ones, too.
+        """Evaluate an expression in each rank that is stopped or held; with ``live`` in running ranks, too.
 
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
-        names those that did not answer. Raises DbgError if the broker fails.
+        names the ranks that did not answer. Raises DbgError if the broker fails.
         """
         verb = Eval(expression=expression, frame=frame, live=live)
         return Answer(await self.ask(verb, timeout=timeout))
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
-        """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
+        """Run a pdb command, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
         return Answer(await self.ask(PdbCommand(command=text, frame=frame), timeout=timeout))
 
     async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
-        """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
+        """Return the stacks of these ranks, including running ones; with ``threads``, of all their threads."""
         return Where(await self.ask(WhereVerb(threads=threads), timeout=timeout))
 
     async def variables(
@@ -90,48 +90,48 @@ class AsyncRanks:
         frame: str = "",
         timeout: float | None = None,
     ) -> Variables:
-        """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
+        """Return variables of the one stopped rank of the target: of its frame, or the parts of an expression's value.
 
-        ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200
-        the first 200. Raises RankError, NotStopped and AmbiguousTarget.
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``begin`` on; if there are more
+        than 200, the first 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
         return await values_of(self._switchboard, rank).variables(of or None, scope, begin, count, At(frame, timeout))
 
     async def why(self, *, timeout: float | None = None) -> Why:
-        """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
+        """Explain why the job of these ranks makes no progress; this may take several snapshots over some seconds."""
         answer = await self.ask(load_verb("why")(), timeout=timeout)
         return Why(answer, answer.found.missing)
 
     async def slow(self, seconds: float = 10.0, *, timeout: float | None = None) -> Slow:
-        """Return who slows the job of these ranks down; its ranks look at themselves for so many seconds first.
+        """Find the ranks that slow the job of these ranks down; the ranks first sample themselves for ``seconds``.
 
-        Raises BadInput for a time that is too long, and DbgError if the broker fails.
+        Raises BadInput if ``seconds`` is too long, and DbgError if the broker fails.
         """
         return Slow(await self.ask(load_verb("slow")(seconds=seconds), timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
-        """Return the last collective of each process group of the job, and who is in it."""
+        """Return the last collective of each process group of the job, and the ranks in it."""
         return Collectives(await self.ask(load_verb("collectives")(), timeout=timeout))
 
     # --------------------------------------------------------------------------------------------------------- orders
 
     async def interrupt(self, *, timeout: float | None = None) -> Answer:
-        """Have these ranks stop where they are; a rank in C code says so, and stops when it returns."""
+        """Stop these ranks where they are; a rank in C code reports so, and stops when that code returns."""
         return Answer(await self.ask(Interrupt(), timeout=timeout))
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
-        """Let those of these ranks go on that are stopped; one that :meth:`interrupt` would stop later does not."""
+        """Resume the stopped ranks among these, and withdraw an :meth:`interrupt` that has not stopped its rank yet."""
         found = self._found()
         self._memory.note_resumed([rank for rank in found if is_ready(rank)])
         return self._kept(await Continue().give(self._asker(timeout), found))
 
     async def release(self, *, timeout: float | None = None) -> Answer:
-        """Let those of these ranks go on that are held, waiting for others."""
+        """Release the held ranks among these, which wait for other ranks."""
         return self._kept(await Release().give(self._asker(timeout), self._found()))
 
     async def breakpoints(self, *, timeout: float | None = None) -> Answer:
-        """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
+        """Return the breakpoints of each of these ranks, including running ranks and breakpoints of PuDB and pdb."""
         return await self._breakpoints(timeout, self._found(), "breakpoints")
 
     async def set_breakpoint(
@@ -144,12 +144,12 @@ class AsyncRanks:
         log: str = "",
         timeout: float | None = None,
     ) -> Answer:
-        """Set a breakpoint at a line of a file in each of these ranks, running ones included, or change the one there.
+        """Set or change a breakpoint at a line of a file in each of these ranks, including running ones.
 
-        It stops where ``condition`` is true; ``hits`` compares how often the program has come there, as in ``>= 3`` or
-        ``% 100 == 0``; with ``log``, a text with ``{expression}`` in it, the rank prints that and goes on. The answer
-        says who has set it, where it was moved to a line with code, and who says why not. Raises BadInput for a file
-        that is none of these ranks'.
+        A rank stops if ``condition`` is true. ``hits`` compares how often the program has reached the line, as in ``>=
+        3`` or ``% 100 == 0``. With ``log``, a text with ``{expression}`` in it, the rank prints that text and
+        continues. The answer shows which ranks set it, where it was moved to a line with code, and why other ranks did
+        not set it. Raises BadInput if the file is not found in these ranks.
         """
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
@@ -157,18 +157,18 @@ class AsyncRanks:
         return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, wish)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
-        """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
+        """Remove the breakpoint at a line, as requested or as moved, from each of these ranks."""
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
         return await self._breakpoints(timeout, ranks, f"clear {place.file}:{line}", place)
 
     async def wait(self, seconds: float | None = None) -> RankInfo:
-        """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
+        """Wait until one of these ranks is stopped, and return it. Raises TimedOut after ``seconds``."""
         return await first_stop(self._switchboard, self._memory, self._target(), seconds)
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
-        """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
+        """Attach to the one stopped rank of the target and hold its keyboard until the ``with`` ends; it stays stopped.
 
         With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
         """
@@ -224,24 +224,24 @@ class AsyncRanks:
 
 
 class AsyncJob(AsyncRanks):
-    """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` are some of them."""
+    """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` select some of them."""
 
     def __init__(self, switchboard: Switchboard, memory: Memory, name: str) -> None:
         super().__init__(switchboard, memory, name, "all")
 
     @property
     def name(self) -> str:
-        """Return the name of the job."""
+        """Name of the job."""
         return self._job
 
     def __getitem__(self, wanted: Wanted) -> AsyncRanks:
         return AsyncRanks(self._switchboard, self._memory, self.name, wanted)
 
     async def events(self) -> AsyncGenerator[RankChange, None]:
-        """Yield each change of a rank of this job from now on, until the program stops to listen.
+        """Yield each change of a rank of this job from now on, until the program stops iterating.
 
-        Of changes of one rank that come at once, or while the program is busy, it gets one, from the first to the last.
-        Raises BrokerUnreachable when the broker's connection is closed.
+        Several changes of one rank that arrive at once, or while the program is busy, become one change from the first
+        state to the last. Raises BrokerUnreachable when the broker's connection is closed.
         """
         directory = self._switchboard.directory
         before = dict(directory.by_key)
@@ -261,11 +261,11 @@ class AsyncJob(AsyncRanks):
 
 
 async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, seconds: float | None) -> RankInfo:
-    """Return the first rank of a target that is stopped, as soon as one is. Raises TimedOut and AmbiguousTarget."""
+    """Wait until a rank of a target is stopped, and return it. Raises TimedOut and AmbiguousTarget."""
     directory = switchboard.directory
 
     def chosen() -> Choice | None:
-        # A rank that was just told to go on is still listed at the stop that it has left.
+        # A rank that was just resumed is still listed at the stop that it has left.
         return choose_when_ready(target, memory.without_resumed(directory.ranks)) if directory.complete else None
 
     try:
@@ -275,46 +275,46 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
 
 
 Wanted = str | int | Sequence[int]
-"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, or several numbers."""
+"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a rank number, or several numbers."""
 
 
 def target_text(wanted: Wanted) -> str:
-    """Return what a user would type for these ranks. Raises BadInput for what names none."""
+    """Return the text that a user would type for these ranks. Raises BadInput for anything but ranks."""
     if isinstance(wanted, str):
         return wanted
     if isinstance(wanted, int):
         return str(wanted)
     numbers = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     if not numbers or not all(isinstance(number, int) for number in numbers):
-        raise BadInput(f"{numbers!r} names no rank", "give numbers of ranks, as in job[[0, 3]]")
+        raise BadInput(f"{numbers!r} is not a list of ranks", "use rank numbers, as in job[[0, 3]]")
     return ",".join(map(str, numbers))
 
 
 def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return the target of ranks of one job; ``groups`` are the last answer's. Raises BadTarget and UnknownGroup."""
+    """Return the target for ranks of one job; ``groups`` are the last answer's. Raises BadTarget and UnknownGroup."""
     return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
 
 
 def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return the target of ranks of whatever job."""
+    """Return the target for ranks of any job."""
     return with_groups(parse_target(target_text(wanted)), groups)
 
 
 class Memory:
-    """The groups of the last answer of one broker, by their names, and the stops that were resumed."""
+    """Groups of a broker's last answer, by name, and the stops that were resumed."""
 
     def __init__(self) -> None:
         self.groups: Mapping[str, frozenset[str]] = {}
         self._resumed: dict[str, float] = {}
 
     def keep(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Keep the groups of an answer instead of those before."""
+        """Replace the groups by the groups of an answer."""
         self.groups = {name: frozenset(keys) for name, keys in groups.items()}
 
     def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
-        """Note that these ranks were told to go on: until the broker lists them anew, they seem to be stopped."""
+        """Record that these ranks were resumed: they seem to be stopped until the broker lists them again."""
         self._resumed.update((rank.key, rank.occasion) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return the ranks but for those that are listed at a stop from which they were told to go on."""
+        """Return the ranks, without ranks that are still listed at a stop although they were resumed there."""
         return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.occasion)]

@@ -1,4 +1,4 @@
-"""One stop of one rank, whose keyboard a program holds."""
+"""One stop of one rank; a program holds the rank's keyboard."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dbg_wire.records.inspection import Inspection
 from dbg_wire.records.ranks import Place, RankInfo
 
 MAX_SHOWN = 500
-"""Characters of a stop in one line."""
+"""Maximum number of characters of a stop in one line."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
-"""Questions that are answered at the frame at which the program looks."""
+"""Questions that are answered at the frame that the program has selected."""
 
 
 class StopEnded(DbgError):
-    """Say that the stop has ended, so that nothing can be asked of it any more."""
+    """Raised when the stop has ended, so it can't be asked any more."""
 
     exit_status = 7
 
@@ -36,13 +36,13 @@ class StopEnded(DbgError):
         self.why = why
 
     def __str__(self) -> str:
-        return f"the stop of {printable(self.address)} is over ({printable(self.why)}); wait() returns at its next stop"
+        return f"the stop of {printable(self.address)} ended ({printable(self.why)}); wait() returns at its next stop"
 
 
 class AsyncStop:
     """A stopped rank whose keyboard this program holds; belongs to the event loop of its broker.
 
-    The rank stays stopped when the program leaves it, and when the program dies.
+    The rank stays stopped when the program releases it or dies.
     """
 
     def __init__(self, switchboard: Switchboard, seat: Seat) -> None:
@@ -50,7 +50,7 @@ class AsyncStop:
         self._seat = seat
         self._left: int | None = None
         self._up = 0
-        """How many frames above the innermost one the program looks."""
+        """Number of frames from the innermost one up to the selected one."""
         self._values = Values(self._ask_values, self.rank.address)
 
     # ------------------------------------------------------------------------------------------------- what is known
@@ -62,12 +62,12 @@ class AsyncStop:
 
     @property
     def reason(self) -> str:
-        """Why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        """Reason for the stop: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
         return self._stop.reason
 
     @property
     def place(self) -> Place | None:
-        """Return where the rank has stopped last, as it told by itself. Raises StopEnded."""
+        """Place where the rank stopped last, as the rank reported it. Raises StopEnded."""
         return self._stop.where
 
     async def stack(self) -> tuple[Place, ...]:
@@ -75,11 +75,11 @@ class AsyncStop:
         return (await self._ask(Action.WHERE)).frames
 
     async def eval(self, expression: str, *, frame: str = "", timeout: float | None = None) -> str:
-        """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
+        """Return the text of an expression's value, within the command line's limits. Raises RankError."""
         return safe_text((await self._ask(Action.EVAL, expression, frame=frame, timeout=timeout)).text)
 
     async def inspect(self, expression: str, *, frame: str = "", timeout: float | None = None) -> Variable:
-        """Return the value of an expression, whose parts :meth:`variables` returns. Raises RankError."""
+        """Return the value of an expression; :meth:`variables` returns its parts. Raises RankError."""
         return await self._values.inspect(expression, At(frame, timeout))
 
     async def variables(
@@ -94,13 +94,13 @@ class AsyncStop:
     ) -> Variables:
         """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
 
-        ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises
-        RankError.
+        ``of`` is a variable or an expression. Returns ``count`` variables; if there are more than 200, the first 200.
+        Raises RankError.
         """
         return await self._values.variables(of, scope, begin, count, At(frame, timeout))
 
     async def locals(self, *, frame: str = "") -> dict[str, str]:
-        """Return the text of each local variable of the frame, of the first 200; dunder names are left out."""
+        """Return the text of each of the frame's first 200 local variables, without dunder names."""
         return await self._values.locals(At(frame, None))
 
     async def set(
@@ -113,49 +113,50 @@ class AsyncStop:
         frame: str = "",
         timeout: float | None = None,
     ) -> Variable:
-        """Assign the value of an expression to a variable of the frame, or to a part of a value, and return what it is.
+        """Assign an expression's value to a variable of the frame or to a part of a value, and return the variable.
 
-        Raises RankError for what can't be assigned, with the exception of the expression if that has raised one.
+        Raises RankError if the assignment fails, with the exception if the expression raised one.
         """
         self._needs_keyboard()
         return await self._values.set(name, expression, of, scope, At(frame, timeout))
 
     async def exception(self) -> ExceptionInfo | None:
-        """Return the exception for which the rank is kept, or that it handles just now; None without one."""
+        """Return the exception that the rank is kept for, or is handling now; None without an exception."""
         return await self._values.exception()
 
     async def command(self, text: str, *, timeout: float | None = None) -> str:
-        """Return what a command of pdb prints. Raises RankError."""
+        """Run a pdb command and return its output. Raises RankError."""
         return safe_text((await self._ask(Action.COMMAND, text, timeout=timeout)).text)
 
     # -------------------------------------------------------------------------------------------------------- moves
 
     async def next(self, *, timeout: float | None = None) -> Place:
-        """Go to the next line of this function, and return the place. Raises TimedOut if the line takes longer."""
+        """Step to the next line of this function, and return the place. Raises TimedOut if that takes longer."""
         return await self._move("next", timeout)
 
     async def step(self, *, timeout: float | None = None) -> Place:
-        """Go to the next line, into functions that are called, and return the place."""
+        """Step to the next line, also into called functions, and return the place."""
         return await self._move("step", timeout)
 
     async def up(self) -> Place:
-        """Look at the frame that has called this one, until the next move, and return its place."""
+        """Select the frame that called this one, until the next step, and return its place."""
         return await self._look(self._up + 1)
 
     async def down(self) -> Place:
-        """Look at the frame that this one has called, and return its place."""
+        """Select the frame that this one called, and return its place."""
         return await self._look(self._up - 1)
 
     async def resume(self) -> None:
-        """Let the rank go on; :meth:`wait` returns at its next stop."""
+        """Resume the rank; :meth:`wait` returns at its next stop."""
         number = self._stop.number
         await self._ask(Action.CONTINUE)
         self._left, self._up = number, 0
 
     async def wait(self, seconds: float | None = None) -> Place | None:
-        """Return where the rank stops next, with the keyboard held again; at once if it is stopped and was not resumed.
+        """Wait for the rank's next stop, hold the keyboard again, and return the place.
 
-        Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
+        Returns at once if the rank is stopped and was not resumed. Raises TimedOut after ``seconds``, and RankEnded
+        when the rank has exited.
         """
         return (await self._seat.next_stop(self._left, seconds)).where
 
@@ -176,7 +177,7 @@ class AsyncStop:
         if self._seat.error is not None:
             raise self._seat.error
         if self._seat.is_over or report is None or report.stop is None:
-            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank resumed")
         return report.stop
 
     async def _move(self, command: str, timeout: float | None) -> Place:
@@ -184,18 +185,18 @@ class AsyncStop:
         await self._ask(Action.COMMAND, command, timeout=timeout)
         frames = await self.stack()
         if not frames:
-            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank resumed")
         return frames[-1]
 
     async def _look(self, up: int) -> Place:
         frames = await self.stack()
         if not 0 <= up < len(frames):
-            raise BadInput("there is no frame further " + ("up" if up > 0 else "down"), "stack() has them all")
+            raise BadInput("there is no frame further " + ("up" if up > 0 else "down"), "stack() returns all frames")
         self._up = up
         return frames[-1 - up]
 
     def _frame(self, action: Action) -> str:
-        """Return the frame at which the program looks, as a question names it; empty for the innermost."""
+        """Return the selected frame as a question names it; empty for the innermost frame."""
         return str(-1 - self._up) if self._up and action in AT_A_FRAME else ""
 
     async def _ask_values(self, question: Inspection, at: At) -> RankAnswer:
@@ -229,7 +230,7 @@ async def open_stop(
 ) -> AsyncIterator[AsyncStop]:
     """Hold the keyboard of a rank over a connection of its own until the block ends.
 
-    Raises KeyboardTaken if another terminal types and it is not to be taken, and what dialling raises.
+    Raises KeyboardTaken if another terminal has the keyboard and ``take`` is not set, and errors of the connection.
     """
     own = switchboard.another()
     await own.open()

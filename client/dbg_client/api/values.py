@@ -1,4 +1,4 @@
-"""The values of one stopped rank: variables in levels, expressions, the exception."""
+"""Values of one stopped rank: variables in levels, expressions, the exception."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from dbg_wire.records.ranks import RankInfo
 class Variable:
     """A value of a stopped rank.
 
-    ``text`` is what the terminal shows of it, the beginning of a long one in a list. ``named`` and ``indexed`` count
-    the parts that it has, which ``stop.variables(of=variable)`` returns until the rank goes on. ``expression`` yields
-    the value at the frame, empty if none does. ``is_fixed`` tells that nothing can be assigned.
+    ``text`` is the value as the terminal shows it; in a list of variables, only the beginning of a long one. ``named``
+    and ``indexed`` are the numbers of its parts, which ``stop.variables(of=variable)`` returns until the rank resumes.
+    ``expression`` evaluates to the value at the frame, and is empty if no expression does. ``is_fixed`` is True if
+    nothing can be assigned.
     """
 
     name: str
@@ -46,14 +47,14 @@ class Variable:
     indexed: int
     is_fixed: bool
     handle: int
-    """The number by which the rank knows the value; 0 for one without parts."""
+    """Number by which the rank refers to the value; 0 for a value without parts."""
 
     def __str__(self) -> str:
         return f"{self.name} = {self.text}" if self.name else self.text
 
 
 class Variables(tuple[Variable, ...]):
-    """Variables in their order; ``str()`` has a line for each, as a prompt of Python and a notebook show them."""
+    """Variables in their order; ``str()`` has a line for each, as a Python prompt and a notebook show them."""
 
     __slots__ = ()
 
@@ -74,7 +75,7 @@ def _parts(one: Variable) -> str:
 class ExceptionInfo:
     """An exception in a stopped rank: the full name of its class, its text, and its traceback as Python prints it.
 
-    ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.
+    ``is_uncaught`` is True if the rank is kept because of it; otherwise the program handles it.
     """
 
     type: str
@@ -90,14 +91,14 @@ Told = TypeVar("Told", Variable, ExceptionInfo)
 
 
 def _printable(kind: type[Told], record: inspection.Variable | inspection.ExceptionSeen) -> Told:
-    """Return what a rank has told with texts that a program may print."""
+    """Convert a rank's record to ``kind``, with texts that a program may print."""
     fields: dict[str, Any] = msgspec.structs.asdict(record)
     fields |= {name: safe_text(value) for name, value in fields.items() if isinstance(value, str)}
     return kind(**fields)
 
 
 class At(NamedTuple):
-    """The frame at which a question is answered, empty for that at which the rank is looked at, and the seconds."""
+    """Frame at which a question is answered, empty for the selected frame, and the timeout in seconds."""
 
     frame: str = ""
     timeout: float | None = None
@@ -110,7 +111,7 @@ Of = Variable | str | int | None
 
 
 class Values:
-    """The values of one stopped rank. ``ask`` returns its answer to a question, and raises RankError if it has none."""
+    """Values of one stopped rank. ``ask`` returns its answer to a question, or raises RankError if it has none."""
 
     def __init__(self, ask: Callable[[Inspection, At], Awaitable[RankAnswer]], address: str) -> None:
         self._ask = ask
@@ -119,18 +120,18 @@ class Values:
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
         told = await self._tell(at, sight=Sight.VALUE, text=expression)
-        # The rank calls it nothing.
+        # The rank returns it without a name.
         return replace(self._one(told), name=expression)
 
     async def run(self, text: str, at: At = HERE) -> Variable | None:
-        """Return the value of an expression, or run a statement, which has none. Raises RankError."""
+        """Return the value of an expression, or run a statement, which has no value. Raises RankError."""
         told = await self._tell(at, sight=Sight.VALUE, text=text, runs=True)
         return _printable(Variable, told.variables[0]) if told.variables else None
 
     async def variables(
         self, of: Of, scope: str, begin: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
     ) -> Variables:
-        """Return variables of a scope, or parts of a value, MAX_VARIABLES at most. Raises RankError."""
+        """Return variables of a scope, or parts of a value, at most MAX_VARIABLES. Raises RankError."""
         handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
         told = await self._tell(
             at, sight=Sight.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
@@ -138,7 +139,7 @@ class Values:
         return Variables(_printable(Variable, one) for one in told.variables)
 
     async def locals(self, at: At = HERE) -> dict[str, str]:
-        """Return the text of each local variable but those with dunder names. Raises RankError."""
+        """Return the text of each local variable except dunder names. Raises RankError."""
         variables = await self.variables(None, Scope.LOCALS.value, 0, 0, at)
         found = [one for one in variables if one.name.isidentifier() and one.name[:2] != "__"]
 
@@ -151,23 +152,23 @@ class Values:
         return {one.name: text for one, text in zip(found, texts, strict=True)}
 
     async def set(self, name: str, expression: str, of: Of, scope: str, at: At = HERE) -> Variable:
-        """Assign, and return the variable as it is then. Raises RankError."""
+        """Assign a value, and return the variable afterwards. Raises RankError."""
         handle = await self._handle(of, at)
         told = await self._tell(at, sight=Sight.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression)
         return self._one(told)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
-        """Return the exception of the rank, None without one. Raises RankError."""
+        """Return the exception of the rank, or None without an exception. Raises RankError."""
         told = (await self._tell(at, sight=Sight.EXCEPTION)).exception
         return _printable(ExceptionInfo, told) if told is not None else None
 
     async def _tell(self, at: At, **question: Any) -> Inspected:
-        """Return what the rank tells. Raises BadInput for what can't be asked."""
+        """Ask the rank and return its answer. Raises BadInput for an invalid question."""
         return inspected_in((await self._ask(given(Inspection, **question), at)).rows)
 
     def _one(self, told: Inspected) -> Variable:
         if not told.variables:
-            raise RankError(self._address, "it has answered without a value", Kind.ERROR.value)
+            raise RankError(self._address, "the answer has no value", Kind.ERROR.value)
         return _printable(Variable, told.variables[0])
 
     async def _handle(self, of: Of, at: At) -> int:
@@ -175,12 +176,12 @@ class Values:
             return of or 0
         value = await self.inspect(of, at) if isinstance(of, str) else of
         if not value.handle:
-            raise BadInput(f"{printable(value.name) or 'this value'} has no parts", "look at its text")
+            raise BadInput(f"{printable(value.name) or 'this value'} has no parts", "read its text")
         return value.handle
 
 
 def values_of(switchboard: Switchboard, rank: RankInfo) -> Values:
-    """Return the values of a rank that is asked over a link, whoever has its keyboard."""
+    """Return the values of a rank; it is asked over a link, whichever terminal has its keyboard."""
 
     def ask(question: Inspection, at: At) -> Awaitable[RankAnswer]:
         asker = Asker(switchboard, at.timeout)
@@ -193,4 +194,4 @@ def _scope(name: str) -> Scope:
     try:
         return Scope(name)
     except ValueError:
-        raise BadInput(f"there is no scope {printable(str(name))!r}", "give locals or globals") from None
+        raise BadInput(f"there is no scope {printable(str(name))!r}", "use locals or globals") from None

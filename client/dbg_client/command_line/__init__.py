@@ -1,1 +1,1 @@
-"""The command line of ``dbg-attach`` and of a session: words to verbs, help, and completion."""
+"""The command line of ``dbg-attach`` and of a session: parsing of verbs, help, and completion."""

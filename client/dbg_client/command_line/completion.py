@@ -1,6 +1,6 @@
-"""``dbg-attach --complete``, which a shell calls at each Tab, and ``dbg-attach completion``, which makes it do so.
+"""``dbg-attach --complete``, which a shell calls at each Tab, and ``dbg-attach completion``, which sets this up.
 
-Verbs and options are written before the broker is asked, so that they are there whatever becomes of it.
+Verbs and options are written before the broker is asked, so that they are there even if the broker fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dbg_wire.errors import BadInput, DbgError, printable
 TARGET_WORDS: tuple[tuple[str, str], ...] = (
     ("all", "all ranks"),
     ("stopped", "ranks that are stopped"),
-    ("held", "ranks that wait for others"),
+    ("held", "ranks that wait for other ranks"),
     ("crashed", "ranks that are kept after an exception"),
     ("running", "ranks that run"),
 )
@@ -40,11 +40,11 @@ _WITH_TARGET = frozenset(
 )
 
 GRACE_SECONDS = 0.5
-"""Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""
+"""Seconds after the broker's timeouts until this process exits, because name servers and file systems may hang."""
 
 
 def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
-    """Return a line for each word that the last of these may become, and whether live ranks may stand there, too."""
+    """Return a line for each possible completion of the last word, and whether live ranks may complete it, too."""
     *before, current = words or [""]
     row, _, behind = verb_first(before)
     verb = row.load()
@@ -71,7 +71,7 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def complete(words: Sequence[str]) -> int:
-    """Write what the last word may become, a line each, and return 0."""
+    """Write the possible completions of the last word, a line each, and return 0."""
     found, has_targets = complete_words(words)
     _write(found)
     if has_targets:
@@ -80,7 +80,7 @@ def complete(words: Sequence[str]) -> int:
 
 
 class Completion(Verb):
-    """Print what makes a shell complete verbs, options and live ranks."""
+    """Print a shell script that completes verbs, options and live ranks."""
 
     name = "completion"
     example = "completion bash"
@@ -90,9 +90,9 @@ class Completion(Verb):
 
     def check(self) -> None:
         if self.shell not in SHELLS:
-            given = f"'{printable(self.shell)}' is no shell that is completed for"
+            given = f"'{printable(self.shell)}' is not a supported shell"
             what = given if self.shell else "completion needs a shell"
-            raise BadInput(what, f"write {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+            raise BadInput(what, f"use {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
 
     def run(self) -> int:
         sys.stdout.write(completion_script("dbg-attach", self.shell))
@@ -102,7 +102,7 @@ class Completion(Verb):
 
 def _write_targets(current: str) -> None:
     with Path(os.devnull).open("w") as nowhere:
-        # A C call that hangs can be ended by nothing else, and this has no state to leave behind.
+        # Nothing else can end a C call that hangs, and this process has no state to clean up.
         faulthandler.dump_traceback_later(CONNECT_SECONDS + ANSWER_SECONDS + GRACE_SECONDS, exit=True, file=nowhere)
         try:
             for find in (remembered_targets, live_ranks):
@@ -117,16 +117,16 @@ def _write(found: Sequence[str]) -> None:
 
 
 CONNECT_SECONDS = 1.0
-"""Seconds for the broker's host to answer: a far one needs some tenths, and only a host that is silent takes all."""
+"""Timeout in seconds for the broker's host: a far one needs some tenths, and only a silent host takes all."""
 
 ANSWER_SECONDS = 2.0
-"""Seconds for the broker to list its ranks; one of thousands of ranks takes a tenth, and its network as long again."""
+"""Timeout in seconds for the broker's list: for thousands of ranks it takes a tenth, and its network as long again."""
 
 MAX_TARGETS = 2000
-"""Targets that are offered: nobody reads more, and a shell sorts them each time."""
+"""Maximum number of targets to offer: nobody reads more, and a shell sorts them each time."""
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/@?\[\]-]+")
-"""What a target may consist of: a rank's host and job come from the network, and stand in a shell's line."""
+"""Characters of a safe target: a rank's host and job come from the network, and appear in a shell's line."""
 
 _GONE = ("exited", "lost")
 
@@ -142,7 +142,7 @@ def remembered_targets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the targets of ranks and jobs, as the brokers list them that answer; none where none does.
+    """Yield the targets of ranks and jobs that responding brokers list; nothing if no broker responds.
 
     Blocks for CONNECT_SECONDS and ANSWER_SECONDS at most, for each broker.
     """
@@ -150,7 +150,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
     with contextlib.suppress(DbgError, OSError):
         reach = find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
-        import asyncio  # this and the dial take longer to load than all else here
+        import asyncio  # this and the dial take longer to load than the rest
 
         from dbg_dial.glance import glance
 
@@ -165,7 +165,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def targets_of(ranks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the address of each rank that is there, with its job if there are several, then all ranks of each job."""
+    """Yield the address of each present rank, with its job if there are several, then all ranks of each job."""
     there = [rank for rank in ranks if rank["state"] not in _GONE]
     jobs = list(dict.fromkeys(map(_job, there)))
     several = len(jobs) > 1

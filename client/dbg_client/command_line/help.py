@@ -1,4 +1,4 @@
-"""The help of ``dbg-attach``, made of the verbs and their parsers. Pure."""
+"""Help of ``dbg-attach``, made of the verbs and their parsers. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dbg_wire.errors import BadInput, printable
 TARGETS = """\
 TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, a state (stopped, held, crashed, running,
 unresponsive, lost) or !5, each optionally with job/, 'train*/' or '*/' before it; @1, @err, @run, @lost and '@?' are
-groups of your last answer. Shells want a * and a ? quoted. The first word is a verb if there is one of
-that name, else a TARGET; a host that is called like a verb is reached as list:0.
+groups of your last answer. Quote * and ? for the shell. The first word is a verb if there is one of that name,
+else a TARGET; to reach a host that is named like a verb, write list:0.
 """
 
 SHORT = """\
@@ -27,42 +27,42 @@ usage: dbg-attach [VERB] [TARGET] [options]
   run -- CMD       run a job, and attach wherever one of its ranks stops
   list             list the ranks and their states
   where            merge the stacks of all ranks into one tree
-  why              say why the job does not go on, and which rank is at fault
+  why              explain why the job hangs, and which rank is at fault
   eval all EXPR    evaluate EXPR on each stopped rank; group equal answers
   command all CMD  run a pdb command on each stopped rank
   interrupt 5      break into rank 5 while it runs, and attach
-  continue all     let all stopped ranks go on
-  release all      let the ranks go on that are held for others
+  continue all     resume all stopped ranks
+  release all      release all ranks that are held for others
   kill 5           end rank 5; asks first
-  adopt --mine     make ranks of processes that were started without dbg-broker
+  adopt --mine     adopt processes that were started without dbg-broker
 
-  --watch   look only                       --json       print one JSON document
+  --watch   watch only                      --json       print one JSON document
   --take    take the keyboard               --timeout S  wait S seconds at most
   --follow  wait for each further stop      --engine E   open pudb or pdb
   --live    with eval: running ranks, too   --broker A   broker's host:port
   -y        don't ask                       --version    show the version
 
 TARGET: 5, 0-3,5, all, stopped, gpu013:5, gpu013:*, job/5; without one, a picker
-Attached, Ctrl-] d leaves, Ctrl-] ? helps. More: help VERB, man dbg-attach
+In a session: Ctrl-] d leaves, Ctrl-] ? helps. More: help VERB, man dbg-attach
 """
-"""The help of one screen, 24 rows by 80 columns: the verbs and options of a first week."""
+"""Help of one screen, 24 rows by 80 columns: the verbs and options of a first week."""
 
 _SESSION_TARGETS = """\
 TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
 unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
-answer; of this job unless job/, train*/ or */ stands before it. A TARGET
-alone goes to that rank. Options stand behind the verb: list --all.
+answer; in this job, unless job/, train*/ or */ precedes it. A TARGET
+without a verb goes to that rank. Options follow the verb: list --all.
 """
 
 
 def help_on(topic: str) -> str:
-    """Return what ``dbg-attach help`` prints: the short page, or that of a verb. Raise BadInput."""
+    """Return the help page of ``dbg-attach help``: the short page, or the page of a verb. Raise BadInput."""
     if not topic:
         return SHORT
     row = BY_NAME.get(topic)
     if row is None:
         refuse_mistyped(topic, [row.name for row in VERBS])
-        raise BadInput(f"`{printable(topic)}` is no verb", "see `man dbg-attach`")
+        raise BadInput(f"`{printable(topic)}` is not a verb", "see `man dbg-attach`")
     verb = row.load()
     of_all = {action.option_strings[0] for _, action in parser_of(Help).groups}
     own = [action for _, action in parser_of(verb).groups if action.option_strings[0] not in of_all]
@@ -78,7 +78,7 @@ def help_on(topic: str) -> str:
 
 
 def session_help() -> str:
-    """Return the page of verbs that a session's command line shows."""
+    """Return the page of verbs for a session's command line."""
     verbs = [(row, row.load()) for row in VERBS]
     lines = [
         f"{_usage_in_session(row, verb.in_session):<26}{verb.help_in_session}"
@@ -89,7 +89,7 @@ def session_help() -> str:
 
 
 def _option_line(option: argparse.Action) -> str:
-    """Return the option, and behind it its help in as many lines as it takes."""
+    """Return the option, followed by its help in as many lines as it takes."""
     name, margin = usage_of(option), " " * 24
     first, *more = textwrap.wrap(help_of(option), 86)
     begin = f"  {name:<22}" if len(name) < 22 else f"  {name}\n{margin}"
@@ -97,7 +97,7 @@ def _option_line(option: argparse.Action) -> str:
 
 
 def session_hint() -> str:
-    """Return the few verbs that stand in an empty command row."""
+    """Return the few verbs that an empty command row shows."""
     return "where   e 0-7 loss   c all n   release   help      Esc leaves"
 
 

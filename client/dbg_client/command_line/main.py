@@ -1,6 +1,6 @@
-"""The command ``dbg-attach``: reads the command line, carries out the verb, turns errors into exit statuses.
+"""The command ``dbg-attach``: parses the command line, runs the verb, and turns errors into exit statuses.
 
-Everything heavier than argparse is imported after the command line is known to be good.
+Everything heavier than argparse is imported after the command line has been parsed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dbg_client.verbs.verb import Verb
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
+"""Exit status after Ctrl-C, as in shells: 128 plus SIGINT."""
 
 ENOUGH = 141
-"""Exit status where the reader of stdout has enough, as in `dbg-attach list | head`: 128 plus SIGPIPE."""
+"""Exit status if the reader of stdout has closed it, as in `dbg-attach list | head`: 128 plus SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,14 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _act(words: list[str]) -> int:
-    """Do what the command line says and return the exit status. Raises DbgError."""
+    """Run the command line and return the exit status. Raises DbgError."""
     if words[:1] == ["--complete"]:
         from dbg_client.command_line.completion import complete
 
         return complete(words[1:])
     from dbg_client.command_line.reading import read_verb
 
-    # argparse drops the error of a write, so it prints into a text.
+    # argparse drops errors of a write, so it prints into a text.
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -73,12 +73,12 @@ def _page(topic: str) -> str:
 
 
 def carry_out(verb: Verb) -> int:
-    """Do what a verb says and return the exit status. Raises DbgError."""
+    """Run a verb and return the exit status. Raises DbgError."""
     import logging
 
     from dbg_client.verbs.verb import RanksVerb
 
-    # Nothing may write into a terminal that shows a debugger; what matters is told in errors.
+    # Nothing may write into a terminal that shows a debugger; errors report what matters.
     logging.getLogger().addHandler(logging.NullHandler())
     if not isinstance(verb, RanksVerb):
         return verb.run()

@@ -1,6 +1,6 @@
-"""Read a command line: the verb, its operands and its options become one object. Pure but for the terminal's colours.
+"""Parse a command line: the verb, its operands and its options become one object. Pure except for terminal colours.
 
-An option applies before a preference of the environment, and that before the user's file.
+An option takes precedence over the environment, and the environment over the user's file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
 _PATHS = ("/", "./", "../")
-"""The beginnings of words that are always files: a job could have the name of a dot."""
+"""Beginnings of words that are always files, because a job could be named like a dot."""
 
 TEXTS = (Operands.EXPRESSION, Operands.COMMAND)
 """Operands that end in a text."""
@@ -39,7 +39,7 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A command line in its parts: the options, the words between them, and those after ``--``."""
+    """A command line in its parts: the options, the words between them, and the words after ``--``."""
 
     row: VerbRow
     verb: type[Verb]
@@ -59,7 +59,7 @@ def read_verb(
 ) -> Verb:
     """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version.
 
-    ``page`` makes what ``--help`` shows of the verb's name, empty where none was typed.
+    ``page`` returns the page for ``--help``, given the name of the verb, or an empty text if none was typed.
     """
     row, topic, words = verb_first(words)
     verb = row.load()
@@ -75,7 +75,7 @@ def read_verb(
 def build(
     verb: type[Verb], options: argparse.Namespace, environ: Mapping[str, str], given: Mapping[str, object]
 ) -> Verb:
-    """Return a verb with these options and operands. Raises BadInput for options that contradict each other."""
+    """Build a verb with these options and operands. Raises BadInput for options that contradict each other."""
     found = _record(verb, options, environ, given, "", has_flags=True)
     found.check()
     return found
@@ -106,13 +106,13 @@ def _record(
 
 
 def _preferred(preferred: Preferred, environ: Mapping[str, str]) -> str | None:
-    """Return the text that applies to a field without an option, None for none."""
+    """Return the text that applies to a field without an option, or None."""
     text = environ.get(preferred.variable)
     return text if text or (text is not None and preferred.empty_counts) else preferred.usual
 
 
 def _typed(field: Field, value: Any) -> object:
-    """Return the value of an option that was typed: a switch has it already, a text is read."""
+    """Return the value of a typed option: a switch already has it, a text is parsed."""
     read = next((option.read for option in field.options if option.takes_value), None)
     if read is None:
         return value
@@ -125,7 +125,7 @@ def _typed(field: Field, value: Any) -> object:
 def read_question(row: VerbRow, text: str, environ: Mapping[str, str]) -> tuple[Verb, bool]:
     """Return ``eval`` or ``command`` as typed in a session, and whether the line names ranks.
 
-    Options stand first, then ranks, and then a text that is taken as it stands.
+    Options come first, then ranks, and then a text, which is used unchanged.
     """
     verb = row.load()
     parser = parser_of(verb, in_session=True)
@@ -144,7 +144,7 @@ def read_question(row: VerbRow, text: str, environ: Mapping[str, str]) -> tuple[
 
 
 def text_field(verb: type[Verb]) -> str:
-    """Return the name of the field that has the expression or the command."""
+    """Return the name of the field for the expression or the command."""
     return "expression" if verb.operands is Operands.EXPRESSION else "command"
 
 
@@ -157,7 +157,7 @@ def verb_first(words: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
 def _nothing(words: Words) -> dict[str, object]:
     if words.operands or words.behind:
         first = printable([*words.operands, *words.behind][0])
-        raise BadInput(f"{words.row.name} takes no word behind it, and has '{first}'", "leave it out")
+        raise BadInput(f"{words.row.name} takes no argument, but got '{first}'", "leave it out")
     return {}
 
 
@@ -174,7 +174,7 @@ def _files(words: Words) -> dict[str, object]:
 
 
 def _are_files(operands: list[str]) -> bool:
-    """Whether these words can't be one target: paths, or names with letters that no target has."""
+    """Return True if these words can't be one target: paths, or names with letters that no target has."""
     if any(word.startswith(_PATHS) for word in operands):
         return True
     if len(operands) == 1:
@@ -183,9 +183,9 @@ def _are_files(operands: list[str]) -> bool:
 
 
 def _asked(words: Words) -> dict[str, object]:
-    """Part what follows ``eval`` and ``command``: the first word is the target if it can be one.
+    """Split the words after ``eval`` and ``command``: the first one is the target if it can be one.
 
-    ``--wait`` names the ranks of a command, too: those that are stopped then.
+    With ``--wait``, a command needs no target: it runs on the ranks that are stopped then.
     """
     verb, operands = words.verb, [*words.operands, *words.behind]
     is_expression = verb.operands is Operands.EXPRESSION
@@ -202,7 +202,7 @@ def _asked(words: Words) -> dict[str, object]:
 def _job(words: Words) -> dict[str, object]:
     """Return the command after ``--``."""
     if words.operands or not words.behind:
-        raise BadInput("there is no command to run", "write it behind `--`, such as dbg-attach run -- python train.py")
+        raise BadInput("there is no command to run", "write it after `--`, as in dbg-attach run -- python train.py")
     return {"command": tuple(words.behind)}
 
 
@@ -210,7 +210,7 @@ def _program(words: Words) -> dict[str, object]:
     """Return the ranks before ``--`` and the program after it."""
     verb = words.verb
     if not words.behind or not words.behind[0]:
-        what = f"{verb.name} needs ranks and, behind --, a command"
+        what = f"{verb.name} needs ranks and, after --, a command"
         raise BadInput(what, f"write both, e.g. `{verb.example}`")
     if not words.operands:
         raise BadInput(f"{verb.name} needs ranks before the --", f"write them, e.g. `{verb.example}`")
@@ -230,24 +230,24 @@ _OPERANDS: Mapping[Operands, Callable[[Words], dict[str, object]]] = {
     Operands.PROCESSES: lambda words: {"pids": (*words.operands, *words.behind)},
     Operands.VERB: lambda words: {"topic": " ".join([*words.operands, *words.behind])},
 }
-"""The reader of each kind of operands; it returns the fields of the verb that they give."""
+"""The reader for each kind of operands; it returns the fields of the verb that the operands set."""
 
 
 def _target(operands: list[str], words: Words) -> str | None:
-    """Return the only word as target. Raise BadInput for several, and for one that is mistyped."""
+    """Return the only word as target. Raise BadInput for several words, and for a mistyped one."""
     if not operands:
         return None
     if operands[0] in BY_NAME:
-        raise BadInput(f"'{operands[0]}' is a verb and stands first", f"a host of that name is `{operands[0]}:0`")
+        raise BadInput(f"'{operands[0]}' is a verb, which must come first", f"a host of that name is `{operands[0]}:0`")
     refuse_mistyped(operands[0], [row.name for row in VERBS])
     if len(operands) > 1:
         first, second = (printable(word) for word in operands[:2])
-        raise BadInput(f"'{second}' is one word too many behind '{first}'", f"see `{words.help_page}`")
+        raise BadInput(f"'{second}' is one word too many after '{first}'", f"see `{words.help_page}`")
     return operands[0]
 
 
 def _part(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the words at the first ``--``: what is after it is not an option."""
+    """Split the words at the first ``--``: words after it are not options."""
     parted = list(words)
     at = parted.index("--") if "--" in parted else len(parted)
     return parted[:at], parted[at + 1 :]
@@ -263,7 +263,7 @@ def _is_option(word: str) -> bool:
 class VerbParser(CommandParser):
     """Parser of one verb's options; the words between them are left over, in their order.
 
-    ``page`` makes what ``--help`` shows. In a session there are fewer options.
+    ``page`` returns the page for ``--help``. A session has fewer options.
     """
 
     def __init__(self, verb: type[Verb], *, page: Callable[[], str], in_session: bool) -> None:
@@ -277,18 +277,18 @@ class VerbParser(CommandParser):
 
     @property
     def help_page(self) -> str:
-        """Return what to type for help."""
+        """The command that shows the help."""
         return f"help{self._own}" if self._in_session else f"dbg-attach{self._own} --help"
 
     @property
     def groups(self) -> Iterator[tuple[Heading, argparse.Action]]:
-        """Yield the options that the help shows, each with its heading."""
+        """The options that the help shows, each with its heading."""
         shown = options_of(self)
         for heading, group in self._headings.items():
             yield from ((heading, action) for action in group._group_actions if action in shown)
 
     def _add(self, name: str, options: list[Option]) -> None:
-        """Add the options of one field: of several, a command line has one at most."""
+        """Add the options of one field; a command line may contain only one of them."""
         offered = [option for option in options if option.in_session or not self._in_session]
         if not offered:
             return
@@ -312,11 +312,11 @@ class VerbParser(CommandParser):
             )
 
     def format_help(self) -> str:
-        """Return the page of the verb."""
+        """Return the help page of the verb."""
         return self._page()
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
+        # argparse ignores an error of the write, and a page longer than a buffer would be lost by that.
         if message and file is not None:
             file.write(message)
 
@@ -345,7 +345,7 @@ class Field:
 
 @cache
 def fields_of(record: type[Record]) -> tuple[Field, ...]:
-    """Return the fields of a record, those of its own class before those of its bases."""
+    """Return the fields of a record: first of its own class, then of its bases."""
     hints = typing.get_type_hints(record, include_extras=True)
     names: dict[str, None] = {}
     records = [base for base in record.__mro__ if issubclass(base, Record)]

@@ -1,7 +1,7 @@
-"""What is typed after ``Ctrl-] :`` in a session: the verbs of ``dbg-attach``. Pure.
+"""Parser of the line after ``Ctrl-] :`` in a session, which uses the verbs of ``dbg-attach``. Pure.
 
-Options stand behind a verb (``list --all``), those of ``eval`` and ``command`` before what is asked, as in
-``e --live 0-7 loss``. An expression is taken as it stands.
+Options follow a verb (``list --all``); those of ``eval`` and ``command`` precede the question, as in
+``e --live 0-7 loss``. An expression is used unchanged.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 
 
 def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool = False) -> Verb | None:
-    """Return the verb that a line makes, None where help is asked for; raise BadInput.
+    """Return the verb of a line, or None for a request for help; raise BadInput.
 
-    With ``has_ranks`` the ranks are chosen elsewhere, and the line need not name any: what follows ``command`` is the
-    command then, unless a target begins it.
+    With ``has_ranks`` the ranks are chosen elsewhere, and the line need not name any: then the text after ``command``
+    is the command, unless it begins with a target.
     """
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -56,12 +56,12 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
 
 @cache
 def session_verbs() -> frozenset[str]:
-    """Return the names of the verbs of a session. Short forms are names of programs, too."""
+    """Return the names of the verbs of a session, without short forms, which are names of programs, too."""
     return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def read_scope(target: Target, job: str) -> Target:
-    """Return the target with each part that names no job restricted to the session's job."""
+    """Return the target with each part that names no job limited to the session's job."""
     if not JOB_NAME.fullmatch(job):
         return target
     include = tuple(_in_job(term, job) for term in target.include)
@@ -70,15 +70,15 @@ def read_scope(target: Target, job: str) -> Target:
 
 
 def _split(word: str, text: str) -> list[str] | None:
-    """Return the words of a line, None where help is among them."""
+    """Return the words of a line, or None if one of them asks for help."""
     if word not in BY_NAME and not word.startswith("-") and not is_target(word):
         refuse_mistyped(word, [row.name for row in VERBS])
-        raise BadInput(f"{printable(word)!r} is no verb and no rank", "`help` lists the verbs")
+        raise BadInput(f"{printable(word)!r} is neither a verb nor a rank", "`help` lists the verbs")
     try:
         words = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
-    # After -- stands another program's command line.
+    # After -- follows another program's command line.
     ours = words[: words.index("--")] if "--" in words else words
     if _HELP.intersection(ours):
         return None

@@ -1,1 +1,1 @@
-"""The broker, its ranks and questions to them, for every face. Nothing that needs a terminal or talks to people."""
+"""Connection to the broker, its ranks, and questions to them, for all front ends. Nothing here needs a terminal."""

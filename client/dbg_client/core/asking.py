@@ -1,4 +1,4 @@
-"""Put one question to any number of ranks, and collect an answer for each of them."""
+"""Questions to any number of ranks, with an answer for each rank."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import InvalidMessage, checked, fitted
 
 ON_THE_WAY_SECONDS = 0.25
-"""Seconds that a question and its answers are on their way: an answer of a rank at its deadline still counts."""
+"""Extra seconds for the transport of a question and its answers, so that an answer at the deadline still counts."""
 
 GRACE_SECONDS = 5.0
-"""Seconds for which the broker may leave a withdrawn question open before it counts as silent itself."""
+"""Maximum seconds for the broker to finish a withdrawn question. After that the broker counts as silent."""
 
 PAGE = 2000
-"""Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
+"""Maximum ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
 
 
 class Asker:
-    """Questions over a link that is shared with others; several may be open at once.
+    """Sends questions over a shared link; several may be open at once.
 
-    ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
-    draws what it answers. ``line`` is where the user is told who has not answered yet, for one question at a time.
+    ``seconds`` is the timeout of the questions that follow. ``size`` returns the (rows, columns) of a rank's screen.
+    ``line`` is the status line that shows which ranks have not answered yet, for one question at a time.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Asker:
         self._line = line or WaitingLine()
 
     def send(self, message: Message) -> None:
-        """Send a message that nothing answers; it is lost while the link is down."""
+        """Send a message that has no answer. It is lost while the link is down."""
         self.switchboard.send(message)
 
     async def ask(
@@ -76,10 +76,10 @@ class Asker:
         look: Look = Look.STACK,
         seconds: float | None = None,
     ) -> list[RankAnswer]:
-        """Return the answers in the order of ``ranks``, one for each; ``seconds`` replaces the asker's deadline.
+        """Return one answer per rank, in the order of ``ranks``; ``seconds`` replaces the asker's timeout.
 
-        Cancelling this withdraws the question: guards end what they do for it.
-        Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
+        Cancelling this withdraws the question, and guards stop their work for it.
+        Raises BadInput for a text that can't be sent whole, TimedOut if the broker disconnects or is silent, and
         Declined if it refuses.
         """
         if action is Action.SCREEN:
@@ -115,8 +115,8 @@ class Asker:
         return [answers.of(rank.key) or RankAnswer(key=rank.key, kind=Kind.SILENT, text=silent) for rank in ranks]
 
     async def _ask(self, page: Question, answers: OpenAnswers) -> None:
-        """Put one page of a question, and wait for its answers until its deadline."""
-        # A page that waits its turn behind other questions has its whole time once it is sent.
+        """Send one page of a question, and wait for its answers until its timeout."""
+        # The timeout of a page that is queued after other questions starts when the page is sent.
         async with self.switchboard.ask(page) as next_event:
             try:
                 with suppress(TimeoutError):
@@ -135,7 +135,7 @@ class Asker:
                 self.switchboard.give_up(page.request)
 
     def _pages(self, question: Question, ranks: Sequence[RankInfo]) -> list[Question]:
-        """Return a question in pages, each with a number of its own."""
+        """Split a question into pages, each with a number of its own."""
         keys = [rank.key for rank in ranks]
         return [
             question.replace(request=self.switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
@@ -144,11 +144,11 @@ class Asker:
 
 
 def _require_sendable(question: Question, text: str) -> None:
-    """Raise BadInput for a text that was cut, as a part of an expression is another one, and for too long a one."""
+    """Raise BadInput for a question that is too long or whose text was cut: a part of an expression differs from it."""
     if question.text != text:
         is_long = len(text) > MAX_TEXT
-        what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
-        raise BadInput(f"the text of this question {what}", "give another one")
+        what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is not valid UTF-8"
+        raise BadInput(f"the text of this question {what}", "use another text")
     try:
         checked(question)
     except InvalidMessage as error:
@@ -156,11 +156,11 @@ def _require_sendable(question: Question, text: str) -> None:
 
 
 async def _answers(next_event: Callable[[], Awaitable[Event]], answers: OpenAnswers) -> None:
-    """Take the answers to a question until the last one."""
+    """Receive the answers to a question until the last one."""
     while True:
         event = await next_event()
         if isinstance(event, Down):
-            raise TimedOut(f"the broker went away before it answered ({printable(event.reason)}): {answers}")
+            raise TimedOut(f"the broker disconnected before it answered ({printable(event.reason)}): {answers}")
         if isinstance(event, Refusal):
             raise Declined(event.text)
         if isinstance(event, Answers):
@@ -171,9 +171,9 @@ async def _answers(next_event: Callable[[], Awaitable[Event]], answers: OpenAnsw
 
 
 def _answering(ranks: Sequence[RankInfo], *, live: bool) -> int:
-    """Return how many ranks can take part in a collective of the question: not those that run on, hang or have ended.
+    """Return how many ranks can take part in a collective of the question, without running, stuck and ended ranks.
 
-    At least one is told, since 0 means that the number is unknown.
+    With ``live``, running ranks can take part too. The result is at least 1, because 0 means that it is unknown.
     """
     able = {RankState.STOPPED, RankState.HELD, *((RankState.RUNNING,) if live else ())}
     return max(1, sum(rank.state in able for rank in ranks))

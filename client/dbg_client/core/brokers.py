@@ -1,4 +1,4 @@
-"""All brokers of a site as one link: each rank's broker is dialled, and none passes anything on for another one."""
+"""All brokers of a site as one link: the client connects to each rank's broker, and brokers forward nothing."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankInfo, RankState
 
 AWAY_SECONDS = 10.0
-"""Seconds after which a broker is forgotten that is no member any more: its ranks are at others in half of that."""
+"""Seconds after which a broker that is not a member any more is removed. Its ranks move within half of that time."""
 
 WAITING = 4
-"""Events of several brokers that wait for the program; then nothing more is read, as with one broker."""
+"""Maximum events of several brokers that are queued for the program. Then reading pauses, as with one broker."""
 
 MOVED = "its rank is at another broker now"
-"""Why a seat is gone whose broker is still there."""
+"""Reason of a lost seat whose broker is still connected."""
 
 NOT_ASKED = "its broker does not answer"
-"""The answer of a rank that was not asked, or not to the end."""
+"""Answer for a rank that was not asked, or whose broker did not finish its answers."""
 
 
 @dataclass(eq=False)
 class _Broker:
-    """A broker, by the address under which the others know it; ``away_since`` is None while it is there, or dialled."""
+    """Broker, by the address that other brokers use; ``away_since`` is None while it is connected or first dialled."""
 
     name: str
     link: BrokerLink
@@ -58,11 +58,11 @@ class _Broker:
 
 
 class Brokers:
-    """The link of a program to the broker, or to all brokers of its site.
+    """Link of a program to the broker, or to all brokers of its site.
 
-    Belongs to one event loop; one task reads :meth:`next`. The first broker is found and dialled as if it were alone.
-    Each other one that a broker names gets a link of its own, as long as any broker is there. What names a rank goes
-    to the broker that has it.
+    Belongs to one event loop; one task reads :meth:`next`. The first broker is found and dialled like a single broker.
+    Each further broker that a broker names gets its own link, as long as any broker is connected. A message about a
+    rank goes to the broker of that rank.
     """
 
     def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
@@ -72,15 +72,15 @@ class Brokers:
         self._members: dict[str, Endpoint] = {}
         self._list = MergedList[_Broker]()
         self._is_listed = False
-        """Whether the program has had the whole list, and gets changes now."""
+        """Whether the program has received the whole list, and gets changes now."""
         self._asked: dict[int, dict[_Broker, tuple[str, ...]]] = {}
-        """The brokers that have not answered a question to the end, with the ranks that they were asked for."""
+        """Brokers that have not finished answering a question, with the ranks that they were asked for."""
         self._rank: str | None = None
-        """The rank at which this program has a seat, or wants one."""
+        """Rank of this program's current or requested seat."""
         self._seat = self._first
-        """The broker that was asked for the seat."""
+        """Broker that was asked for the seat."""
         self._is_seat_up = True
-        """Whether the program takes that broker to be there."""
+        """Whether that broker was last reported to the program as connected."""
         self._ready = deque[Event]()
         self._events: asyncio.Queue[tuple[_Broker | None, Event | Exception]] = asyncio.Queue()
         self._room = asyncio.Semaphore(WAITING)
@@ -88,27 +88,27 @@ class Brokers:
 
     @property
     def url(self) -> str:
-        """Return the address of the broker as last found; of several, of one that is there."""
+        """Address of the broker as last found; if there are several, of a connected one."""
         return self._any.link.url
 
     @property
     def is_up(self) -> bool:
-        """Return whether there is a connection to any broker at the moment."""
+        """Whether there is a connection to any broker."""
         return self._any.link.is_up
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
+        """Time when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
         return self._seat.link.silent_since
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return what a broker last said of itself; None while none is there."""
+        """Last welcome of a connected broker; None while no broker is connected."""
         return self._any.link.welcome
 
     @property
     def unreachable(self) -> tuple[str, ...]:
-        """Return the addresses of brokers that can't be reached though others say that they are there."""
+        """Addresses of brokers that can't be reached although other brokers list them."""
         away = (broker.name for broker in self._all if broker.away_since is not None)
         return tuple(name for name in away if self.is_up and name in self._members)
 
@@ -117,13 +117,13 @@ class Brokers:
         return next((broker for broker in self._all if broker.link.is_up), self._first)
 
     async def open(self) -> None:
-        """Dial, as :meth:`.link.BrokerLink.open` does, and raise what it raises."""
+        """Dial. Raises the errors of :meth:`.link.BrokerLink.open`."""
         await self._first.link.open()
         self._list.begin(self._first)
         self._follow_members()
 
     async def next(self) -> Event:
-        """Return the next event; while no broker is there this dials, with growing pauses. Safe to cancel."""
+        """Return the next event. While no broker is connected this dials, with growing pauses. Safe to cancel."""
         while not self._ready:
             if self._first.reading is None:
                 self._take(self._first, await self._first.link.next())
@@ -139,15 +139,15 @@ class Brokers:
         return self._ready.popleft()
 
     async def close(self) -> None:
-        """Send what is queued and close; never an error."""
+        """Send all queued messages and close. Never raises."""
         for broker in self._all:
             self._stop_reading(broker)
         await asyncio.gather(*self._closing, self._first.link.close(), return_exceptions=True)
 
-    # ---------------------------------------------------------------------------------------------------- what goes out
+    # --------------------------------------------------------------------------------------------------------- sending
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker that this is about; return False, with nothing done, while that is away."""
+        """Queue an item for the broker concerned. Return False, without effect, while that broker is away."""
         if isinstance(item, Question):
             return self._ask(item)
         if isinstance(item, Withdraw):
@@ -168,7 +168,7 @@ class Brokers:
         self._seat = broker
 
     def _ask(self, question: Question) -> bool:
-        """Ask the brokers of these ranks; the ranks of a broker that does not answer have their answer at once."""
+        """Ask the brokers of these ranks. For the ranks of a silent or absent broker, answer at once."""
         if len(self._all) == 1:
             return self._first.link.send(question)
         keys: defaultdict[_Broker, list[str]] = defaultdict(list)
@@ -182,7 +182,7 @@ class Brokers:
         return True
 
     def _withdraw(self, message: Withdraw) -> bool:
-        """Withdraw a question from the brokers that have not answered to the end; one that is silent is not awaited."""
+        """Withdraw a question from the brokers that have not finished it, without waiting for a silent broker."""
         if message.request not in self._asked:
             return self._any.link.send(message)
         for broker in tuple(self._asked[message.request]):
@@ -191,13 +191,13 @@ class Brokers:
         return True
 
     def _answer_for(self, broker: _Broker, request: int) -> None:
-        """Answer in place of a broker that does not; of a rank that has answered, its own answer counts."""
+        """Answer in place of a broker that does not. Earlier answers of its ranks take precedence."""
         keys = self._asked[request].get(broker, ())
         silent = SameAnswer(keys=keys, kind=Kind.SILENT, body=body_of(AnswerBody(text=NOT_ASKED)))
         answers = self._part(broker, Answers(request=request, answers=(silent,), last=True))
         self._events.put_nowait((None, answers))
 
-    # ---------------------------------------------------------------------------------------------------- what comes in
+    # ------------------------------------------------------------------------------------------------------- receiving
 
     async def _read(self, broker: _Broker) -> None:
         try:
@@ -230,7 +230,7 @@ class Brokers:
             self._follow_members()
             self._ready.append(event)
         elif self._rank is None or broker is self._seat or isinstance(event, Logged):
-            # All else is about a seat, and one at another broker has been left.
+            # Other messages are about a seat, and a seat at another broker has been left.
             self._ready.append(event)
 
     def _came(self, broker: _Broker) -> None:
@@ -257,12 +257,12 @@ class Brokers:
             self._tell_list(self._list.whole())
 
     def _answer_all(self, broker: _Broker) -> None:
-        """Answer for the ranks that a broker was asked for and will not answer for."""
+        """Answer all open questions to a broker that will not answer them."""
         for request in [request for request, parts in self._asked.items() if broker in parts]:
             self._answer_for(broker, request)
 
     def _all_gone(self, event: Down) -> None:
-        """Go on as with one broker: the first link looks for any."""
+        """Continue with a single link, which looks for any broker."""
         self._asked.clear()
         for broker in self._all[1:]:
             self._forget(broker)
@@ -270,7 +270,7 @@ class Brokers:
         self._ready.append(event)
 
     def _part(self, broker: _Broker, event: Answers | Refusal) -> Answers | Refusal:
-        """Return what a broker says to its part of a question as it is said to the whole: the end comes once."""
+        """Adapt a broker's message about its part of a question to the whole question, which ends only once."""
         parts = self._asked.get(event.request or 0)
         if parts is None:
             return event
@@ -286,14 +286,14 @@ class Brokers:
         return event
 
     def _tell_list(self, message: Snapshot | Change | Gone) -> None:
-        """Tell a change of the list, and before it that the seat's broker is there again, or another one."""
+        """Report a change of the list, and before it that the seat's broker, or another one, is connected."""
         if not self._is_listed and self._list.is_awaited:
             return
         if isinstance(message, Snapshot) or not self._is_listed:
             self._list.drop(lambda _, owner: owner not in self._all)
             message, self._is_listed = self._list.whole(), True
         if self._rank is not None:
-            # Of a broker that was forgotten nothing comes any more: another one says that the rank is not there.
+            # A removed broker sends nothing any more; another broker will report that the rank does not exist.
             fallback = self._seat if self._seat in self._all else self._any
             self._follow_seat(self._list.owner(self._rank) or fallback)
         self._ready.append(message)
@@ -312,7 +312,7 @@ class Brokers:
     # ---------------------------------------------------------------------------------------------------------- members
 
     def _follow_members(self) -> None:
-        """Dial brokers that are named and unknown, and forget one that nobody names and that is long away."""
+        """Dial newly named brokers. Remove brokers that no broker names any more and that have long been away."""
         first, links = self._first, [broker.link for broker in self._all if broker.link.is_up]
         if first.link.is_up:
             first.name = first.link.brokers[0].url if first.link.brokers else first.link.url
@@ -337,7 +337,7 @@ class Brokers:
             return replace(found, endpoint=self._members.get(name, endpoint), others=())
 
         endpoint = self._members[name]
-        # Half of the time: a broker that does not answer leaves the list of the others to those who wait for it.
+        # Half of the time, so that a broker that does not answer does not use up the wait for the list of the others.
         link = BrokerLink(find, self._name, self._seconds / 2, logs=self._logs, taken=lambda: self._taken(added))
         added = _Broker(name, link)
         self._all.append(added)
@@ -353,7 +353,7 @@ class Brokers:
             self._stop_reading(broker)
 
     def _taken(self, broker: _Broker) -> set[str]:
-        """Return the brokers that other links have."""
+        """Return the brokers of the other links."""
         return {other.name for other in self._all if other is not broker}
 
 
@@ -361,36 +361,37 @@ B = TypeVar("B")
 
 
 class MergedList(Generic[B]):
-    """Follow the lists of all brokers, and tell one list.
+    """Merges the lists of all brokers into one list.
 
-    A broker lists its own ranks alone. A rank that goes to another broker is listed by both for a while: the newer
-    record counts. Those of a broker that is away stay as they were until another one has them, or :meth:`drop`.
+    A broker lists only its own ranks. A rank that moves to another broker is listed by both for a while; the newer
+    record takes precedence. The ranks of an absent broker stay unchanged until another broker lists them, or until
+    :meth:`drop`.
     """
 
     def __init__(self) -> None:
         self._ranks: dict[str, tuple[B, RankInfo]] = {}
         self._pages: dict[B, dict[str, RankInfo]] = {}
-        """What has come so far of each snapshot that is awaited."""
+        """Parts received so far of each expected snapshot."""
 
     @property
     def is_awaited(self) -> bool:
-        """Tell whether the snapshot of any broker is awaited."""
+        """Whether a snapshot of any broker is expected."""
         return bool(self._pages)
 
     def awaits(self, broker: B) -> bool:
-        """Tell whether the snapshot of this broker is awaited."""
+        """Return True if a snapshot of this broker is expected."""
         return broker in self._pages
 
     def begin(self, broker: B) -> None:
-        """Await a snapshot, which replaces what the broker has listed before."""
+        """Expect a snapshot, which replaces the earlier list of the broker."""
         self._pages[broker] = {}
 
     def cut_off(self, broker: B) -> None:
-        """Await nothing of a broker that is away."""
+        """Stop expecting a snapshot of a broker that is away."""
         self._pages.pop(broker, None)
 
     def owner(self, key: str) -> B | None:
-        """Return the broker that has a rank, or had it last; None for an unknown rank."""
+        """Return the current or last broker of a rank; None for an unknown rank."""
         found = self._ranks.get(key)
         return None if found is None else found[0]
 
@@ -399,7 +400,7 @@ class MergedList(Generic[B]):
         return Snapshot(ranks=tuple(rank for _, rank in self._ranks.values()), last=True)
 
     def take(self, broker: B, message: Snapshot | Change | Gone) -> bool:
-        """Take what a broker says; return whether the list of all may have changed by it."""
+        """Process a message of a broker. Return True if the merged list may have changed."""
         pages = self._pages.get(broker, {})
         if isinstance(message, Snapshot):
             pages.update((rank.key, rank) for rank in message.ranks)
@@ -418,7 +419,7 @@ class MergedList(Generic[B]):
         return True
 
     def drop(self, is_gone: Callable[[str, B], bool]) -> bool:
-        """Forget ranks by key and broker; return whether there were any."""
+        """Remove ranks by key and broker. Return True if any was removed."""
         gone = [key for key, (owner, _) in self._ranks.items() if is_gone(key, owner)]
         for key in gone:
             del self._ranks[key]
@@ -433,8 +434,8 @@ class MergedList(Generic[B]):
 
 
 def _weight(rank: RankInfo) -> tuple[bool, int, bool]:
-    """Return what is larger for the newer one of two records of a rank.
+    """Return a sort key that is larger for the newer one of two records of a rank.
 
-    A process that has ended does not come back. Of one registration, who has lost the rank knows less.
+    A process that has ended does not come back. For one registration, a broker that has lost the rank knows less.
     """
     return rank.state is RankState.EXITED, rank.epoch, rank.state is not RankState.LOST

@@ -1,4 +1,4 @@
-"""Which of the known ranks are meant: to attach to, to list, to ask, and which of a job are missing. Pure."""
+"""Selection of ranks to attach to, to list and to ask, and the missing ranks of a job. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rank to attach to, what the user should know about how its target was read, and whether the user broke in."""
+    """Rank to attach to, a note for the user on the interpretation of the target, and whether the user broke in."""
 
     rank: RankInfo
     note: str | None = None
     is_broken_into: bool = False
 
     def mode(self, wanted: Mode) -> Mode:
-        """Return how to attach for a user who wants to attach like this: who breaks in types there."""
-        # A terminal that follows the job goes to this stop, too, and may be there first.
+        """Return the mode to attach with. A user who has broken in takes the keyboard, except with WATCH."""
+        # A terminal that follows the job also attaches to this stop, and may be there first.
         return Mode.TAKE if self.is_broken_into and wanted is not Mode.WATCH else wanted
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select as :func:`dbg_command.targets.select` does; raise NeverCame for ranks that never came."""
+    """Select as :func:`dbg_command.targets.select` does, but raise NeverCame for ranks that never connected."""
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:
@@ -42,10 +42,10 @@ def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) ->
 
 
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
-    """Return the one stopped rank that a target fits, or the one held rank, which stops when a terminal attaches.
+    """Return the only stopped rank of a target, or the only held rank, which stops when a terminal attaches.
 
-    Raises NoSuchRank, AmbiguousTarget naming the stopped ranks if they are several, and NotStopped, LostRank or
-    RankEnded if none is stopped.
+    Raises NoSuchRank, AmbiguousTarget if several ranks are stopped, and NotStopped, LostRank or RankEnded if no rank is
+    stopped.
     """
     found = find(target, ranks)
     ready = [rank for rank in found.ranks if is_ready(rank)]
@@ -65,11 +65,11 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
 
 
 def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None = None) -> Choice | None:
-    """Return the rank to attach to for a user who waits, or None while there is none.
+    """Return the rank to attach to for a user who waits, or None if no rank is ready.
 
-    Of several ranks the first is taken: a wait for a set is for the first that stops. ``ended`` is the rank, as last
-    listed, whose stop has just ended: its job is preferred, then its script and directory, and the ended stop is not
-    taken again. Raises AmbiguousTarget.
+    If several ranks are stopped, the first one is chosen. ``ended`` is the last listed state of a rank whose stop has
+    just ended: its job is preferred, then its script and directory, and the same stop is not chosen again. Raises
+    AmbiguousTarget.
     """
     found = _select_preferring(target, ranks, ended)
     if found is None:
@@ -82,20 +82,20 @@ def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo
 
 
 def is_ready(rank: RankInfo) -> bool:
-    """Return whether a terminal can attach: the rank is stopped, or was when it fell silent."""
+    """Return True if a terminal can attach: the rank is stopped, or was stopped when it became silent."""
     return rank.state is RankState.STOPPED or (rank.state is RankState.UNRESPONSIVE and rank.where is not None)
 
 
 def may_be_picked(rank: RankInfo) -> bool:
-    """Return whether a user who names the rank can attach: a held rank stops when a terminal attaches.
+    """Return True if a user who names the rank can attach. A held rank stops when a terminal attaches.
 
-    A rank that is held at its exit is nowhere in the program, and has nothing to show.
+    A rank that is held at its exit has no place in the program to show.
     """
     return is_ready(rank) or (rank.state is RankState.HELD and rank.where is not None)
 
 
 def neighbour(current: RankInfo, ranks: Sequence[RankInfo], step: int) -> RankInfo | None:
-    """Return the next (``step`` 1) or previous (-1) stopped rank of the same job, around the end; None if alone."""
+    """Return the next (``step`` 1) or previous (-1) stopped rank of the job, cyclically; None if there is no other."""
     stopped = sorted(
         (rank for rank in ranks if rank.job == current.job and is_ready(rank) and rank.key != current.key),
         key=rank_order,
@@ -128,15 +128,15 @@ def _is_same_stop(rank: RankInfo, ended: RankInfo | None) -> bool:
 
 
 def there(known: Sequence[RankInfo]) -> list[RankInfo]:
-    """Return the ranks of all jobs that have not exited, one at each address."""
+    """Return the ranks of all jobs that have not exited, one per address."""
     left = [rank for rank in known if rank.state is not RankState.EXITED]
     return list(select(parse_target("all"), left, any_job=True).ranks) if left else []
 
 
 def exited(known: Sequence[RankInfo], target: Target | None) -> list[RankInfo]:
-    """Return the exited ranks that ``--all`` adds to what a target fits, or to all that is there.
+    """Return the exited ranks that ``--all`` adds to the ranks of a target, or to all ranks without a target.
 
-    They are of the jobs that the target names, else of those that live; if none lives, of all.
+    They belong to the jobs that the target names, else to live jobs, or to all jobs if no job is alive.
     """
     gone = [rank for rank in known if rank.state is RankState.EXITED]
     if target is None or all(term.job is None for term in target.include):
@@ -148,9 +148,9 @@ def exited(known: Sequence[RankInfo], target: Target | None) -> list[RankInfo]:
 def listed(
     known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool
 ) -> list[RankInfo]:
-    """Return the ranks of a list, ``found`` being those that the target fits; they are in no particular order.
+    """Return the ranks to list, in any order; ``found`` are the ranks that the target fits.
 
-    Ranks that are missing in a run that is live are among them, since they are news.
+    The result includes the exited ranks of live runs, because a user must see that they are missing.
     """
     if with_exited:
         more = exited(known, target)
@@ -178,12 +178,12 @@ def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 MAX_WORLD = 100_000
-"""World sizes above this are not believed: the ranks that never came would fill the memory of a terminal."""
+"""Maximum plausible world size. With more, the ranks that never connected would fill the memory of a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitedRanks:
-    """Hold the ranks of one run that have ended in the same way; ``since`` is when the first of them did."""
+    """Ranks of one run that have ended in the same way; ``since`` is the time of the first end."""
 
     numbers: tuple[int, ...]
     text: str
@@ -192,9 +192,9 @@ class ExitedRanks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollCall:
-    """Hold the ranks that are missing in one run: those that have exited, and the numbers of those that never came.
+    """Missing ranks of one run: ranks that have exited, and the numbers of ranks that never connected.
 
-    ``world`` is how many ranks the run should have, None where no rank knows. ``connected`` ranks have come.
+    ``world`` is the expected number of ranks; None if unknown. ``connected`` is the number that has connected.
     """
 
     job: str
@@ -205,11 +205,11 @@ class RollCall:
 
 
 Run = tuple[str, str]
-"""Job and run: the ranks that were launched together."""
+"""Job and run, which identify ranks that were launched together."""
 
 
 def live_runs(ranks: Iterable[RankInfo]) -> frozenset[Run]:
-    """Return the runs of which somebody lives; in a job of which nobody does, those with ranks that may live."""
+    """Return the runs with live ranks, and in jobs without live ranks, the runs with lost ranks, which may be alive."""
     states: defaultdict[str, defaultdict[str, set[RankState]]] = defaultdict(lambda: defaultdict(set))
     for rank in ranks:
         if not rank.is_classic:
@@ -222,12 +222,12 @@ def live_runs(ranks: Iterable[RankInfo]) -> frozenset[Run]:
 
 
 def ended_of_live_runs(ranks: Sequence[RankInfo]) -> list[RankInfo]:
-    """Return the newest exited process of each rank that is missing in a run that is live."""
+    """Return the newest exited process of each missing rank in a live run."""
     return [rank for gone in _runs(ranks).values() for rank in _ended(gone)]
 
 
 def never_came(run: Iterable[RankInfo]) -> tuple[int, ...]:
-    """Return the numbers below the world size of one run that no rank has, exited or not."""
+    """Return the numbers below the world size of one run that no rank has, not even an exited one."""
     members = [rank for rank in run if rank.child is None and not rank.is_classic]
     connected = {rank.rank for rank in members}
     return tuple(number for number in range(_believed_world(members)) if number not in connected)
@@ -236,10 +236,10 @@ def never_came(run: Iterable[RankInfo]) -> tuple[int, ...]:
 def call_roll(
     ranks: Sequence[RankInfo], target: Target | None = None, asked: Collection[str] | None = None
 ) -> list[RollCall]:
-    """Return what is known of each live run of which ranks are missing that the target means; None means all.
+    """Return the missing ranks of each live run that ``target`` selects; None selects all.
 
-    A target means a rank that is missing if it means the whole job or names its number. ``asked`` are the keys of
-    ranks that are told of elsewhere: they are not missing, and only their jobs are looked at.
+    A target selects a missing rank if it selects the whole job or the rank's number. ``asked`` are the keys of ranks
+    that are reported elsewhere: they don't count as missing, and only their jobs are searched.
     """
     known = asked or ()
     jobs = {rank.job for rank in ranks if rank.key in known} if asked is not None else None
@@ -297,7 +297,7 @@ def _believed_world(run: Iterable[RankInfo]) -> int:
 
 
 def _meant(target: Target | None, job: str) -> Callable[[int, str | None], bool]:
-    """Return what tells whether a target means a missing rank, by its number and its host if that is known."""
+    """Return a predicate that is True if a target selects a missing rank, by its number and its host if known."""
     if target is None:
         return lambda number, host: True
     include = [term for term in target.include if term.fits_job(job)]

@@ -1,4 +1,4 @@
-"""The ranks that the broker lists, kept up to date from its messages, and what has changed about each. Pure."""
+"""Ranks that the broker lists, kept up to date from its messages, and changes between two states. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dbg_wire.messages import Change, Gone, Message, Snapshot
 from dbg_wire.records.ranks import RankInfo
 
 LISTS = (Snapshot, Change, Gone)
-"""Messages that tell of ranks in general."""
+"""Messages about the list of ranks."""
 
 
 class Directory:
-    """What is known of all ranks.
+    """Last known state of all ranks.
 
-    ``complete`` tells that the snapshot of the present connection is whole, ``away`` why there is no connection, or
-    None. ``on_change`` is called after any change.
+    ``complete`` means that the snapshot of the current connection is whole. ``away`` is the reason of a missing
+    connection; None while connected. ``on_change`` is called after any change.
     """
 
     def __init__(self) -> None:
@@ -27,26 +27,26 @@ class Directory:
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
-        """Return all ranks, in the order in which the broker told them."""
+        """All ranks, in the order of the broker's list."""
         return tuple(self._ranks.values())
 
     @property
     def by_key(self) -> Mapping[str, RankInfo]:
-        """Return the ranks by their key."""
+        """Ranks by key."""
         return self._ranks
 
     def begin(self) -> None:
-        """Begin a connection: what was known stays until its snapshot is whole, so that a list doesn't flicker."""
+        """Begin a connection. Known ranks stay until its snapshot is whole, so that a list doesn't flicker."""
         self.complete, self.away = False, None
         self._changed()
 
     def cut_off(self, reason: str) -> None:
-        """Take note that the broker is gone; what was known stays."""
+        """Record that the broker is disconnected. Known ranks stay."""
         self.away = reason
         self._changed()
 
     def receive(self, message: Message) -> None:
-        """Take a message; a snapshot has all ranks of all brokers."""
+        """Process a message. A snapshot contains all ranks of all brokers."""
         if not isinstance(message, LISTS):
             return
         if isinstance(message, Snapshot):
@@ -64,21 +64,21 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankChange:
-    """A rank before and after a change: ``before`` is None for one that has come, ``now`` for one that is forgotten."""
+    """Rank before and after a change. A new rank has no ``before``, and a removed rank has no ``now``."""
 
     before: RankInfo | None
     now: RankInfo | None
 
     @property
     def rank(self) -> RankInfo:
-        """Return the rank as it is, or was at last."""
+        """Current or last known state of the rank."""
         found = self.now or self.before
         if found is None:
-            raise ValueError("a change is of a rank")
+            raise ValueError("a change needs a rank")
         return found
 
 
 def changes_between(before: Mapping[str, RankInfo], now: Mapping[str, RankInfo]) -> list[RankChange]:
-    """Return the changes of ranks between two looks at a directory's ``by_key``."""
+    """Return the changes of ranks between two values of a directory's ``by_key``."""
     keys = {**before, **now}
     return [RankChange(before=before.get(key), now=now.get(key)) for key in keys if before.get(key) != now.get(key)]

@@ -1,4 +1,4 @@
-"""What can go wrong on the terminal's side alone; every class says it in one sentence."""
+"""Errors of the terminal's side. The text of each is one sentence."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dbg_wire.records.ranks import RankInfo, RankState
 
 
 def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
-    """Return an error's sentence with what the user of one interface does in place of a command of the shell.
+    """Return an error's sentence with shell commands replaced by the actions of another front end.
 
-    ``words`` has it by the verb; ``{ranks}`` stands for the ranks. A command that they don't have stays.
+    ``words`` maps verbs to actions; ``{ranks}`` in an action is replaced. A command without an entry stays.
     """
     return error.worded(
         lambda remedy: (
@@ -33,12 +33,12 @@ def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
 
 
 def bug(error: Exception) -> str:
-    """Return what a user is told of an error that nobody has foreseen."""
+    """Return the message to the user about an unexpected error."""
     return f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error), 500)}"
 
 
 class NotStopped(RemediedError):
-    """Say that the target can't be attached to right now, how to wait until it can, and how to stop it if it runs."""
+    """Raised when a terminal can't attach because the target is not stopped."""
 
     def __init__(self, what: str, target: str, *, runs: bool = False) -> None:
         super().__init__(what, target)
@@ -48,11 +48,11 @@ class NotStopped(RemediedError):
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
         waits = f"{printable(self.what)}; {word(Remedy('wait', self.target))} waits for the next stop"
-        return f"{waits}, {word(Remedy('interrupt', self.target))} breaks in now" if self.runs else waits
+        return f"{waits}, {word(Remedy('interrupt', self.target))} stops it now" if self.runs else waits
 
 
 class HeldBack(NotStopped):
-    """Say that the target waits for other ranks, and how it goes on. ``has_place`` tells whether its place is known."""
+    """Raised when the target is held: it waits for other ranks. ``has_place`` is True if its place is known."""
 
     def __init__(self, what: str, target: str, *, has_place: bool) -> None:
         super().__init__(what, target)
@@ -60,11 +60,11 @@ class HeldBack(NotStopped):
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
         shown = f", and {word(Remedy('attach', self.target))} shows where it is" if self.has_place else ""
-        return f"{printable(self.what)}; {word(Remedy('release', self.target))} lets it go on{shown}"
+        return f"{printable(self.what)}; {word(Remedy('release', self.target))} resumes it{shown}"
 
 
 class NeverCame(NoSuchRank):
-    """Say that the ranks of the target belong to a job and have not connected, and how many of it have."""
+    """Raised when the ranks of the target belong to a known job but have never connected."""
 
     def __init__(self, target: str, job: str, names: str, connected: int, world: int) -> None:
         super().__init__(target, connected)
@@ -82,14 +82,14 @@ class NeverCame(NoSuchRank):
 
 
 class SlowBroker(BrokerUnreachable):
-    """Say what the broker, which is there, did not do in time."""
+    """Raised when a connected broker did not respond in time; ``reason`` states what it did not do."""
 
     def __str__(self) -> str:
         return f"the broker at {printable(self.url)} is slow: {printable(self.reason)}; a longer timeout waits for it"
 
 
 class NotHeld(RemediedError):
-    """Say that none of the ranks is held. ``others`` tells whether ranks outside the target are."""
+    """Raised when no rank of the target is held. ``others`` is True if other ranks are."""
 
     def __init__(self, addresses: Sequence[str], *, others: bool) -> None:
         super().__init__(tuple(addresses), others)
@@ -99,14 +99,14 @@ class NotHeld(RemediedError):
     def worded(self, word: Callable[[Remedy], str]) -> str:
         several = len(self.addresses) > 1
         who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
-        rest = f"{word(Remedy('list', 'held'))} shows those that are" if self.others else "no rank is"
+        rest = f"{word(Remedy('list', 'held'))} shows the held ranks" if self.others else "no rank is"
         return f"{who} held, waiting for others; {rest}"
 
 
 class LostRank(RemediedError):
-    """Say that the broker has no connection to the rank any more, and that nobody knows whether it lives.
+    """Raised when the rank is disconnected from the broker, and it is unknown whether its process is alive.
 
-    ``target`` is what the user types for it, if that is not the address.
+    ``target`` is the target that the user types, if that is not the address.
     """
 
     def __init__(self, address: str, target: str | None = None) -> None:
@@ -117,18 +117,18 @@ class LostRank(RemediedError):
     def worded(self, word: Callable[[Remedy], str]) -> str:
         return (
             f"the connection to {printable(self.address)} was lost: its process or its network is gone; "
-            f"{word(Remedy('wait', self.target))} waits in case it comes back"
+            f"{word(Remedy('wait', self.target))} waits for it to come back"
         )
 
 
 class RankStayedAway(LostRank):
-    """Say that a rank was lost while this terminal was on it and did not come back: most likely it is dead."""
+    """Raised when a rank was lost while this terminal was attached, and did not come back: most likely it is dead."""
 
     exit_status = 8
 
 
 class RankEnded(DbgError):
-    """Say that the rank has exited, and how."""
+    """Raised when the rank has exited; the text states how."""
 
     exit_status = 8
 
@@ -146,7 +146,7 @@ class RankEnded(DbgError):
 
 
 class RankVanished(RemediedError):
-    """Say that the rank left the broker's list between a look at it and the attach; ``why`` is what the broker says."""
+    """Raised when the rank left the broker's list before the terminal could attach; ``why`` is the broker's reason."""
 
     exit_status = 3
 
@@ -157,31 +157,31 @@ class RankVanished(RemediedError):
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
         why = f" ({printable(self.why)})" if self.why else ""
-        return f"{printable(self.address)} is not there any more{why}; {word(Remedy('list'))} shows the ranks that are"
+        return f"{printable(self.address)} is no longer listed{why}; {word(Remedy('list'))} shows the present ranks"
 
 
 class Declined(ReasonedError):
-    """Say what the broker refused to do, in its own words."""
+    """Raised when the broker refuses a request, with the broker's text."""
 
     exit_status = 5
     sentence = "the broker refused: {reason}"
 
 
 class NeedsTarget(BadInput):
-    """Say that a verb needs a target; ``example`` is the verb with one."""
+    """Raised when a verb needs a target; ``example`` is the verb with a target."""
 
     def __init__(self, verb: str, example: str) -> None:
         super().__init__(f"{verb} needs a target", f"name ranks, as in `{example}`")
 
 
 class TimedOut(DbgError):
-    """Say what did not happen in time."""
+    """Raised when something did not happen in time."""
 
     exit_status = 6
 
 
 class CantWrite(DbgError):
-    """Say which file could not be written, and why; ``option`` names another one."""
+    """Raised when a file could not be written; ``option`` selects another file."""
 
     def __init__(self, path: str, reason: str, option: str) -> None:
         super().__init__(path, reason, option)
@@ -195,7 +195,7 @@ class CantWrite(DbgError):
 
 
 class NoTerminal(BadInput):
-    """Say that a terminal is needed, and what works without one."""
+    """Raised when a terminal is needed; the text states what works without one."""
 
 
 def why_refused(address: str, refusal: Refusal) -> DbgError:
@@ -206,7 +206,7 @@ def why_refused(address: str, refusal: Refusal) -> DbgError:
 
 
 def why_not_stopped(rank: RankInfo, target: str, *, attaching: bool = False) -> DbgError:
-    """Return the error for a rank that one can't attach to in its present state; ``attaching``: one wants to."""
+    """Return the error for a rank that is not stopped; ``attaching`` is True if the user wants to attach to it."""
     if rank.state is RankState.EXITED:
         return RankEnded(rank)
     if rank.state is RankState.LOST:
@@ -215,6 +215,6 @@ def why_not_stopped(rank: RankInfo, target: str, *, attaching: bool = False) -> 
         what = f"{rank.address} is held, waiting for other ranks"
         return HeldBack(what, target, has_place=rank.where is not None)
     what = {
-        RankState.UNRESPONSIVE: "does not answer, and was not stopped",
+        RankState.UNRESPONSIVE: "does not answer and was not stopped",
     }.get(rank.state, "is running")
     return NotStopped(f"{rank.address} {what}", target, runs=attaching and rank.state is RankState.RUNNING)

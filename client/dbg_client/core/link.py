@@ -1,4 +1,4 @@
-"""A connection to one broker, and a link that makes another one whenever it breaks. What is sent never waits."""
+"""Connection to one broker, and a link that reconnects whenever a connection breaks. Sending never blocks."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from dbg_wire.messages import Greet, Message, Refusal, Sender, Subscribe, Welcom
 from dbg_wire.records.record import fitted
 
 FIRST_DELAY = 0.1
-"""Seconds before the first redial, at most: a broker that is restarted at once is found at once."""
+"""Maximum seconds before the first redial. It is short because service managers restart a broker at once."""
 
 LONGEST_DELAY = 1.5
-"""Seconds between two redials, at most: a person waits, and redials of a thousand terminals are still little load."""
+"""Maximum seconds between two redials: a person waits, and redials of a thousand terminals are still a low load."""
 
 SETTLED_SECONDS = 5.0
-"""Seconds after which a connection counts as good: the delays of redials keep growing if it breaks before."""
+"""Seconds after which a connection counts as good. If it breaks earlier, the delays of redials keep growing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Say that the link stands (again); a snapshot of all ranks follows."""
+    """The link is connected (again); a snapshot of all ranks follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Say that the link broke or that one more attempt failed, and why."""
+    """The link broke, or another attempt to connect failed; ``reason`` is the cause."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeatUp:
-    """Say that a broker has the rank again at which this program has a seat; the list of ranks tells its state."""
+    """A broker is connected that has the rank of this program's seat; the list of ranks contains its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatDown:
-    """Say why the seat is gone, though another broker is there: its rank is, or will be, at another one."""
+    """The seat is gone although another broker is connected: its rank is, or will be, at another broker."""
 
     reason: str
 
@@ -60,12 +60,12 @@ Event = Up | Down | SeatUp | SeatDown | Message | Output
 
 
 class BrokerLink:
-    """Deliver what the broker says, over any number of its restarts.
+    """Receives the messages of the broker, across any number of its restarts.
 
-    Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so the link follows a
-    broker that comes back on another port or with another certificate if ``broker.json`` says so. Every connection
-    subscribes to the ranks, and with ``logs`` to the texts of their log points. Of several brokers that of the home, or
-    the one that the user has named, is dialled first, and none at the URLs that ``taken`` returns.
+    Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker again, so the link follows a
+    broker that restarts with another port or certificate in ``broker.json``. Every connection subscribes to the ranks,
+    and with ``logs`` to the texts of their log points. With several brokers, the broker of the home, or the one that
+    the user has named, is dialled first. URLs in the result of ``taken`` are not dialled.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class BrokerLink:
         taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.found: Reach | None = None
-        """Where the broker was last."""
+        """Last known location of the broker."""
         self.brokers: tuple[Endpoint, ...] = ()
-        """The brokers that the last welcome has named, its sender first; none if that is alone."""
+        """Brokers in the last welcome, its sender first; empty if there is only one."""
         self._find = find
         self._logs = logs
         self._name = name
@@ -88,35 +88,35 @@ class BrokerLink:
         self._taken = taken
         self._connection: Connection | None = None
         self._ending: Connection | None = None
-        """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
+        """Broken connection that is being closed. If closing is cancelled, :meth:`close` repeats it."""
         self._has_dialled = False
         self._attempt = 0
         self._up_since = 0.0
 
     @property
     def url(self) -> str:
-        """Return the address of the broker as last found."""
+        """Address of the broker as last found."""
         return self._connection.endpoint.url if self._connection else "the broker"
 
     @property
     def is_up(self) -> bool:
-        """Return whether there is a connection at the moment."""
+        """Whether there is a connection."""
         return self._connection is not None
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
+        """Time when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
         return self._connection.silent_since if self._connection else None
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return what the broker last said of itself; None while the link is down."""
+        """Last welcome of the broker; None while the link is down."""
         return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
-        """Dial, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile.
+        """Dial, for at most ``seconds``. Raises SilentFile, and the errors of ``find`` and :func:`dial`.
 
-        A broker that hangs up is dialled again as after a break: it does so while strangers flood it.
+        A broker that hangs up is dialled again, because it does so while unauthenticated connections flood it.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -131,14 +131,14 @@ class BrokerLink:
             await asyncio.sleep(pause)
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the link is down."""
+        """Queue an item for the broker. Return False, without effect, while the link is down."""
         if self._connection is None:
             return False
         self._connection.send(item)
         return True
 
     async def next(self) -> Event:
-        """Return the next event; while the link is down this dials, with growing pauses. Safe to cancel."""
+        """Return the next event. While the link is down this dials, with growing pauses. Safe to cancel."""
         if self._connection is None:
             return await self._redial()
         try:
@@ -154,7 +154,7 @@ class BrokerLink:
         return Down(reason)
 
     async def close(self) -> None:
-        """Send what is queued and close; never an error."""
+        """Send all queued messages and close. Never raises."""
         connections = self._connection, self._ending
         self._connection = self._ending = None
         for connection in connections:
@@ -172,13 +172,13 @@ class BrokerLink:
 
     def _pause(self) -> float:
         """Return the seconds before the next attempt."""
-        # Full jitter: terminals that lost the same broker must not come back in step.
+        # Full jitter, because terminals that lost the same broker must not reconnect in step.
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
         self._attempt = min(self._attempt + 1, 30)
         return random.uniform(0, longest)  # noqa: S311
 
     async def _dial(self, *, begun: float | None = None, again: bool = False) -> Connection:
-        """Dial all brokers; the time is counted from ``begun``, or from now."""
+        """Dial the brokers in turn; the timeout starts at ``begun``, or now."""
         self._has_dialled = True
         loop = asyncio.get_running_loop()
         begun = loop.time() if begun is None else begun
@@ -196,7 +196,7 @@ class BrokerLink:
         return connection
 
     async def _reach(self) -> Reach:
-        """Return where the broker is now; where nothing says that any more, but other brokers are known, as before."""
+        """Return the location of the broker; the last one if it can't be found but other brokers are known."""
         try:
             return await read_in_thread(self._find, self._seconds)
         except DbgError:
@@ -224,28 +224,28 @@ class BrokerLink:
 
 
 PING_SECONDS = 2.0
-"""Seconds between two pings, whose answers show that broker and network are there."""
+"""Seconds between two pings. Their answers show that broker and network work."""
 
 SILENT_PINGS = 2
-"""Intervals between pings without an answer after which the broker is silent: a user sees it within six seconds."""
+"""Number of intervals without an answer after which the broker counts as silent. A user sees it within six seconds."""
 
 DEAD_PINGS = 5
-"""Intervals without an answer that end a connection: no broker is late by ten seconds, and a network that has lost this
-connection may let a new one pass."""
+"""Number of intervals without an answer after which a connection is closed. A healthy broker is never ten seconds late,
+and a network that has lost this connection may accept a new one."""
 
 FLOWING_BYTES = 16 * KIB
-"""Bytes in one interval behind which an answer may just be late; news of a few ranks are far less."""
+"""Bytes in one interval that may delay an answer. Changes of a few ranks are much smaller."""
 
 CONNECT_SECONDS = 2.0
-"""Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
-request ever more rarely, and a new attempt sends one at once."""
+"""Maximum seconds to connect if another attempt follows. The local kernel repeats its request less and less often, but
+a new attempt sends one at once."""
 
 OUTBOX = 1024
-"""Messages that may wait for the socket; keys are bounded before they get here, so more means the broker is stuck."""
+"""Maximum messages queued for the socket. Keys are limited before they get here, so more means a stuck broker."""
 
 
 class Disconnected(Exception):
-    """Say that the connection ended, and why; part of every connection's life and never shown as an error."""
+    """Raised when the connection has ended. This is normal, and never shown as an error."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -253,10 +253,10 @@ class Disconnected(Exception):
 
 
 class Connection:
-    """Exchange messages with one broker that has said welcome.
+    """Connection to one broker.
 
-    Belongs to one event loop. :meth:`send` never waits: a broker that stops reading fills the outbox, and then the
-    connection is closed, so that the keyboard is never stuck behind it.
+    Belongs to one event loop. :meth:`send` never blocks: if a broker stops reading, the outbox fills and the connection
+    is closed, so that the keyboard never waits for it.
     """
 
     def __init__(self, websocket: BrokerWebSocket, endpoint: Endpoint) -> None:
@@ -268,11 +268,11 @@ class Connection:
         self._watching = asyncio.create_task(self._end_when_dead())
         self._answered_at = asyncio.get_running_loop().time()
         self._in_vain = 0
-        """Intervals since the last answer to a ping."""
+        """Number of intervals since the last answer to a ping."""
         self._pinging: asyncio.Task[None] | None = None
 
     def send(self, item: Message | Input) -> None:
-        """Queue a message or keys for the broker; lost if the connection ends before they are out."""
+        """Queue a message or keys for the broker. They are lost if the connection ends before they are sent."""
         frame = encode_data(item) if isinstance(item, Input) else encode(item)
         try:
             self._outbox.put_nowait(frame)
@@ -280,10 +280,10 @@ class Connection:
             self._websocket.transport.abort()
 
     async def receive(self) -> Message | Output:
-        """Return what the broker says next; safe to cancel.
+        """Return the next message of the broker. Safe to cancel.
 
-        Raises Disconnected when the connection has ended, and PeerError if the broker breaks the protocol. Messages
-        of a newer minor are skipped.
+        Raises Disconnected when the connection has ended, and PeerError if the broker violates the protocol. Messages
+        of a newer minor version are skipped.
         """
         while True:
             try:
@@ -302,11 +302,11 @@ class Connection:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker last answered a ping, by the event loop's clock, if it is silent; else None."""
+        """Time when the broker last answered a ping, by the event loop's clock, if it is silent; else None."""
         return self._answered_at if self._in_vain >= SILENT_PINGS else None
 
     async def close(self) -> None:
-        """Send what is queued and close; at most CLOSE_SECONDS each, and never an error."""
+        """Send all queued messages and close, with at most CLOSE_SECONDS for each. Never raises."""
         try:
             await within(limits.CLOSE_SECONDS, self._outbox.join())
         except TimeoutError:
@@ -315,10 +315,10 @@ class Connection:
         await self._websocket.close()
 
     async def _end_when_dead(self) -> None:
-        # It counts intervals and not seconds: a program that was suspended has asked nothing.
+        # Count intervals, not seconds, because a program that was suspended has sent no pings.
         while self._in_vain < DEAD_PINGS:
             if self._pinging is None or self._pinging.done():
-                # Not awaited: on a link where nothing goes out any more, that would take for ever.
+                # Don't await it: if nothing can be sent on the link, it would never return.
                 self._pinging = asyncio.create_task(self._ping())
             heard = self._websocket.heard
             await asyncio.sleep(PING_SECONDS)
@@ -344,12 +344,12 @@ class Connection:
 
 
 async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, again: bool = False) -> Connection:
-    """Connect, greet as ``name``, and return the connection once the broker has said welcome.
+    """Connect, greet as ``name``, and return the connection after the broker's welcome.
 
-    ``spent`` of the ``seconds`` are over already, or kept for other brokers. With ``again`` another attempt
-    follows, so each address of the broker gets CONNECT_SECONDS at most.
+    ``spent`` of the ``seconds`` have passed already or are reserved for other brokers. With ``again`` another attempt
+    follows, so each address of the broker gets at most CONNECT_SECONDS.
     Raises BrokerUnreachable if no broker answers within ``seconds``, and WrongCertificate, WrongToken, WrongVersion or
-    another Refused if a broker answers that is the wrong one or refuses.
+    another Refused if the broker is the wrong one or refuses.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds - spent
@@ -374,13 +374,13 @@ async def _greet(connection: Connection, name: str, left: float, seconds: float)
     try:
         answer = await within(left, connection.receive())
     except TimeoutError:
-        raise BrokerUnreachable(url, f"it let us in and then was silent for {seconds:g} s") from None
+        raise BrokerUnreachable(url, f"it accepted the connection, then was silent for {seconds:g} s") from None
     except Disconnected as ended:
         raise BrokerUnreachable(url, ended.reason) from None
     if isinstance(answer, Refusal):
         raise Refused(url, answer.text)
     if not isinstance(answer, Welcome):
-        raise PeerError("a broker that does not begin with welcome")
+        raise PeerError("the broker's first message is not a welcome")
     connection.welcome = answer
 
 

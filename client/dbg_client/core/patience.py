@@ -1,4 +1,4 @@
-"""What takes long: a deadline for a thread that may hang, and the line that tells the user what is waited for."""
+"""Slow operations: a timeout for threads that may hang, and the status line that shows the current wait."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
 
 PATIENCE_SECONDS = 1.0
-"""Seconds that nobody needs an explanation for; then the line shows, and as often it says more."""
+"""Seconds of a wait before the line is shown, and the interval of its updates."""
 
 Show = Callable[[str | None], None]
-"""Takes the line as it is now, or None when it is to go away."""
+"""Callback for the current line, or None to remove it."""
 
 T = TypeVar("T")
 
 
 def show_nobody(line: str | None) -> None:
-    """Drop the line: a :data:`Show` for a program without a user who waits."""
+    """Discard the line; a :data:`Show` for a program without a waiting user."""
 
 
 class WaitingLine:
-    """The line. Of several things that are waited for at the same time it names the first, until the last one ends."""
+    """Status line. If there are several waits at the same time, it shows the first one until the last one ends."""
 
     def __init__(self, show: Show = show_nobody) -> None:
         self._show = show
@@ -37,7 +37,7 @@ class WaitingLine:
 
     @asynccontextmanager
     async def says(self, what: Callable[[], str]) -> AsyncIterator[None]:
-        """Show ``what`` and for how long already, while the block runs and once that takes more than a second."""
+        """Show ``what`` and the elapsed time while the block runs, after it has run for PATIENCE_SECONDS."""
         self._saying = self._saying or asyncio.create_task(self._say(what))
         self._open += 1
         try:
@@ -58,14 +58,14 @@ class WaitingLine:
 
 
 class OpenAnswers:
-    """The answers to a question so far; as a text, how many ranks have answered."""
+    """Answers to a question so far. Its text is the number of ranks that have answered."""
 
     def __init__(self, ranks: Sequence[RankInfo]) -> None:
         self._ranks = {rank.key: rank for rank in ranks}
         self._said: dict[str, RankAnswer] = {}
 
     def take(self, answers: Iterable[RankAnswer]) -> None:
-        """Keep the answers that come; the first one of a rank counts."""
+        """Record answers. Only the first answer of a rank is used."""
         for answer in answers:
             self._said.setdefault(answer.key, answer)
 
@@ -82,7 +82,7 @@ class OpenAnswers:
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any] | None) -> None:
-    """Cancel tasks, if they are there, and wait until they have ended. Never an error of theirs."""
+    """Cancel tasks, skipping None, and wait until they have ended. Never raises their errors."""
     there = [task for task in tasks if task is not None]
     for task in there:
         task.cancel()
@@ -90,10 +90,10 @@ async def cancel_and_wait(*tasks: asyncio.Future[Any] | None) -> None:
 
 
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
-    """Return what ``call`` returns in a thread of its own; raise TimeoutError after ``seconds``, if given.
+    """Run ``call`` in a daemon thread and return its result; raise TimeoutError after ``seconds``, if given.
 
-    For a name server or a file system that does not answer. The program ends without the thread; it waits for the
-    threads of asyncio's own executor.
+    For a name server or a file system that may not answer. The program can exit while the thread still runs, unlike
+    with threads of asyncio's own executor.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
@@ -109,7 +109,7 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
             value = call()
         except BaseException as error:
             raised = error
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so no task waits any more
             loop.call_soon_threadsafe(take, value, raised)
 
     threading.Thread(target=run, name="dbg-apart", daemon=True).start()
@@ -120,9 +120,10 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
 
 
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
-    """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
+    """Run ``read`` in a daemon thread and return its result. ``read`` gets a callback for each path it will open.
 
-    Raise SilentFile after ``seconds``; a thread that has touched nothing by then waits for its turn on a busy machine.
+    If a path does not respond within ``seconds``, raise SilentFile with that path. As long as no path was reported,
+    keep waiting, because the machine is only busy.
     """
     touched: list[str] = []
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))

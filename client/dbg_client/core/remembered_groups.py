@@ -1,8 +1,8 @@
 """Groups of ranks of the user's last answer, so that ``@2`` works as a target afterwards.
 
-They lie in one small file in the home of the broker's files, readable by its user alone, replaced as a whole.
+They are in one small file in the home of the broker's files, readable only by its user, and replaced as a whole.
 
-A shell that completes a word loads this, and waits for it: what only a command needs is imported where it is used.
+Shell completion imports this module and waits for it, so imports that only commands need are inside functions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 FILE = "groups.json"
 
 MAX_FILE = 32 * 1024 * 1024
-"""Bytes of one file that are read: the keys of 100,000 ranks are some 10 MB."""
+"""Maximum bytes that are read from the file. The keys of 100,000 ranks are about 10 MB."""
 
 
 class UnknownGroup(DbgError):
-    """Say that the last answer had no group of that name."""
+    """Raised when the last answer had no group of that name."""
 
     exit_status = 3
 
@@ -40,20 +40,20 @@ class UnknownGroup(DbgError):
     def __str__(self) -> str:
         name = printable(self.name)
         if self.name == "@missing":
-            return "no rank was missing from a collective in the last answer; ask anew with `why`"
+            return "no rank was missing from a collective in the last answer; ask again with `why`"
         if not self.known:
-            return f"no group {name} is remembered; eval, command and where give their groups names"
+            return f"no group {name} is remembered; eval, command and where name the groups of their answers"
         return f"the last answer had no group {name}; it had {first_of(self.known)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedGroups:
-    """Remember groups in one file."""
+    """File that stores the groups."""
 
     path: Path
 
     def save(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Remember groups instead of those before. Raises OSError."""
+        """Replace the stored groups. Raises OSError."""
         from dbg_command.home import write_whole
 
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ class RememberedGroups:
         write_whole(self.path, json.dumps(document))
 
     def load(self) -> dict[str, frozenset[str]]:
-        """Return the groups of the last answer; none if its file is missing or not private."""
+        """Return the groups of the last answer; empty if the file is missing or not private."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
@@ -73,7 +73,7 @@ class RememberedGroups:
 
 
 def find_remembered_groups(environ: Mapping[str, str]) -> RememberedGroups | None:
-    """Return where the groups are, or None if there is no home for them."""
+    """Return the file of the groups, or None without a home directory for it."""
     try:
         home = home_directory(environ)
     except BadInput:
@@ -82,10 +82,11 @@ def find_remembered_groups(environ: Mapping[str, str]) -> RememberedGroups | Non
 
 
 def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], target: str | None = None) -> str:
-    """Keep the names of an answer's groups for targets of later commands. Return why they can't be kept. Blocks.
+    """Store the names of an answer's groups for targets of later commands. Blocks.
 
-    An answer without groups, such as that to ``list``, leaves the names as they are. An answer of ``@missing`` alone
-    does not know the collective, so that name stays, too.
+    Return the reason if they can't be stored, else an empty text. An answer without groups, such as that to ``list``,
+    leaves the names unchanged. An answer to the target ``@missing`` does not know the collective, so if it has no
+    missing ranks, the name ``@missing`` is kept.
     """
     memory = find_remembered_groups(environ)
     if memory is None or not groups:
@@ -100,9 +101,9 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
 
 
 def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
-    """Read a target as typed, its remembered groups looked up.
+    """Parse a target and look up its remembered groups.
 
-    Blocks for a small file if there are any, and ``opening`` gets its path before. Raises BadTarget, and
+    Blocks to read a small file if there are groups; ``opening`` gets its path before. Raises BadTarget, and
     UnknownGroup for a group that is not remembered.
     """
     from dbg_command.targets import Group, parse_target
@@ -118,7 +119,7 @@ def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Targ
 
 
 def with_groups(target: Target, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return a target whose groups have the ranks of these. Raises UnknownGroup for a group that is not among them."""
+    """Return a target with the ranks of its groups. Raises UnknownGroup for a group that is not in ``groups``."""
     return replace(
         target,
         include=tuple(_looked_up(term, groups) for term in target.include),

@@ -1,4 +1,4 @@
-"""Open requests of a client of ours: an IDE, an agent, a page."""
+"""Open requests of a local client: an IDE, an agent or a page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dbg_wire.errors import DbgError, printable
 
 
 class OpenRequests:
-    """The requests of one client by their numbers, worked on at the same time, ``most`` of them; of one event loop.
+    """Requests of one client, by number. At most ``most`` are processed at the same time. Belongs to one event loop.
 
-    ``what`` is what the client calls one of them.
+    ``what`` is the client's word for a request.
     """
 
     def __init__(self, most: int, what: str) -> None:
@@ -22,9 +22,9 @@ class OpenRequests:
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
     def begin(self, number: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> str:
-        """Begin to work on a request; return why not, empty if it has begun."""
+        """Start to process a request. Return the reason if it is not started, else an empty text."""
         if number in self._tasks:
-            return f"a {self._what} with the id {printable(str(number), 60)} is open; give another id"
+            return f"a {self._what} with the id {printable(str(number), 60)} is open; use another id"
         if len(self._tasks) >= self._most:
             return f"{self._most} {self._what}s are open; wait for one of them"
         task = self._tasks[number] = asyncio.create_task(work())
@@ -32,17 +32,17 @@ class OpenRequests:
         return ""
 
     def give_up(self, number: Hashable) -> bool:
-        """Cancel a request; return whether it was open. One that cancels itself goes on."""
+        """Cancel a request. Return True if it was open. A request can't cancel itself."""
         task = self._tasks.get(number)
         if task is None or task is asyncio.current_task():
             return False
         return task.cancel()
 
     async def close(self) -> None:
-        """Give all up. Never an error."""
+        """Cancel all requests. Never raises."""
         await cancel_and_wait(*self._tasks.values())
 
 
 def sentence_of(error: Exception, words: Mapping[str, str]) -> str:
-    """Return what is told of an error, in the words that a face has for commands of the terminal."""
+    """Return the sentence of an error, with ``words`` in place of shell commands."""
     return in_words_of(error, words) if isinstance(error, DbgError) else bug(error)

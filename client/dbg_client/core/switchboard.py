@@ -1,4 +1,4 @@
-"""One link to all brokers for everything that a program does with them at once: questions, waits and sessions."""
+"""One link to all brokers, shared by all concurrent tasks of a program: questions, waits and sessions."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ from dbg_wire.messages import Answers, Message, Question, Refusal, Welcome
 T = TypeVar("T")
 
 MAX_EVENTS = 1024
-"""Pages of answers that wait for one question; its task takes each at once, so more are a fault of ours."""
+"""Maximum pages of answers queued for one question. Its task reads each at once, so more would be a bug."""
 
 MAX_QUESTIONS = 15
-"""Pages of questions that are open at once: one less than a broker takes, which may hold one that was withdrawn."""
+"""Maximum open pages of questions: one less than a broker accepts, because it may still hold a withdrawn one."""
 
 WATCHER = "watcher"
-"""The role whose tokens let a terminal look and nothing else."""
+"""Role of tokens that permit a terminal only to watch."""
 
 DIAL_EVERY_SECONDS = 1.0
-"""Seconds between two attempts of a program to reach the broker, as long as none has succeeded."""
+"""Seconds between two attempts to reach the broker, until the first success."""
 
 LOOK_SECONDS = 0.03
-"""Seconds for which events are gathered (a debounce): who waits looks at all ranks, and a thousand may stop at once."""
+"""Debounce time of events, in seconds: each waiting task checks all ranks, and a thousand ranks may stop at once."""
 
 Tell = Callable[[str], None]
-"""Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
+"""Callback for a sentence to the user: about a wait, or about a broker that disconnected or reconnected."""
 
 MAX_PROGRAM = 60
-"""Characters of a program's name, which stands behind its user's."""
+"""Maximum characters of a program's name, which follows the name of its user."""
 
 Watch = Callable[[Event], Awaitable[None]]
-"""Takes each event, which the directory knows already; nothing more is read until it returns."""
+"""Callback for each event, after the directory was updated. Reading pauses until it returns."""
 
 
 def tell_nobody(sentence: str) -> None:
-    """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
+    """Discard the sentence; a :data:`Tell` for a program without a waiting user."""
 
 
 class Switchboard:
-    """The broker of one program, over any number of the broker's restarts.
+    """Broker connection of one program, across any number of the broker's restarts.
 
-    Belongs to one event loop. A task reads the link from :meth:`dial` to :meth:`close`, and keeps ``directory`` as the
-    broker tells it. Any number of tasks may ask and wait meanwhile; the questions beyond MAX_QUESTIONS wait their turn.
-    The broker is found anew at every dial, so the link follows one that moves. ``seconds`` is the time for a dial, for
-    the list of ranks, and usually for a question.
+    Belongs to one event loop. A task reads the link from :meth:`dial` to :meth:`close`, and updates ``directory``. Any
+    number of tasks may ask and wait at the same time; questions beyond MAX_QUESTIONS are queued. Every dial finds the
+    broker again, so the link follows a broker that moves. ``seconds`` is the timeout for a dial, for the list of ranks,
+    and usually for a question.
     """
 
     def __init__(self, new_link: Callable[[], Brokers], seconds: float) -> None:
@@ -70,9 +70,9 @@ class Switchboard:
         self._numbers = count()
         self._questions: dict[int, asyncio.Queue[Event | BaseException]] = {}
         self._news = asyncio.Event()
-        """Set after events, and replaced then."""
+        """Event that is set after changes, and then replaced."""
         self._failure: BaseException | None = None
-        """Why nothing comes any more."""
+        """Error that has ended the reading task."""
         self._next_look: asyncio.TimerHandle | None = None
         self._last_look = -LOOK_SECONDS
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
@@ -84,41 +84,41 @@ class Switchboard:
 
     @property
     def url(self) -> str:
-        """Return the address of the broker as last found."""
+        """Address of the broker as last found."""
         return self._link.url
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return what the broker last said of itself; None while the link is down."""
+        """Last welcome of the broker; None while the link is down."""
         return self._link.welcome
 
     @property
     def may_act(self) -> bool:
-        """Tell whether the token lets this program change anything, as far as the broker has told."""
+        """Whether the token permits changes, as far as is known from the welcome."""
         return self.welcome is None or self.welcome.role != WATCHER
 
     @property
     def is_up(self) -> bool:
-        """Tell whether the link stands."""
+        """Whether the link is connected."""
         return self._link.is_up
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
+        """Time when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
         return self._link.silent_since
 
     @property
     def unreachable(self) -> tuple[str, ...]:
-        """Return the addresses of brokers that can't be reached while others can."""
+        """Addresses of brokers that can't be reached while other brokers can."""
         return self._link.unreachable
 
     @property
     def is_current(self) -> bool:
-        """Tell whether the link stands and the directory has the whole list of this connection."""
+        """Whether the link is connected and the directory has the whole list of this connection."""
         return self.directory.complete and self.directory.away is None
 
     async def dial(self) -> None:
-        """Dial once, and read what comes from then on. Raises what :meth:`.link.BrokerLink.open` raises."""
+        """Dial once, and start to read. Raises the errors of :meth:`.link.BrokerLink.open`."""
         self._failure = None
         await self._link.open()
         self._reading = asyncio.create_task(self._read())
@@ -133,7 +133,7 @@ class Switchboard:
             raise error(self._link.url, f"it did not list its ranks within {seconds:g} s") from None
 
     async def open(self) -> None:
-        """Dial, and wait until all ranks are known. Raises what the two raise; nothing is open then."""
+        """Dial, and wait until all ranks are known. Raises the errors of both steps, after closing the link."""
         await self.dial()
         try:
             await self.listed()
@@ -142,11 +142,11 @@ class Switchboard:
             raise
 
     def another(self) -> Switchboard:
-        """Return one with a connection of its own to the same broker, not open yet: a connection has one seat."""
+        """Return an unopened switchboard to the same broker, because a connection can have only one seat."""
         return Switchboard(self._new_link, self.seconds)
 
     async def close(self) -> None:
-        """Send what is queued and close; open questions and waits end with BrokerUnreachable. Never an error."""
+        """Send all queued messages and close. Open questions and waits end with BrokerUnreachable. Never raises."""
         reading, self._reading = self._reading, None
         await cancel_and_wait(reading)
         if self._next_look is not None:
@@ -154,21 +154,21 @@ class Switchboard:
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
         await self._link.close()
 
-    # ----------------------------------------------------------------------------------------------------- its users
+    # ---------------------------------------------------------------------------------------------- questions, waits
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the link is down."""
+        """Queue an item for the broker. Return False, without effect, while the link is down."""
         return self._link.send(item)
 
     def next_number(self) -> int:
-        """Return a number that no other question of this link has."""
+        """Return a number that is unique among the questions of this link."""
         return next(self._numbers)
 
     @asynccontextmanager
     async def ask(self, question: Question) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
-        """Send a question once fewer than MAX_QUESTIONS are open, and yield what returns its next event.
+        """Send a question once fewer than MAX_QUESTIONS are open, and yield a function that returns its next event.
 
-        An answer that comes after the block is forgotten. Raises TimedOut if the broker is gone.
+        Answers that arrive after the block are discarded. Raises TimedOut if the broker is gone.
         """
         await self._turns.acquire()
         self._open.add(question.request)
@@ -182,14 +182,14 @@ class Switchboard:
             del self._questions[question.request]
 
     def give_up(self, request: int) -> None:
-        """Let others ask in place of a question that the broker leaves open for too long."""
+        """Stop counting a question that the broker has left open for too long, so that others can be sent."""
         self._end_questions(request)
 
     async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
-        """Return what ``found`` finds; it is called now, and after events, for several at once if they come fast.
+        """Wait until ``found`` returns a value, and return it. ``found`` is called now and after events (debounced).
 
-        The broker may come and go meanwhile; ``tell`` gets a sentence on that. Raises TimeoutError after ``seconds``,
-        and what ``found`` raises.
+        The broker may disconnect and reconnect during the wait; ``tell`` gets a sentence about that. Raises
+        TimeoutError after ``seconds``, and the errors of ``found``.
         """
         told = False
         try:
@@ -200,13 +200,13 @@ class Switchboard:
                     await self._news.wait()
                     told = self._tell_absence(tell, told=told)
         except TimeoutError:
-            # What came last may not have been looked at yet.
+            # The last events may not have been checked yet.
             if (result := found()) is None:
                 raise
         return result
 
     def _tell_absence(self, tell: Tell, *, told: bool) -> bool:
-        """Tell once that the broker is gone, and once that it is back; return whether it is gone."""
+        """Report once that the broker is gone, and once that it is back. Return True while it is gone."""
         away = self.directory.away
         if away is not None and not told:
             tell(f"The broker is gone, reconnecting ({printable(away)}).")
@@ -216,14 +216,14 @@ class Switchboard:
 
     @contextmanager
     def watched_by(self, watch: Watch) -> Iterator[None]:
-        """Hand every event to a session, or another task that needs all of them, while the block runs."""
+        """Pass every event to ``watch``, such as a session, while the block runs."""
         self._watchers.append(watch)
         try:
             yield
         finally:
             self._watchers.remove(watch)
 
-    # ------------------------------------------------------------------------------------------------- what comes in
+    # ------------------------------------------------------------------------------------------------------ receiving
 
     async def _read(self) -> None:
         try:
@@ -242,21 +242,21 @@ class Switchboard:
         if not is_of_question:
             for watch in tuple(self._watchers):
                 await watch(event)
-        # After the watchers: what is waited for may be something that one of them has learnt.
+        # After the watchers, because a condition may depend on the state of a watcher.
         if self._next_look is None:
             loop = asyncio.get_running_loop()
             pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
             self._next_look = loop.call_later(pause, self._have_looked)
 
     def _have_looked(self) -> None:
-        """Have all who wait look at what has changed."""
+        """Wake up all waiting tasks."""
         self._next_look = None
         self._last_look = asyncio.get_running_loop().time()
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def _note(self, event: Event) -> None:
-        """Have the directory know an event, and let others ask once a question has ended."""
+        """Update the directory, and release the slots of questions that have ended."""
         if isinstance(event, Down):
             self._end_questions(*self._open)
         elif (isinstance(event, Answers) and event.last) or isinstance(event, Refusal):
@@ -275,7 +275,7 @@ class Switchboard:
         return [self._questions[request]] if request in self._questions else []
 
     def _end_questions(self, *requests: int | None) -> None:
-        """Let others ask once these questions have their answer, or will have none."""
+        """Release the slots of questions that are answered, or won't be."""
         for request in requests:
             if request in self._open:
                 self._open.remove(request)
@@ -297,7 +297,7 @@ async def _next_of(events: asyncio.Queue[Event | BaseException]) -> Event:
 
 
 def _offer(events: asyncio.Queue[Event | BaseException], event: Event | BaseException) -> None:
-    """Hand over an event; the oldest one makes room."""
+    """Queue an event. If the queue is full, the oldest event is dropped."""
     if events.full():
         events.get_nowait()
     events.put_nowait(event)
@@ -311,10 +311,10 @@ def switchboard_to(
     program: str = "",
     logs: bool = False,
 ) -> Switchboard:
-    """Return a switchboard, not open yet, to ``address`` or to where the environment or ``broker.json`` says.
+    """Return an unopened switchboard to ``address``, or to the broker in the environment or in ``broker.json``.
 
-    One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question. ``program`` tells other
-    users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
+    A dial, the list of ranks, and usually a question, each take at most ``seconds``. ``program`` is the name of this
+    program for other users, empty for a terminal. With ``logs``, watchers also get the texts of log points.
     """
     name = person_name(program)
 
@@ -325,15 +325,15 @@ def switchboard_to(
 
 
 def person_name(program: str) -> str:
-    """Return by what name other users see this program: ``user@host``, or ``user@host (program)``."""
+    """Return the name that other users see for this program: ``user@host``, or ``user@host (program)``."""
     shown = " ".join(printable(program.strip(), MAX_PROGRAM).split())
     return f"{user_name()} ({shown})" if shown else user_name()
 
 
 async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
-    """Dial the broker and read its list, saying what is waited for. Raises what the two raise.
+    """Dial the broker and read its list, and show the current wait. Raises the errors of both steps.
 
-    ``tell`` gets a sentence on each broker whose ranks are not in the list.
+    ``tell`` gets a sentence about each broker whose ranks are not in the list.
     """
     async with line.says(lambda: "waiting for the broker to answer"):
         await switchboard.dial()

@@ -1,4 +1,4 @@
-"""Wait for ranks: until the broker has listed them, until the target is stopped; break into one rank."""
+"""Waits for ranks: until a target is stopped, until a rank's end is known; and breaking into one rank."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 
 GUARD_SECONDS = 1.0
-"""Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""
+"""Time that a guard usually needs to dial the broker and report the signal that killed its rank, in seconds."""
 
-WAITING = "Waiting for {target} to stop; Ctrl-C gives up."
+WAITING = "Waiting for {target} to stop; Ctrl-C cancels."
 
 
 async def wait_for_stop(
@@ -32,11 +32,10 @@ async def wait_for_stop(
     tell: Tell = tell_nobody,
     line: WaitingLine | None = None,
 ) -> Choice:
-    """Return the rank of ``target`` to attach to once there is one; see :func:`.choose.choose_when_ready`.
+    """Wait for a rank of ``target`` to attach to, and return it; see :func:`.choose.choose_when_ready`.
 
-    The broker may come and go meanwhile. Raises TimedOut after ``seconds``, and AmbiguousTarget.
+    The broker may disconnect and reconnect during the wait. Raises TimedOut after ``seconds``, and AmbiguousTarget.
     """
-
     directory = switchboard.directory
 
     def chosen() -> Choice | None:
@@ -56,9 +55,9 @@ async def wait_for_stop(
 
 
 async def until_stopped(switchboard: Switchboard, rank: RankInfo) -> RankInfo:
-    """Return a rank that was broken into as it is listed once it has stopped, however long its C code takes.
+    """Wait until an interrupted rank has stopped, without a time limit, and return its listed state.
 
-    Raises RankVanished, RankEnded or LostRank if it does not.
+    Raises RankVanished, RankEnded or LostRank if it does not stop.
     """
 
     def stopped() -> RankInfo | None:
@@ -77,19 +76,19 @@ async def until_stopped(switchboard: Switchboard, rank: RankInfo) -> RankInfo:
 
 
 def _what_fits(target: Target, directory: Directory) -> str:
-    """Return how many ranks a target means, of whatever job, in a few words."""
+    """Return a short text on the number of ranks that a target fits, in all jobs."""
     if not directory.complete:
-        return "the broker is away"
+        return "the broker is disconnected"
     try:
         found = select(target, directory.ranks, any_job=True).ranks
     except NoSuchRank:
-        return "no rank fits it yet"
+        return "no rank matches yet"
     living = sum(rank.state is not RankState.EXITED for rank in found)
-    return f"{living} of {len(found)} ranks that fit it live"
+    return f"{living} of {len(found)} matching ranks are alive"
 
 
 async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
-    """Return a rank that died as it is listed once its signal is known, or as it is after GUARD_SECONDS."""
+    """Return the listed state of a dead rank once its signal is known, or after GUARD_SECONDS in any case."""
 
     def known() -> RankInfo | None:
         now = switchboard.directory.by_key.get(ended.key)
@@ -104,13 +103,13 @@ async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
 
 
 WITHDRAWAL_SECONDS = 2.0
-"""Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
+"""Timeout of the answer to a withdrawal, in seconds. It is short because the user has cancelled."""
 
 Report = Callable[[RankAnswer], None]
 
 
 def report_nothing(_: RankAnswer) -> None:
-    """Drop an answer that nobody waits for."""
+    """Discard an answer."""
 
 
 async def break_in(
@@ -121,10 +120,10 @@ async def break_in(
     waits: Report = report_nothing,
     withdrawn: Report = report_nothing,
 ) -> RankInfo | RankAnswer:
-    """Return the rank as it is listed once it has stopped, or its answer if it does not stop.
+    """Interrupt a rank. Return its listed state once it has stopped, or its answer if it does not stop.
 
-    ``waits`` gets the answer of a rank that stops when its C code returns. Cancelling this withdraws the request;
-    ``withdrawn`` gets the answer to that. Raises DbgError.
+    ``waits`` gets the answer of a rank that will stop when its C code returns. Cancelling this withdraws the request;
+    ``withdrawn`` gets the answer to the withdrawal. Raises DbgError.
     """
     try:
         (answer,) = await asker.ask(Action.INTERRUPT, [rank])

@@ -1,4 +1,4 @@
-"""A thin face of the client: the ranks of a target in one window of an IDE, by the Debug Adapter Protocol.
+"""Debug Adapter Protocol frontend: shows the ranks of a target in one window of an IDE.
 
-Everything is asked and waited for as the terminal does, on one link to the broker.
+It sends requests and waits for answers as the terminal does, on one connection to the broker.
 """

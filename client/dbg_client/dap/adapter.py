@@ -1,4 +1,4 @@
-"""The debug adapter of one IDE on stdin and stdout: it dispatches requests, in the order in which a session goes."""
+"""Debug adapter for one IDE on stdin and stdout: dispatches the requests, listed here in the order of a session."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from dbg_client.dap.verb import Dap
 
 Do = Callable[[Message], Awaitable["Message | None"]]
-"""Carries out a request with these arguments, and returns the body of its response."""
+"""Handler that carries out a request with these arguments and returns the body of the response."""
 
 CONSOLE = "repl"
-"""The context of an expression that the user has typed into the debug console."""
+"""DAP context of an expression that the user has typed into the debug console."""
 
 MAX_OPEN = 256
-"""Requests that are worked on at the same time; an IDE has some ten open."""
+"""Maximum concurrent requests; an IDE has about ten."""
 
 MAX_UNSENT = 32 * 1024 * 1024
-"""Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
+"""Maximum unsent bytes for an IDE that does not read; above it the session ends, and ranks stay as they are."""
 
 END_SECONDS = 2.0
-"""Seconds for the last messages to a client that has stopped reading."""
+"""Timeout for sending the last messages to a client that has stopped reading, in seconds."""
 
 
 class Session:
-    """An attached window, from the request to attach to its end; belongs to one event loop."""
+    """An attached window, from the attach request to its end; belongs to one event loop."""
 
     def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
         self._window = window
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def requests(self) -> dict[str, Do]:
-        """Return what each request of the IDE does."""
+        """The handler of each request of the IDE."""
         return {
             "configurationDone": self._configured,
             "setBreakpoints": self._breakpoints.set,
@@ -86,11 +86,11 @@ class Session:
         }
 
     async def leave(self) -> None:
-        """Take the IDE's breakpoints with it: nobody would be there when a rank stops at them. Never an error."""
+        """Clear the IDE's breakpoints, because nobody would notice a rank that stops there. Never an error."""
         await self._breakpoints.leave()
 
     async def close(self) -> None:
-        """Leave the ranks as they are, and the broker. Never an error."""
+        """Close the connection to the broker, and leave the ranks as they are. Never an error."""
         await cancel_and_wait(self._following)
         self.threads.close()
         self._moves.close()
@@ -101,16 +101,16 @@ class Session:
     # -------------------------------------------------------------------------------------------------------- requests
 
     async def _configured(self, arguments: Message) -> None:
-        # The IDE has the response before the first event.
+        # The IDE must receive the response before the first event.
         asyncio.get_running_loop().call_soon(self.threads.begin)
         if not self._window.ranks:
-            self._window.tell(f"No rank fits {self._window.target.text} yet; it shows up here when it comes.")
+            self._window.tell(f"No rank matches {self._window.target.text} yet; ranks appear here when they connect.")
 
     async def _set_exceptions(self, arguments: Message) -> None:
         """Change nothing: ranks that were started with --post-mortem stay where they crash."""
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
-        # A rank may have come a moment ago; it must not pass by the IDE's breakpoints.
+        # The rank may have connected just now, and must not pass the IDE's breakpoints.
         await self._breakpoints.reach(self.threads.stopped_rank(arguments.get("threadId")))
         return await move(arguments)
 
@@ -118,14 +118,14 @@ class Session:
         typed = arguments.get("context") == CONSOLE
         text = arguments.get("expression")
         if not isinstance(text, str) or not text.strip():
-            raise BadInput("there is no expression", "write one")
+            raise BadInput("the expression is empty", "write an expression")
         answer = await self._console.answer(text) if typed else None
         if answer is not None:
             return {"result": answer, "variablesReference": 0}
         return await self._values.evaluate(await self._with_frame(arguments), runs=typed)
 
     async def _with_frame(self, arguments: Message) -> Message:
-        """Return the arguments with a frame: the innermost of the rank that was looked at last if they name none."""
+        """Return the arguments with a frame; if they name none, use the innermost frame of the focused rank."""
         if arguments.get("frameId") is not None:
             return arguments
         focus = self.threads.focus
@@ -135,13 +135,13 @@ class Session:
 
 
 Connect = Callable[[str], Switchboard]
-"""Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
+"""Function that returns a switchboard, not open yet, that connects to the broker under this client name."""
 
 
 class Adapter:
-    """Answer the requests of one IDE; belongs to one event loop. The broker is dialled when the IDE attaches.
+    """Request handler for one IDE; belongs to one event loop. It connects to the broker when the IDE attaches.
 
-    ``target`` is that of the command line, None if the request to attach names it. ``ended`` is set when the IDE has
+    ``target`` is from the command line, or None if the attach request names it. ``ended`` is set when the IDE has
     disconnected.
     """
 
@@ -162,12 +162,12 @@ class Adapter:
         }
 
     def receive(self, request: messages.Request) -> None:
-        """Take a request; the answer comes when it is carried out, while others are taken."""
+        """Start to handle a request; the response follows when it is done, while others are handled."""
         if why_not := self._open.begin(request.seq, lambda: self._answer(request)):
             self._send(messages.refusal(request, why_not))
 
     async def close(self) -> None:
-        """Give up what is open, leave the ranks as they are, and close the link to the broker. Never an error."""
+        """Cancel open requests, close the connection to the broker, and leave the ranks as they are. Never an error."""
         await self._open.close()
         session, self._session = self._session, None
         if session is not None:
@@ -182,31 +182,31 @@ class Adapter:
             if do is None:
                 raise self._why_not(request)
             if not isinstance(arguments, dict):
-                raise BadInput(f"the arguments of {printable(request.command, 60)} are no object", "send one, or none")
+                raise BadInput(f"the arguments of {printable(request.command, 60)} are not an object", "send an object")
             body = await do(arguments)
         except asyncio.CancelledError:
             self._send(messages.refusal(request, "cancelled"))
             raise
         except Exception as error:
-            # An IDE waits for ever for an answer that doesn't come.
+            # Always answer, because an IDE waits forever for a response.
             self._send(messages.refusal(request, sentence_of(error, COMMANDS), show_user=request.command == "attach"))
             return
         self._send(messages.response(request, body))
         if request.command == "attach":
-            # The IDE sends its breakpoints then; they are for ranks, which are known by now.
+            # The IDE now sends its breakpoints, which need ranks, and those are known only now.
             self._send(messages.event("initialized"))
         elif request.command == "disconnect":
             self.ended.set()
 
     async def _initialize(self, arguments: Message) -> Message:
         if arguments.get("linesStartAt1") is False or arguments.get("columnsStartAt1") is False:
-            raise BadInput("this adapter counts lines and columns from 1", "have the IDE do so, too")
+            raise BadInput("this adapter counts lines and columns from 1", "make the IDE do so, too")
         self._client = messages.Client.read(arguments)
         return messages.CAPABILITIES
 
     async def _attach(self, arguments: Message) -> None:
         if self._session is not None or self._is_attaching:
-            raise BadInput("this window is attached already", "disconnect it first")
+            raise BadInput("this window is already attached", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
         target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
@@ -220,22 +220,22 @@ class Adapter:
 
     async def _launch(self, arguments: Message) -> None:
         raise BadInput(
-            "this adapter starts no program", 'start the job as usual, and write `"request": "attach"` in launch.json'
+            "launch is not supported", 'start the job as usual, and write `"request": "attach"` in launch.json'
         )
 
     async def _disconnect(self, arguments: Message) -> None:
-        """Leave the ranks as they are: the session ends when the IDE has the answer."""
+        """Leave the ranks as they are; the session ends after the IDE has the response."""
         if self._session is not None:
             await self._session.leave()
 
     def _why_not(self, request: messages.Request) -> BadInput:
         if self._session is None:
             return BadInput("this window is not attached", "send `attach` first")
-        return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do without it")
+        return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do not send it")
 
 
 class Conversation:
-    """Serve one client; belongs to one event loop."""
+    """Connection to one client; belongs to one event loop."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connect: Connect, target: Target | None
@@ -246,9 +246,9 @@ class Conversation:
         self.adapter = Adapter(connect, target, self.send)
 
     async def hold(self) -> None:
-        """Answer requests until the client has disconnected or is gone; the ranks stay as they are.
+        """Answer requests until the client has disconnected; the ranks stay as they are.
 
-        Raises LostFrames for a client that does not speak the protocol, after it is told.
+        Raises LostFrames if the client does not speak the protocol, after reporting it to the client.
         """
         ended = asyncio.ensure_future(self.adapter.ended.wait())
         reading = asyncio.ensure_future(self._read())
@@ -268,7 +268,7 @@ class Conversation:
             try:
                 request = messages.read_request(body)
             except messages.BadMessage as bad:
-                self.send(messages.output(f"a message of this IDE was left out: {bad}", "important"))
+                self.send(messages.output(f"a message of this IDE was ignored: {bad}", "important"))
                 continue
             if request is not None:
                 self.adapter.receive(request)
@@ -299,18 +299,18 @@ async def serve_dap(settings: Dap) -> int:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
 
     def connect(client: str) -> Switchboard:
-        # Users are shown with the IDE that acts.
+        # Other users are shown the name of the IDE that acts.
         return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
 
     if sys.stdin.isatty():
-        tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
+        tell("An IDE starts `dbg-attach dap`: see `dbg-attach dap --vscode`. Press Ctrl-D to end it.")
     reader, writer = await _standard_streams()
     await Conversation(reader, writer, connect, target).hold()
     return 0
 
 
 async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return stdin and stdout as streams. What a library prints goes to stderr from then on."""
+    """Return stdin and stdout as streams, and redirect later prints of libraries to stderr."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     output_file: TextIO = sys.stdout
@@ -319,5 +319,5 @@ async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWrite
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         made = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), output_file)
     except (ValueError, PermissionError):
-        raise BadInput("stdin or stdout is no pipe, and an IDE makes pipes", "have an IDE start it") from None
+        raise BadInput("stdin or stdout is not a pipe, as an IDE makes them", "have an IDE start it") from None
     return reader, asyncio.StreamWriter(*made, None, loop)

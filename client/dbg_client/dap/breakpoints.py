@@ -1,4 +1,4 @@
-"""The breakpoints of one IDE: each is set in all ranks of the window, in those that come later, too."""
+"""Breakpoints of one IDE, set in all ranks of the window and in ranks that connect later."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import MAX_RANK
 
 SECONDS = 2.0
-"""Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""
+"""Timeout for ranks' answers, in seconds, because the IDE's start waits for them; later answers become events."""
 
 MAX_REASONS = 3
-"""Groups of ranks that one message names; the IDE shows it as a line."""
+"""Maximum number of rank groups in one message; the IDE shows it on one line."""
 
 MAX_OF_FILE = 1000
-"""Breakpoints of one file; a rank takes a hundred in all, and says so of each that is too much."""
+"""Maximum breakpoints of one file; a rank accepts a hundred in total, and reports each one above that."""
 
-NO_RANK = "no rank of the target is there yet; it is set in each that comes"
+NO_RANK = "no rank of the target is connected yet; it will be set in each rank that connects"
 
-WATCHES = "a watcher's token sets no breakpoints; start this window with a driver's token"
+WATCHES = "a watcher's token cannot set breakpoints; start this window with a driver's token"
 
 Said = Mapping[str, BreakpointState | str]
-"""The breakpoint that a rank has, or why it has none, by the rank's key."""
+"""The breakpoint that a rank has, or why it has none, by rank key."""
 
 Reached = Mapping[str, RankState | None]
 
 
 @dataclass(slots=True)
 class _Line:
-    """A breakpoint of the IDE, the number by which the IDE knows it, what ranks say, and what the IDE was told."""
+    """A breakpoint of the IDE, its DAP id, the ranks' answers, and the state last sent to the IDE."""
 
     id: int
     wish: BreakpointWish
@@ -56,7 +56,7 @@ class _Line:
 
 
 class Breakpoints:
-    """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
+    """The breakpoints of one IDE; :meth:`follow` sets them in new ranks. Belongs to one event loop."""
 
     def __init__(self, window: Window, paths: Paths) -> None:
         self._window = window
@@ -64,14 +64,14 @@ class Breakpoints:
         self._ids = count(1)
         self._lines: dict[LineOfFile, _Line] = {}
         self._greeted: set[str] = set()
-        """Ranks that have answered what they have of all breakpoints."""
-        # One change after the other reaches the ranks, in the order in which the IDE made them.
+        """Ranks that have answered for all breakpoints."""
+        # Serialize changes, so that ranks receive them in the order in which the IDE made them.
         self._turn = asyncio.Lock()
 
     async def set(self, arguments: Message) -> Message:
-        """Have these breakpoints and no others of this IDE in a file of all ranks; return what ranks say of each.
+        """Replace this IDE's breakpoints in a file of all ranks, and return the ranks' answers for each breakpoint.
 
-        Raises BadInput for a file that ranks can't have.
+        Raises BadInput if the path cannot exist in a rank.
         """
         file = asked_file(arguments, self._paths)
         asked = asked_wishes(arguments, file)
@@ -87,7 +87,7 @@ class Breakpoints:
         return {"breakpoints": found}
 
     async def reach(self, rank: RankInfo) -> None:
-        """Have a rank that has just come have the breakpoints of the IDE, before it moves."""
+        """Set the IDE's breakpoints in a rank that has just connected, before it moves."""
         if rank.key in self._greeted or rank.is_classic or not self._window.may_act:
             return
         async with self._turn:
@@ -96,13 +96,13 @@ class Breakpoints:
             self._tell(self._ranks())
 
     async def leave(self) -> None:
-        """Clear in the ranks what this IDE has set; what their debuggers have set stays. Never an error."""
+        """Clear this IDE's breakpoints in the ranks, but not their debuggers' own breakpoints. Never an error."""
         async with self._turn:
             if self._lines:
                 await self._apply(self._ranks(), list(self._lines), ())
 
     async def follow(self) -> None:
-        """Set the breakpoints in each rank that comes, until the link to the broker is closed."""
+        """Set the breakpoints in each new rank until the connection to the broker is closed."""
         switchboard = self._window.switchboard
         seen: Reached | None = None
 
@@ -122,7 +122,7 @@ class Breakpoints:
     # ------------------------------------------------------------------------------------------------------- the ranks
 
     def _replace(self, file: str, wishes: Sequence[BreakpointWish]) -> tuple[list[_Line], list[LineOfFile]]:
-        """Have these in a file; return them and those to clear. What others have set in ranks stays."""
+        """Replace the breakpoints of a file, and return the new ones and those to clear; other clients' ones stay."""
         before = {at: line for at, line in self._lines.items() if at.file == file}
         lines: dict[LineOfFile, _Line] = {}
         for wish in wishes:
@@ -138,12 +138,12 @@ class Breakpoints:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
 
     def _reached(self) -> Reached:
-        """Return the ranks that are there: None for one that has been asked, its state for a newcomer."""
+        """Return the present ranks: None for a rank that has been asked, its state for a new one."""
         return {rank.key: None if rank.key in self._greeted else rank.state for rank in self._ranks()}
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
-        """Set all breakpoints of the IDE in ranks that have come since it set them."""
-        # Those that do not answer would delay the others; they have another state once they do.
+        """Set all breakpoints of the IDE in ranks that have connected since the IDE set them."""
+        # Unresponsive ranks would delay the others; their state changes once they answer, and then they are asked.
         silent = RankState.UNRESPONSIVE
         new = [rank for rank in ranks if rank.key not in self._greeted and rank.state is not silent]
         await self._apply(new, (), list(self._lines.values()))
@@ -151,7 +151,7 @@ class Breakpoints:
             self._greeted.update(rank.key for rank in new)
 
     async def _apply(self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], lines: Sequence[_Line]) -> None:
-        """Clear and set in these ranks, and note what they say."""
+        """Clear and set breakpoints in these ranks, and store their answers."""
         if not ranks or not (clear or lines):
             return
         wanted = [line.wish for line in lines]
@@ -170,7 +170,7 @@ class Breakpoints:
     # --------------------------------------------------------------------------------------------------------- the IDE
 
     def _tell(self, ranks: Sequence[RankInfo]) -> None:
-        """Tell the IDE of each breakpoint of which ranks say something else by now."""
+        """Report each breakpoint to the IDE if its state in the ranks has changed."""
         for line in self._lines.values():
             before = line.told
             if self._told(line, ranks) != before:
@@ -185,7 +185,7 @@ class Breakpoints:
 
 
 def shown(line: int, said: Said, ranks: Sequence[RankInfo]) -> Message:
-    """Return what the IDE shows of a breakpoint that was asked for at a line: where it is, and which ranks lack it."""
+    """Return the IDE's view of a breakpoint requested at a line: its actual line, and the ranks without it."""
     at: defaultdict[int, list[RankInfo]] = defaultdict(list)
     lacking: defaultdict[str, list[RankInfo]] = defaultdict(list)
     notes: defaultdict[str, list[RankInfo]] = defaultdict(list)
@@ -218,21 +218,21 @@ def shown(line: int, said: Said, ranks: Sequence[RankInfo]) -> Message:
 
 
 def asked_file(arguments: Message, paths: Paths) -> str:
-    """Return the file of the ranks that a request is about. Raises BadInput."""
+    """Return the path that ranks use for the file of a request. Raises BadInput."""
     source = arguments.get("source")
     path = source.get("path") if isinstance(source, dict) else None
     if not isinstance(path, str) or not path:
-        raise BadInput("this file has no path, so ranks have no breakpoints in it", "open it from the stack of a rank")
+        raise BadInput("this file has no path, so it cannot have breakpoints", "open it from the stack of a rank")
     file = paths.to_rank(path)
     if not file.startswith("/") or len(file) > MAX_PATH or not file.isprintable():
         raise BadInput(
-            f"{printable(file)!r} is no path of the ranks", "write a root for it into pathMappings of launch.json"
+            f"{printable(file)!r} is not a path of the ranks", "map its root in `pathMappings` of launch.json"
         )
     return file
 
 
 def asked_wishes(arguments: Message, file: str) -> list[BreakpointWish | str]:
-    """Return each breakpoint that is asked for in a file; a sentence for one that can't be. Raises BadInput."""
+    """Return each requested breakpoint of a file, or a sentence why it is invalid. Raises BadInput."""
     given = arguments.get("breakpoints") or []
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
         raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")
@@ -243,12 +243,12 @@ def _wish(one: object, file: str) -> BreakpointWish | str:
     fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
     line = fields.get("line")
     if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line <= MAX_RANK:
-        return f"{printable(repr(line), 40)} is no line"
+        return f"{printable(repr(line), 40)} is not a line number"
     texts = {}
     for name, ours in (("condition", "condition"), ("hitCondition", "hits"), ("logMessage", "log")):
         text = fields.get(name) or ""
         if not isinstance(text, str) or len(text) > MAX_CONDITION:
-            return f"{name} is no text of at most {MAX_CONDITION} characters"
+            return f"{name} is not a text of at most {MAX_CONDITION} characters"
         texts[ours] = text.strip() if ours != "log" else text
     try:
         return given(BreakpointWish, file=file, line=line, **texts)

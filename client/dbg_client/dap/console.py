@@ -1,4 +1,4 @@
-"""The debug console, a REPL: an expression in the selected frame, and the verbs of a session to many ranks."""
+"""The debug console, a REPL: expressions in the selected frame, and a session's verbs for many ranks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Logged
 
 HELP = """\
-EXPRESSION            in the selected frame of the selected rank; a statement is run there
-eval RANKS EXPRESSION in many ranks, as in `eval all loss`; equal answers are one group
-where, why, interrupt and the other verbs are those of a terminal after Ctrl-] :
+EXPRESSION            evaluate in the selected frame of the selected rank, or run a statement there
+eval RANKS EXPRESSION evaluate in many ranks, as in `eval all loss`; equal answers form one group
+where, why, interrupt and other verbs work as in a terminal after Ctrl-] :
 take                  take the keyboard of the selected rank
-help                  these lines
-RANKS are as on the command line: 5, 0-7, all, stopped, @1, gpu013:*."""
+help                  show this help
+Write RANKS as on the command line: 5, 0-7, all, stopped, @1, gpu013:*."""
 
 COMMANDS = {
     "list": "`list` in the debug console",
@@ -31,17 +31,17 @@ COMMANDS = {
     "release": "`release {ranks}` in the debug console",
     "attach": "`where {ranks}` in the debug console",
 }
-"""What does it in an IDE where an error names a command of the terminal."""
+"""Replacements, in an IDE, for terminal commands that an error names."""
 
 MAX_TEXT = 4000
-"""Characters of a text that the console shows; an escaped one is longer than what the broker sends."""
+"""Maximum length of a text in the console, in characters; escaping makes it longer than what the broker sends."""
 
 _OPERANDS = re.compile(r"(?!(?:and|if|in|is|not|or)\b)(?:--?\w|[@!]?\w|$)")
-"""What may stand after a verb; anything else after a name is Python, as in ``where = 5``."""
+"""Text that may follow a verb; any other text after a name is Python, as in ``where = 5``."""
 
 
 class Console:
-    """The commands of one window's debug console; the groups of an answer can be named in the next question."""
+    """Commands of one window's debug console; a later command can name the groups of an answer."""
 
     def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
         self._window = window
@@ -50,7 +50,7 @@ class Console:
         self._memory = Memory()
 
     async def answer(self, text: str) -> str | None:
-        """Return the answer to a command, None for what is an expression. Raises DbgError."""
+        """Return the answer to a command, or None if the text is an expression. Raises DbgError."""
         word, _, rest = text.strip().partition(" ")
         if word in ("take", "help") and rest:
             return None
@@ -84,20 +84,20 @@ class Console:
 
 
 class LogTexts:
-    """Texts of log points, each on a line; the broker bounds how many come."""
+    """Texts of log points, each on a line; the broker limits their number."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._keys: frozenset[str] | None = None
-        """The ranks of the window; None after a change, until they are needed."""
+        """The ranks of the window, or None after a change until they are needed."""
 
     async def receive(self, event: Event) -> None:
-        """Print the text of a rank of this window."""
+        """Print a log text from a rank of this window."""
         if isinstance(event, LISTS):
             self._keys = None
         elif isinstance(event, Logged) and event.key in self._known():
             if event.left_out:
-                self._window.tell(f"Log texts left out here: {event.left_out}; the job's output has them.")
+                self._window.tell(f"Log texts not shown here: {event.left_out}; they are in the job's output.")
             rank = self._window.switchboard.directory.by_key[event.key]
             self._window.tell(f"{printable(rank.address)}: {printable(event.text, MAX_TEXT)}", "stdout")
 
@@ -106,6 +106,6 @@ class LogTexts:
             try:
                 self._keys = frozenset(rank.key for rank in self._window.ranks)
             except DbgError:
-                # The target is of several jobs, which the list of threads tells.
+                # The target matches several jobs; the thread list reports that error.
                 self._keys = frozenset()
         return self._keys

@@ -1,4 +1,4 @@
-"""Messages of the Debug Adapter Protocol: framing, requests, responses, events, and what both sides can. Pure."""
+"""Debug Adapter Protocol messages: framing, requests, responses, events, and capabilities of both sides. Pure."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from dbg_wire.records.record import refusal as why_refused
 Message = dict[str, Any]
 
 Send = Callable[[Message], None]
-"""Takes a response or an event to write; never blocks, and drops it once the client is gone."""
+"""Function that queues a response or event; it never blocks, and drops the message after the client has gone."""
 
 ERROR_ID = 1
-"""Number of an error response: the protocol wants one, and clients show its text alone."""
+"""Error number of every error response: the protocol requires one, but clients show only the text."""
 
 MAX_NUMBER = 2**53
-"""The largest whole number that every client's JSON can hold."""
+"""Largest integer that every client's JSON can represent."""
 
 MAX_NAME = 40
-"""Characters of a client's name."""
+"""Maximum length of a client's name, in characters."""
 
 USUAL_TARGET = "all"
-"""The ranks of a window if neither the command line nor the request to attach names some."""
+"""Target of a window if neither the command line nor the attach request names one."""
 
 UNNAMED = "IDE"
-"""The name of a client that tells none."""
+"""Name of a client that does not send a name."""
 
 SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
-"""What people call a client that tells a longer name: it stands in the lines of many terminals."""
+"""Common short names of clients that send a longer one: the name appears in lines of many terminals."""
 
 NVIM = "neovim"
-"""The name by which nvim-dap greets."""
+"""Client ID that nvim-dap sends."""
 
 CAPABILITIES: Message = {
     "supportsConfigurationDoneRequest": True,
@@ -55,20 +55,20 @@ CAPABILITIES: Message = {
 }
 
 MAX_BODY = 4 * 1024 * 1024
-"""Bytes of one message of an IDE; the breakpoints of a file with thousands of lines take some hundred kilobytes."""
+"""Maximum size of one message, in bytes; breakpoints for a file of thousands of lines take some hundred kilobytes."""
 
 MAX_WRONG = 200
-"""Characters of what is said of a wrong message."""
+"""Maximum length of the text about an invalid message, in characters."""
 
 _FIELDS = (b"content-length", b"content-type")
 
 
 class BadMessage(Exception):
-    """Say why a message is no request; told to the client, and never shown as an error of ours."""
+    """Raised when a message is not a valid request; reported to the client, and never shown as an adapter error."""
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
-    """A request of the client; ``arguments`` are an object, or None if it gave none."""
+    """A request of the client; ``arguments`` is an object, or None if the client sent none."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
     command: str
@@ -76,14 +76,14 @@ class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
 
 
 class Response(msgspec.Struct, frozen=True, tag_field="type", tag="response"):
-    """An answer of the client, which asks for nothing."""
+    """A response of the client; it needs no reply."""
 
 
 _decoder = msgspec.json.Decoder(Request | Response)
 
 
 def read_request(body: bytes) -> Request | None:
-    """Return the request of a message, None for a response of the client. Raises BadMessage."""
+    """Return the request in a message, or None if the message is a response. Raises BadMessage."""
     try:
         found = _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -92,8 +92,8 @@ def read_request(body: bytes) -> Request | None:
 
 
 def response(request: Request, body: Message | None = None) -> Message:
-    """Return the answer to a request that was carried out."""
-    # Clients exist that take no message without a body, although the protocol has it optional.
+    """Return the response to a successful request."""
+    # Some clients reject a message without a body, although the protocol makes it optional.
     return {
         "type": "response",
         "request_seq": request.seq,
@@ -104,33 +104,33 @@ def response(request: Request, body: Message | None = None) -> Message:
 
 
 def refusal(request: Request, sentence: str, *, show_user: bool = False) -> Message:
-    """Return the answer to a request that was not carried out; with ``show_user`` the IDE opens a window with it."""
+    """Return the response to a failed request; with ``show_user`` the IDE shows it in a message box."""
     error = {"id": ERROR_ID, "format": sentence, "showUser": show_user}
     return {**response(request, {"error": error}), "success": False, "message": sentence}
 
 
 def event(name: str, body: Message | None = None) -> Message:
-    """Return an event."""
+    """Return an event message."""
     return {"type": "event", "event": name, "body": body or {}}
 
 
 def output(text: str, category: str = "console") -> Message:
-    """Return the event that prints lines in the debug console; ``important`` as category opens a window with them."""
+    """Return the event that prints text in the debug console; category ``important`` also opens a message box."""
     return event("output", {"category": category, "output": text if text.endswith("\n") else f"{text}\n"})
 
 
 def numbered(write: Callable[[Message], None]) -> Send:
-    """Return what numbers messages from 1 on and hands them to ``write``."""
+    """Return a function that numbers messages from 1 and passes them to ``write``."""
     numbers = count(1)
     return lambda message: write({"seq": next(numbers), **message})
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the IDE has said of itself.
+    """Properties of the IDE from its ``initialize`` request.
 
-    ``goes_on_by_itself`` tells that it is nvim-dap, whose ``auto_continue_if_many_stopped`` is on unless its user says
-    otherwise.
+    ``goes_on_by_itself`` means that the client is nvim-dap. Its ``auto_continue_if_many_stopped`` is on unless its user
+    turns it off.
     """
 
     name: str = UNNAMED
@@ -138,25 +138,25 @@ class Client:
 
     @classmethod
     def read(cls, arguments: Message) -> Client:
-        """Return what the arguments of ``initialize`` say; what is missing is as the protocol has it."""
+        """Return the client that ``initialize`` describes; missing fields have the protocol's defaults."""
         said = arguments.get("clientName") or arguments.get("clientID")
         name = printable(said, MAX_NAME).strip() if isinstance(said, str) else ""
-        # Until 2023 nvim-dap wrote the field in another way.
+        # Before 2023 nvim-dap spelled this field differently.
         is_nvim = NVIM in (arguments.get("clientID"), arguments.get("clientId"))
         return cls(name=SHORT_NAMES.get(name, name) or UNNAMED, goes_on_by_itself=is_nvim)
 
 
 class LostFrames(BadInput):
-    """The bytes can't be followed any more: where the next message begins isn't known. Nothing is read after this."""
+    """Raised when the start of the next message cannot be found; nothing is read after this."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f"what came in is not the Debug Adapter Protocol: {problem}", "have an IDE start it: see `dap --vscode`"
+            f"the input is not the Debug Adapter Protocol: {problem}", "have an IDE start it: see `dap --vscode`"
         )
 
 
 async def read_body(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the bytes of the next message, None at the end. Raises LostFrames as soon as a line is no header's."""
+    """Return the bytes of the next message, or None at EOF. Raises LostFrames at the first line that isn't a header."""
     size: int | None = None
     known: set[bytes] = set()
     try:
@@ -165,22 +165,22 @@ async def read_body(reader: asyncio.StreamReader) -> bytes | None:
                 return None
             name, colon, value = line.partition(b":")
             field = name.strip().lower()
-            # A web page can have a browser send HTTP to a port of this host, and such a header has other fields.
+            # A web page can make a browser send HTTP to a port of this host; such a request has other header fields.
             if not colon or not line.endswith(b"\r\n") or field not in _FIELDS or field in known:
-                raise LostFrames(f"a header with {_shown_line(line)}")
+                raise LostFrames(f"unexpected header line {_shown_line(line)}")
             known.add(field)
             if field == b"content-length":
                 size = _size(value.strip())
         return await reader.readexactly(size)
     except ValueError:
-        raise LostFrames("a header without an end") from None
+        raise LostFrames("a header line without an end") from None
     except (OSError, asyncio.IncompleteReadError):
         return None
 
 
 def _size(digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > 12 or int(digits) > MAX_BODY:
-        raise LostFrames(f"a message of {_shown_line(digits)} bytes, where {MAX_BODY} are the most")
+        raise LostFrames(f"a message of {_shown_line(digits)} bytes; the limit is {MAX_BODY} bytes")
     return int(digits)
 
 
@@ -189,7 +189,7 @@ def _shown_line(data: bytes) -> str:
 
 
 def frame(document: dict[str, Any]) -> bytes:
-    """Return the bytes of a message."""
-    # A lone surrogate, which a rank's text may hold, is escaped.
+    """Return the framed bytes of a message."""
+    # ``json.dumps`` escapes lone surrogates, which a rank's text may contain.
     body = json.dumps(document, separators=(",", ":")).encode()
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)

@@ -1,4 +1,4 @@
-"""Steps, continue and pause, of one rank each whatever the IDE asks for; and the keyboard that they need."""
+"""Step, continue and pause requests, each for one rank regardless of the IDE's scope, and the keyboard they need."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dbg_wire.messages import Action, Kind, Mode
 from dbg_wire.records.ranks import PDB, RankInfo, RankState
 
 MAX_NOTE = 600
-"""Characters of a notice: two names and a command."""
+"""Maximum length of a notice, in characters: two names and a command."""
 
 STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
-"""The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
+"""Step requests, and the rank's commands for them; these steps end at lines, as IDE users expect."""
 
 
 class Keyboard:
-    """The seat of the window at one rank, on the window's own connection."""
+    """The window's seat at one rank, on the window's own connection."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -33,23 +33,23 @@ class Keyboard:
         self._was_driving = False
         self._changing = asyncio.Lock()
         self._own_name: str | None = None
-        """The name by which the broker's list has this window, once it had a keyboard; the list may be behind."""
+        """This window's name in the broker's list, once it has held a keyboard; the list may be out of date."""
 
     def is_ours(self, rank: RankInfo) -> bool:
-        """Tell whether this window has the keyboard of a rank."""
+        """Return True if this window has the keyboard of a rank."""
         attachment = self._seat.attachment if self._seat is not None else None
         return attachment is not None and attachment.rank.key == rank.key and attachment.driving
 
     def require_free(self, rank: RankInfo) -> None:
-        """Raise BadInput where somebody else types at a rank."""
+        """Raise BadInput if another terminal or program types at the rank."""
         if not self.is_ours(rank) and rank.driver not in (None, self._own_name):
             raise _types(rank.driver, rank)
 
     async def hold(self, rank: RankInfo) -> None:
-        """Have the keyboard of a rank, and its debugger open; the keyboard of another rank is left.
+        """Acquire the keyboard of a rank and open its debugger; release the keyboard of another rank.
 
-        Where a program has called ``set_trace()`` the rank may be at the next line then. Raises BadInput where somebody
-        else types. A watcher's token gives no keyboard: nothing is asked then, and the broker refuses what follows.
+        This may move a rank that is stopped in ``set_trace()`` to the next line. Raises BadInput if another terminal or
+        program types at the rank. With a watcher's token nothing is requested, and the broker rejects the next request.
         """
         if not self._window.may_act:
             return
@@ -61,14 +61,14 @@ class Keyboard:
     async def seize(self, rank: RankInfo) -> None:
         """Take the keyboard of a rank from the terminal or program that has it.
 
-        Raises a DbgError if the broker does not give it.
+        Raises a DbgError if the broker refuses.
         """
         async with self._changing:
             if not self.is_ours(rank):
                 await self._attach(rank, Mode.TAKE)
 
     def give(self) -> RankInfo | None:
-        """Leave the keyboard; return the rank at which it was, None if there was none."""
+        """Release the keyboard, and return the rank that it belonged to, or None if this window had no keyboard."""
         seat, self._seat = self._seat, None
         if seat is None:
             return None
@@ -81,13 +81,13 @@ class Keyboard:
         return attachment.rank
 
     def close(self) -> None:
-        """Leave the keyboard; the rank stays as it is."""
+        """Release the keyboard; the rank stays as it is."""
         self.give()
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
-        # A connection has one seat, and the new one replaces it.
+        # A connection has one seat, so release the old one first.
         self.give()
         seat = self._seat = Seat(
             self._window.switchboard, rank, mode, wish=Wish(default=PDB), show=self._show, changed=self._changed
@@ -103,14 +103,14 @@ class Keyboard:
             raise _types(taken.driver, rank) from None
 
     def _show(self, effect: Effect) -> None:
-        """Print in the debug console what a terminal would show as a notice; leave the keyboard with its rank."""
+        """Print a terminal's notice in the debug console; release the keyboard when its rank has exited."""
         if isinstance(effect, Note):
             self._window.tell(printable(effect.text, MAX_NOTE))
         elif isinstance(effect, Finish):
             self.give()
 
     async def _changed(self, event: Event | None) -> None:
-        """Tell the user when somebody takes the keyboard."""
+        """Inform the user when somebody takes the keyboard."""
         if self._seat is None:
             return
         attachment = self._seat.attachment
@@ -118,7 +118,7 @@ class Keyboard:
         if had and not attachment.driving:
             who = printable(attachment.driver) if attachment.driver else "Somebody"
             self._window.tell(
-                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
+                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; to take it back, write `take`",
                 "important",
             )
 
@@ -131,7 +131,7 @@ def _types(driver: str | None, rank: RankInfo) -> BadInput:
 
 
 class Moves:
-    """What a window makes ranks do. Requests are answered at once; where a rank stops then is told by an event."""
+    """Requests that move ranks; each is answered at once, and a later event reports where the rank stops."""
 
     def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
         self._window = window
@@ -143,9 +143,9 @@ class Moves:
         """Carry out ``next``, ``stepIn`` or ``stepOut``."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         if rank.state is RankState.HELD:
-            raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "continue lets it go on")
+            raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "to resume it, use continue")
         if not self._window.may_act:
-            # The broker refuses, and the request is answered with its sentence.
+            # The broker refuses this, and its error becomes the response.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
         self._threads.begin_move(rank, is_step=True)
@@ -155,18 +155,18 @@ class Moves:
             self._end(rank, failed=True)
             raise
         if has_moved and request != "stepOut":
-            # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
+            # Opening the debugger has moved the rank from set_trace() to the next line, which is the requested step.
             asyncio.get_running_loop().call_soon(self._end, rank)
         else:
             self._start(rank, Action.COMMAND, STEPS[request])
 
     async def go_on(self, arguments: Message) -> Message:
-        """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
+        """Carry out ``continue``: resume a stopped rank, or release a held one."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         self._keyboard.require_free(rank)
         action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
         if self._window.may_act:
-            # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
+            # If this window kept the keyboard, a debugger would open at the rank's next stop and move the rank.
             if self._keyboard.is_ours(rank):
                 self._keyboard.give()
             self._threads.begin_move(rank, is_step=False)
@@ -176,7 +176,7 @@ class Moves:
         return {"allThreadsContinued": False}
 
     async def pause(self, arguments: Message) -> None:
-        """Carry out ``pause``: break into a rank."""
+        """Carry out ``pause``: interrupt a rank."""
         rank = self._threads.rank(arguments.get("threadId"))
         self._threads.table.expect_stop(rank.key)
         (answer,) = await self._window.asker().ask(Action.INTERRUPT, [rank])
@@ -186,16 +186,16 @@ class Moves:
             raise RankError(rank.address, answer.text, answer.kind.value)
 
     def close(self) -> None:
-        """Wait for no answer any more; ranks move on or stand as they are."""
+        """Cancel all open requests; ranks keep moving or stay stopped."""
         for task in list(self._open):
             task.cancel()
 
     async def _open_debugger(self, rank: RankInfo) -> bool:
-        """Have the keyboard of a rank and its debugger open; return whether that has moved the rank."""
+        """Acquire the keyboard of a rank and open its debugger; return True if that has moved the rank."""
         await self._keyboard.hold(rank)
         if rank.engine is not None:
             return False
-        # The rank's own answer: the list may be behind what the debugger has drawn.
+        # Ask the rank, because the list may be older than the debugger's output.
         frames = (await self._window.ask_one(Action.WHERE, rank)).frames
         return bool(frames) and frames[-1] != rank.where
 
@@ -209,7 +209,7 @@ class Moves:
         try:
             await self._window.ask_one(action, rank, text)
         except RankError as error:
-            # A step that takes long goes on; its end is told as any stop is.
+            # A slow step continues, and its end is reported like any other stop.
             failed = error.kind == Kind.ERROR.value
             if failed:
                 self._window.tell(str(error), "important")

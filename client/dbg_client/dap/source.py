@@ -1,4 +1,4 @@
-"""Source files of the ranks, for an IDE that lacks them or has them at other paths."""
+"""Ranks' source files, for an IDE that does not have them or has them at other paths."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from dbg_wire.records.inspection import Inspection, Sight, inspected_in
 from dbg_wire.records.ranks import RankInfo
 
 MAX_ANSWERS = 256
-"""Questions for one text: four million characters, above which nobody reads a file."""
+"""Maximum questions for one file: four million characters, and nobody reads a longer file."""
 
 MAX_MAPPINGS = 100
-"""Mappings of one session; each is tried for each file."""
+"""Maximum path mappings of one session; each is tried for each file."""
 
 MAX_FILES = 2000
-"""Files of one session that are known by a number; the oldest make room."""
+"""Maximum numbered files of one session; the oldest are forgotten first."""
 
 
 class Paths:
-    """The mappings of one session, the longest first. Without any, a file has the same path on both sides."""
+    """The mappings of one session, longest first. Without a mapping, a file has the same path on both sides."""
 
     def __init__(self, mappings: Sequence[tuple[str, str]] = ()) -> None:
-        # A trailing slash means nothing, and "/" itself is the empty root.
+        # A trailing slash has no meaning, and "/" itself becomes the empty root.
         pairs = [tuple(posixpath.normpath(root).rstrip("/") for root in pair) for pair in mappings]
         self._by_local = sorted(((local, remote) for local, remote in pairs), key=_by_length)
         self._by_remote = sorted(((remote, local) for local, remote in pairs), key=_by_length)
 
     def to_rank(self, path: str) -> str:
-        """Return the path by which ranks know a file of the IDE."""
+        """Return the ranks' path of a file in the IDE."""
         return _mapped(posixpath.normpath(path), self._by_local)
 
     def to_ide(self, path: str) -> str:
-        """Return the path by which the IDE knows a file of the ranks."""
+        """Return the IDE's path of a file in the ranks."""
         return _mapped(path, self._by_remote)
 
 
@@ -59,14 +59,14 @@ def _mapped(path: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def read_mappings(given: object) -> Paths:
-    """Return what an attach request says as ``pathMappings``. Raises BadInput for what can't be used."""
+    """Read ``pathMappings`` of an attach request. Raises BadInput if they are invalid."""
     if given is None:
         return Paths()
     if not isinstance(given, list) or len(given) > MAX_MAPPINGS:
         raise BadInput(
             f"pathMappings is {printable(repr(given), 60)}", f"give a list of at most {MAX_MAPPINGS} pairs of roots"
         )
-    # VS Code's Python extension adds "." for the debuggee's own folder, which differs from rank to rank.
+    # VS Code's Python extension adds "." for the debuggee's own folder, which differs between ranks.
     return Paths([pair for pair in map(_pair, given) if pair[1] != "."])
 
 
@@ -80,7 +80,7 @@ def _pair(one: object) -> tuple[str, str]:
 
 
 class SourceLocator:
-    """The files in the stacks of one window: the IDE's own where it has them, else as a rank has loaded them."""
+    """Source files in the stacks of one window: the IDE's own file where there is one, else the text from a rank."""
 
     def __init__(self, window: Window, paths: Paths) -> None:
         self._window = window
@@ -90,7 +90,7 @@ class SourceLocator:
         self._known: dict[str, Message] = {}
 
     def source(self, rank: RankInfo, path: str) -> Message:
-        """Return a file of a rank as the protocol's Source: the IDE's own one where it has it, else the rank's."""
+        """Return a rank's file as a DAP Source: the IDE's own file where there is one, else a reference."""
         told = self._known.get(path)
         if told is None:
             told = self._known[path] = self._source(rank, path)
@@ -99,7 +99,7 @@ class SourceLocator:
         return told
 
     async def content(self, arguments: Message) -> Message:
-        """Return the body of the answer to ``source``. Raises BadInput for an unknown file, and what a rank refuses."""
+        """Answer ``source``. Raises BadInput for an unknown file, and RankError if the rank refuses."""
         source = arguments.get("source")
         number = arguments.get("sourceReference") or (source.get("sourceReference") if isinstance(source, dict) else 0)
         file = self._files.get(number) if isinstance(number, int) else None
@@ -122,7 +122,7 @@ class SourceLocator:
 
 
 async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
-    """Return the lines of a file as a rank has loaded it. Raises RankError if it tells none."""
+    """Return the lines of a file as a rank has loaded it. Raises RankError if the rank refuses."""
     lines: list[str] = []
     for _ in range(MAX_ANSWERS):
         question = Inspection(sight=Sight.SOURCE, text=path, begin=len(lines))

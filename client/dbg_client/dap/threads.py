@@ -1,4 +1,4 @@
-"""Ranks as an IDE's threads: which are listed, under which number, and what is told as they come and go. Pure."""
+"""Ranks as an IDE's threads: which ranks are listed, their thread numbers, and the events when they change. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
 MAX_LISTED = 64
-"""Ranks that are threads of one window: IDEs get slow with some hundred threads, and nobody reads more."""
+"""Maximum number of ranks listed as threads in one window: IDEs get slow with hundreds, and people read no more."""
 
 _REASONS = {"interrupt": "pause", CRASH: "exception"}
-"""The protocol's words for reasons; the others are the same."""
+"""DAP names of stop reasons; all other reasons have the same name in DAP."""
 
 _WORDS = {
     "breakpoint": "Paused on breakpoint",
@@ -23,29 +23,29 @@ _WORDS = {
     CRASH: "Kept after an exception",
     "held": "Held: waits for other ranks",
 }
-"""What an IDE shows beside a thread."""
+"""Text that an IDE shows next to a thread, by stop reason."""
 
 
 class ThreadEvent(msgspec.Struct, frozen=True):
-    """What the IDE is told of a thread."""
+    """Event that reports a change of one thread to the IDE."""
 
     thread: int
 
 
 class Started(ThreadEvent, frozen=True):
-    """A rank is listed now."""
+    """The rank is now listed as a thread."""
 
 
 class Exited(ThreadEvent, frozen=True):
-    """A rank is not listed any more: it has ended, or others have taken its place."""
+    """The rank is no longer listed: it has exited, or other ranks have taken its place in the list."""
 
 
 class Continued(ThreadEvent, frozen=True):
-    """A rank has gone on, and this window has not asked for it."""
+    """The rank was resumed, but not by this window."""
 
 
 class Stopped(ThreadEvent, frozen=True):
-    """A rank stands. ``is_ours`` tells that this window has made it move or stop."""
+    """The rank has stopped; ``is_ours`` means that this window moved or interrupted it."""
 
     reason: str
     description: str
@@ -55,9 +55,10 @@ class Stopped(ThreadEvent, frozen=True):
 
 @dataclass(slots=True)
 class _Seen:
-    """What the window knows of one rank. ``moment`` is None while it runs, or has yet to be told of.
+    """Last state of one rank that was reported to the IDE.
 
-    ``stop`` is the number of the stop that the IDE was told of last.
+    ``moment`` is None while the rank runs or before its first report.
+    ``stop`` is the number of the last reported stop.
     """
 
     thread: int
@@ -73,8 +74,8 @@ class _Seen:
 class ThreadTable:
     """The threads of one window.
 
-    A rank keeps its number as long as its process lives; no number is used twice. Each has a version, which changes
-    when the rank stops or moves: what was told of an earlier version does not hold any more.
+    A rank keeps its thread number while its process lives, and no number is reused. Each rank has a version that
+    changes whenever it stops or resumes; data reported for an earlier version is void.
     """
 
     def __init__(self, most: int = MAX_LISTED) -> None:
@@ -86,30 +87,30 @@ class ThreadTable:
 
     @property
     def listed(self) -> tuple[RankInfo, ...]:
-        """Return the ranks that are threads, in the order in which an IDE shows them."""
+        """The ranks listed as threads, in the IDE's display order."""
         return tuple(self._listed.values())
 
     def thread(self, key: str) -> int:
-        """Return the number of a rank, 0 if the window has not met it."""
+        """Return the thread number of a rank, or 0 if this window has never seen the rank."""
         return self._of(key).thread
 
     def key(self, thread: object) -> str | None:
-        """Return the key of the rank with this number; None if there is none."""
+        """Return the key of the rank with this thread number, or None if there is no such rank."""
         return self._keys.get(thread) if isinstance(thread, int) else None
 
     def version(self, key: str) -> int:
-        """Return the version of a rank; 0 if there is no such rank any more."""
+        """Return the version of a rank, or 0 if the rank is gone."""
         return self._of(key).version
 
     def stands(self, key: str) -> bool:
-        """Tell whether the IDE has been told that this rank stands, and has not made it move since."""
+        """Return True if the rank is shown as stopped in the IDE and this window has not resumed it."""
         seen = self._of(key)
         return seen.moment is not None and not seen.is_moving
 
     # ------------------------------------------------------------------------------------------------- this window acts
 
     def begin_move(self, key: str, *, is_step: bool) -> None:
-        """Note that this window makes a rank move: it is told nothing of that rank until :meth:`end_move`."""
+        """Mark a rank as moving at this window's request, which mutes its events until :meth:`end_move`."""
         seen = self._of(key)
         seen.left = None if is_step else seen.moment
         seen.version += 1
@@ -117,24 +118,24 @@ class ThreadTable:
         seen.is_stepping = is_step
 
     def end_move(self, key: str, *, failed: bool = False) -> None:
-        """Note that the rank has answered: its next stop is told of, and with ``failed`` where it still stands."""
+        """Resume events for a rank after its answer; with ``failed``, report where it is still stopped."""
         seen = self._of(key)
         seen.is_moving, seen.moment = False, None
         if failed:
             seen.left, seen.is_stepping = None, False
 
     def expect_stop(self, key: str) -> None:
-        """Note that this window breaks into a rank."""
+        """Record that this window interrupts a rank."""
         self._of(key).is_ours = True
 
     def _of(self, key: str) -> _Seen:
-        """Return what is known of a rank; of one that has ended meanwhile something that nobody keeps."""
+        """Return the state of a rank, or a throw-away default if the rank has exited in the meantime."""
         return self._seen.get(key) or _Seen(0)
 
-    # --------------------------------------------------------------------------------------------- what the broker says
+    # ---------------------------------------------------------------------------------------------- updates from broker
 
     def update(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
-        """Take all ranks of the target as they are now, and return what the IDE is to be told."""
+        """Store the current state of all ranks of the target, and return the events to send to the IDE."""
         self._forget_but({rank.key for rank in ranks})
         for rank in ranks:
             if rank.key not in self._seen:
@@ -154,7 +155,7 @@ class ThreadTable:
         return [*(Exited(thread) for thread in self._left_of(before)), *events]
 
     def _left_of(self, before: dict[str, RankInfo]) -> list[int]:
-        """Return the numbers of listed ranks that have ended, and forget them."""
+        """Forget the numbers of exited ranks, and return those that were listed."""
         gone = [number for number, key in self._keys.items() if key not in self._seen]
         return [number for number in gone if self._keys.pop(number) in before]
 
@@ -167,7 +168,7 @@ class ThreadTable:
         if seen.is_moving:
             return []
         if moment is not None and moment == seen.left:
-            # A rank that was told to go on is still listed at the stop that it has left.
+            # A rank that was resumed is still listed at the stop that it has left.
             moment = None
         else:
             seen.left = None if moment is not None else seen.left
@@ -184,9 +185,9 @@ class ThreadTable:
 
 
 def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:
-    """Return the ranks that are threads: the stopped ones, then those that are held, then those that run.
+    """Return the ranks to list: stopped ranks first, then held ranks, then running ranks.
 
-    Of the stopped ones those that have crashed come first, and then those where the fewest others are.
+    Among stopped ranks, crashed ranks come first, then ranks at places that few others share.
     """
     places = Counter(rank.where for rank in ranks if is_ready(rank))
 
@@ -200,16 +201,16 @@ def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:
 
 
 def moment_of(rank: RankInfo) -> Hashable:
-    """Return what tells where a rank stands now from where it stands later; None for one that runs."""
+    """Return a key that changes whenever the rank stops somewhere else, or None if the rank is running."""
     if not may_be_picked(rank):
         return None
-    # A terminal that steps the rank changes its place; the number of the stop stays the same meanwhile.
+        # Stepping from a terminal changes the rank's place, but not the number of its stop.
     return rank.state is RankState.HELD, rank.occasion, rank.where
 
 
 def _stopped(rank: RankInfo, seen: _Seen, *, again: bool = False) -> Stopped:
     reason = "held" if rank.state is RankState.HELD else rank.reason or "breakpoint"
-    # A move within one stop is a step, of this window or of a terminal.
+    # A new place within the same stop is a step, made by this window or by a terminal.
     is_step = seen.is_stepping if rank.stop is None else seen.stop == rank.stop
     if is_step and not again and reason not in (CRASH, "held"):
         return Stopped(seen.thread, "step", "Paused on step", is_ours=seen.is_ours)

@@ -1,4 +1,4 @@
-"""The stack of a stopped rank and its values as an IDE shows them, and the numbers by which it asks about them."""
+"""Stacks and values of stopped ranks as an IDE shows them, and the numbers by which the IDE refers to them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T", bound=Hashable)
 
 MAX_HANDLES = 100_000
-"""Numbers of one table; beyond it all of them are forgotten."""
+"""Maximum entries of one table; a full table is emptied."""
 
 MAX_ROWS = 2000
-"""Variables of one answer to an IDE that asks for all at once."""
+"""Maximum variables in one answer to an IDE that requests all of them."""
 
 _FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
 
 
 class Handles(Generic[T]):
-    """Handle table: numbers that are valid while an owner stays at one version; none is used twice.
+    """Handle table: numbers that are valid while an owner stays at one version; no number is reused.
 
-    Bounded: beyond ``most`` all are forgotten, and the IDE asks anew.
+    Bounded: a table with ``most`` entries is emptied, and the IDE asks again.
     """
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
@@ -39,7 +39,7 @@ class Handles(Generic[T]):
         self._numbers: dict[tuple[str, int, T], int] = {}
 
     def number(self, owner: str, version: int, thing: T) -> int:
-        """Return the number of something, the same one each time."""
+        """Return the number of an object, the same one each time."""
         key = owner, version, thing
         if key not in self._numbers:
             if len(self._things) >= self._most:
@@ -51,12 +51,12 @@ class Handles(Generic[T]):
         return self._numbers[key]
 
     def find(self, number: object) -> tuple[str, int, T] | None:
-        """Return the owner, its version and what the number stands for; None for a number that is forgotten."""
+        """Return the owner, its version and the numbered object, or None for a forgotten number."""
         return self._things.get(number) if isinstance(number, int) else None
 
 
 class FrameOf(NamedTuple):
-    """A frame of a stopped rank: as questions name it, the innermost being ``-1``."""
+    """A frame of a stopped rank, named as in questions: ``-1`` is the innermost."""
 
     rank: RankInfo
     name: str
@@ -72,26 +72,24 @@ class Frames:
         self._numbers: Handles[str] = Handles()
 
     async def stack_trace(self, arguments: Message) -> Message:
-        """Answer ``stackTrace``: the innermost frame first."""
+        """Answer ``stackTrace``, innermost frame first."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         version = self._threads.table.version(rank.key)
         frames = (await self._window.ask_one(Action.WHERE, rank)).frames[::-1]
         if self._threads.table.version(rank.key) != version:
-            raise BadInput(
-                f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
-            )
+            raise BadInput(f"this frame is of an earlier stop of {printable(rank.address)}", "choose a current frame")
         self._threads.focus = rank
         shown = [self._frame(rank, version, up, place) for up, place in enumerate(frames)]
         return {"stackFrames": shown, "totalFrames": len(shown)}
 
     def frame(self, number: object) -> FrameOf:
-        """Return the frame with this number. Raises BadInput for one of an earlier stop."""
-        rank, name = _present(self._threads, self._numbers, number, "this frame is", "choose one of the present stop")
+        """Return the frame with this number. Raises BadInput if it is of an earlier stop."""
+        rank, name = _present(self._threads, self._numbers, number, "this frame is", "choose a current frame")
         self._threads.focus = rank
         return FrameOf(rank, name)
 
     def innermost(self, rank: RankInfo) -> int:
-        """Return the number of the innermost frame of a rank. Raises BadInput if it runs."""
+        """Return the number of a rank's innermost frame. Raises BadInput if the rank is running."""
         if not self._threads.table.stands(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
         return self._numbers.number(rank.key, self._threads.table.version(rank.key), "-1")
@@ -107,7 +105,7 @@ class Frames:
 
 
 def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str, remedy: str) -> tuple[RankInfo, T]:
-    """Return the rank of a number, and what that stands for. Raises BadInput for a number of an earlier stop."""
+    """Return the rank and the object of a number. Raises BadInput if the number is of an earlier stop."""
     found = numbers.find(number)
     rank = threads.of_key(found[0]) if found is not None else None
     if found is None or rank is None:
@@ -118,12 +116,12 @@ def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str
 
 
 def count_of(value: object) -> int:
-    """Return a number that an IDE has given, 0 for none."""
+    """Return the positive number that an IDE has sent, or 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 class Holder(NamedTuple):
-    """What has variables: a scope of a frame, or a value by its handle in the rank."""
+    """Container of variables: a scope of a frame, or a value by its handle in the rank."""
 
     frame: str
     scope: Scope = Scope.LOCALS
@@ -131,7 +129,7 @@ class Holder(NamedTuple):
 
 
 class Values:
-    """The values that one window has asked for. What it knows of a rank's stop is void when the rank moves."""
+    """The values that one window has requested. They are void once their rank moves."""
 
     def __init__(self, window: Window, threads: Threads, frames: Frames, keyboard: Keyboard) -> None:
         self._window = window
@@ -156,12 +154,12 @@ class Values:
         }
 
     async def variables(self, arguments: Message) -> Message:
-        """Answer ``variables``: a page if the IDE asks for one, and otherwise all up to MAX_ROWS."""
+        """Answer ``variables``: one page if the IDE requests a page, otherwise all up to MAX_ROWS."""
         rank, holder = self._holder(arguments.get("variablesReference"))
         parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
         begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
         rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
-        self._holder(arguments.get("variablesReference"))  # it may have moved meanwhile
+        self._holder(arguments.get("variablesReference"))  # check again: the rank may have moved
         return {"variables": [self._variable(rank, holder.frame, row) for row in rows]}
 
     async def set_variable(self, arguments: Message) -> Message:
@@ -174,7 +172,7 @@ class Values:
         return self._result(rank, holder.frame, row, "value")
 
     async def evaluate(self, arguments: Message, *, runs: bool) -> Message:
-        """Answer ``evaluate`` for one frame; with ``runs`` statements are run."""
+        """Answer ``evaluate`` for one frame; with ``runs``, also run statements."""
         at = self._frames.frame(arguments.get("frameId"))
         text = str(arguments.get("expression", ""))
         values = self._window.values(at.rank)
@@ -188,7 +186,7 @@ class Values:
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         seen = await self._window.values(rank).exception()
         if seen is None:
-            raise BadInput(f"{printable(rank.address)} handles no exception", "look at its variables")
+            raise BadInput(f"{printable(rank.address)} is not handling an exception", "look at its variables")
         name = printable(seen.type)
         return {
             "exceptionId": name,
@@ -217,7 +215,7 @@ class Values:
         return rows
 
     def _holder(self, reference: object) -> tuple[RankInfo, Holder]:
-        remedy = "choose a frame of the present one"
+        remedy = "choose a current frame"
         return _present(self._threads, self._numbers, reference, "these values are", remedy)
 
     def _number(self, rank: RankInfo, holder: Holder) -> int:
@@ -235,7 +233,7 @@ class Values:
         }
 
     def _result(self, rank: RankInfo, frame: str, row: Variable, field: str) -> Message:
-        """Return a value with what an IDE needs to ask for its parts."""
+        """Return a value with the fields that an IDE needs to request its children."""
         reference = 0
         if row.handle:
             reference = self._number(rank, Holder(frame, handle=row.handle))

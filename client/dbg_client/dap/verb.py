@@ -1,4 +1,4 @@
-"""``dap``, and the entry by which VS Code starts it."""
+"""The ``dap`` command, and the launch.json entry with which VS Code starts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Dap(Verb):
     operands = Operands.MAYBE_TARGET
 
     target: str | None = None
-    vscode: Annotated[bool, Option("--vscode", help="print the entry for it in .vscode/launch.json")] = False
+    vscode: Annotated[bool, Option("--vscode", help="print an entry for .vscode/launch.json")] = False
 
     def run(self) -> int:
         if self.vscode:
@@ -35,12 +35,12 @@ class Dap(Verb):
 
 
 def entry_for(target: str) -> dict[str, Any]:
-    """Return the entry that VS Code's own Python extension takes to run this adapter by this Python."""
+    """Return the launch.json entry with which VS Code's own Python extension runs this adapter with this Python."""
     return {
         "name": f"Ranks: {target}",
         "type": "debugpy",
         "request": "attach",
-        # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
+        # For `listen` the extension would run its own adapter; the next two keys replace it, and nothing listens.
         "listen": {"port": 0},
         "debugAdapterPath": __file__,
         "debugAdapterPython": sys.executable,
@@ -49,13 +49,13 @@ def entry_for(target: str) -> dict[str, Any]:
 
 
 def entry_text(target: str) -> str:
-    """Return what a user puts into launch.json, and where."""
+    """Return the entry for launch.json, with instructions."""
     entry = json.dumps(entry_for(target), indent=4, ensure_ascii=False)
     return f"Put this into the list `configurations` of .vscode/launch.json, and press F5:\n{entry}\n"
 
 
 def main() -> int:
-    """Serve one IDE that runs this file, as VS Code does; words behind the path have no effect."""
+    """Serve one IDE that runs this file, as VS Code does; arguments after the path are ignored."""
     from dbg_client.command_line.main import main as dbg_attach
 
     return dbg_attach(["dap"])

@@ -1,4 +1,4 @@
-"""One window of an IDE: the ranks of its target as threads, questions to them, and what the IDE is told."""
+"""One window of an IDE: the target's ranks as threads, questions to ranks, and events for the IDE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 
 
 class Window:
-    """The job as one window of an IDE has it; belongs to one event loop."""
+    """One IDE window's view of the job; belongs to one event loop."""
 
     def __init__(self, switchboard: Switchboard, target: Target, send: Send) -> None:
         self.switchboard = switchboard
@@ -33,7 +33,7 @@ class Window:
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
-        """Return the ranks of the target that have not exited, as the broker lists them now; empty if there are none.
+        """The target's ranks that have not exited, as the broker lists them now; empty if there are none.
 
         Raises AmbiguousTarget if they are of several jobs.
         """
@@ -46,7 +46,7 @@ class Window:
 
     @property
     def job(self) -> str:
-        """Return the job of the window's ranks, the first one's of several. Raises NoSuchRank."""
+        """The job of the window's ranks, or the first rank's job if there are several. Raises NoSuchRank."""
         if not self._job:
             _ = self.ranks
         if not self._job:
@@ -54,57 +54,57 @@ class Window:
         return self._job
 
     def _keep_job(self, found: Sequence[RankInfo]) -> None:
-        """Stay with the job whose ranks were found first: another one that starts is not for this window."""
+        """Stay with the job whose ranks were found first, so that this window ignores jobs that start later."""
         if not self._job:
             self._job = found[0].job
             self.target = read_scope(self.target, self._job)
 
     @property
     def may_act(self) -> bool:
-        """Tell whether the token lets this window change anything."""
+        """Whether the token allows this window to change anything."""
         return self.switchboard.may_act
 
     def now(self, rank: RankInfo) -> RankInfo:
-        """Return a rank as it is listed now, or as it was at last."""
+        """Return a rank as it is listed now, or else as it was last listed."""
         return self.switchboard.directory.by_key.get(rank.key, rank)
 
     def asker(self, seconds: float | None = None) -> Asker:
-        """Return what puts questions to ranks. Each raises TimedOut while the broker is away, or Declined."""
+        """Return an Asker for questions to ranks. Each question may raise TimedOut (no broker) or Declined."""
         return Asker(self.switchboard, seconds)
 
     async def ask_one(self, action: Action, rank: RankInfo, text: str = "") -> RankAnswer:
-        """Return the answer of one rank. Raises RankError for any other than a value, and what questions raise."""
+        """Return the answer of one rank. Raises RankError if it is not a value, and the errors of questions."""
         return await ask_one(self.asker(), action, rank, text)
 
     def values(self, rank: RankInfo) -> Values:
         """Return the values of a stopped rank."""
         return values_of(self.switchboard, rank)
 
-    # ----------------------------------------------------------------------------------------------------- what is told
+    # ------------------------------------------------------------------------------------------------------- to the IDE
 
     def event(self, name: str, body: Message | None = None) -> None:
         """Send an event to the IDE."""
         self._send(event(name, body))
 
     def tell(self, text: str, category: str = "console") -> None:
-        """Print lines in the debug console; ``important`` as category opens a window with them in VS Code."""
+        """Print text in the debug console; category ``important`` also opens a message box in VS Code."""
         self._send(output(text, category))
 
 
 COALESCE_SECONDS = 0.03
-"""Seconds of the debounce: the changes of a thousand ranks that stop at once are told together."""
+"""Debounce interval, in seconds: if a thousand ranks stop at once, their changes are reported together."""
 
 
 class Threads:
-    """The ranks of a window as threads; watches the broker from :meth:`begin` on."""
+    """The ranks of a window as threads; follows the broker's lists from :meth:`begin` on."""
 
     def __init__(self, window: Window, *, goes_on_by_itself: bool = False) -> None:
         self.table = ThreadTable()
         self._goes_on_by_itself = goes_on_by_itself
         self._shown: set[str] = set()
-        """Ranks of which the IDE was told that they stand, and of no move since then."""
+        """Ranks that were reported as stopped and not as moving since then."""
         self.focus: RankInfo | None = None
-        """The rank that the IDE has looked at or was shown last."""
+        """The rank that the IDE selected or was shown last."""
         self._window = window
         self._is_begun = False
         self._due: asyncio.TimerHandle | None = None
@@ -113,20 +113,20 @@ class Threads:
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_passed: dict[str, str] = {}
-        """The stop that each rank has passed without stopping, as the IDE was told of it."""
+        """The passed stop of each rank that was last reported to the IDE."""
 
     def begin(self) -> None:
-        """Tell the IDE of the ranks that stand, and from now on of all changes."""
+        """Report stopped ranks to the IDE now, and all changes from now on."""
         self._is_begun = True
         self.refresh()
         rest = len(self._window.ranks) - len(self.table.listed)
         if rest > 0:
-            self._window.tell(f"{rest} more ranks are listed as they stop; the debug console asks all of them.")
+            self._window.tell(f"{rest} more ranks will be listed when they stop; the debug console asks all of them.")
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
     async def receive(self, event: Event) -> None:
-        """Take what comes from the broker."""
+        """Handle an event from the broker."""
         if isinstance(event, Down):
             if not self._is_away:
                 self._window.tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
@@ -135,7 +135,7 @@ class Threads:
             if self._is_away:
                 self._window.tell("The broker is back.")
             self._is_away = False
-            # A broker that was started anew lists ranks as they come back, which are the same ones.
+            # After a restart the broker lists the same ranks again as they reconnect.
             loop = asyncio.get_running_loop()
             self._patient_until = loop.time() + LOST_SECONDS
             self._late = loop.call_later(LOST_SECONDS, self.refresh)
@@ -143,7 +143,7 @@ class Threads:
             self._due = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.refresh)
 
     def refresh(self) -> None:
-        """Tell the IDE at once what has changed since the last look."""
+        """Report changes since the last refresh to the IDE now."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -159,7 +159,7 @@ class Threads:
         self._tell_of_passed(ranks)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Stop reporting."""
         self._is_begun = False
         for due in (self._due, self._late):
             if due is not None:
@@ -182,26 +182,26 @@ class Threads:
         return {"threads": rows}
 
     def of_key(self, key: str) -> RankInfo | None:
-        """Return the rank with this key as it is listed now, or was before the broker was gone."""
+        """Return the rank with this key as listed now, or as listed before the connection to the broker was lost."""
         return self._window.switchboard.directory.by_key.get(key) or self._known.get(key)
 
     def rank(self, thread: object) -> RankInfo:
-        """Return the rank with this number. Raises BadInput."""
+        """Return the rank with this thread number. Raises BadInput if it is gone."""
         key = self.table.key(thread)
         rank = self.of_key(key) if key is not None else None
         if rank is None:
-            raise BadInput("this rank is not there any more", "choose another thread")
+            raise BadInput("this rank is not connected any more", "choose another thread")
         return rank
 
     def stopped_rank(self, thread: object) -> RankInfo:
-        """Return the rank with this number, which stands. Raises BadInput if it runs or is not there."""
+        """Return the stopped rank with this number. Raises BadInput if it is running or gone."""
         rank = self.rank(thread)
         if not self.table.stands(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
 
     def begin_move(self, rank: RankInfo, *, is_step: bool) -> None:
-        """Note that the IDE makes a rank move, and looks at it."""
+        """Record that the IDE moves a rank, and select that rank."""
         self.focus = rank
         self._shown.discard(rank.key)
         self.table.begin_move(rank.key, is_step=is_step)
@@ -212,7 +212,7 @@ class Threads:
         if not isinstance(told, Stopped):
             self._shown.discard(self.table.key(told.thread) or "")
         if isinstance(told, Continued) or (isinstance(told, Exited) and self._goes_on_by_itself):
-            # Without it nvim-dap takes a rank that has ended for the one at which it stands.
+            # Otherwise nvim-dap takes an exited rank for its stopped thread.
             self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
         if isinstance(told, (Started, Exited)):
             reason = "started" if isinstance(told, Started) else "exited"
@@ -238,14 +238,14 @@ class Threads:
         self._window.event("stopped", {**body, "text": safe_text(told.text)} if told.text else body)
 
     def _would_go_on(self, rank: RankInfo) -> bool:
-        """Tell whether the IDE would let a rank go on by itself that is told to have stopped.
+        """Return True if the IDE would resume a rank by itself when the rank is reported as stopped.
 
-        nvim-dap does so while it stands at another rank, for each reason but ``pause``.
+        nvim-dap does so while its current thread is another rank, for each reason except ``pause``.
         """
         return self._goes_on_by_itself and any(self.table.stands(key) for key in self._shown - {rank.key})
 
     def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
-        """Return the ranks and, for a while after the broker is back, those that it does not list yet."""
+        """Return the ranks and, for a while after the broker is back, known ranks that it does not list yet."""
         listed = self._window.switchboard.directory.by_key
         if asyncio.get_running_loop().time() < self._patient_until:
             ranks += tuple(rank for key, rank in self._known.items() if key not in listed)
@@ -253,7 +253,7 @@ class Threads:
         return ranks
 
     def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
-        """Tell once of each stop that a rank has passed without stopping."""
+        """Report each stop that a rank has passed without stopping, once."""
         passed = {rank.key: rank.passed for rank in ranks if rank.passed}
         for rank in ranks:
             if rank.passed and self._told_passed.get(rank.key) != rank.passed:

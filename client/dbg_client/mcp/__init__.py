@@ -1,1 +1,1 @@
-"""``dbg-attach mcp``: the ranks as tools of a coding agent, by the Model Context Protocol on stdin and stdout."""
+"""``dbg-attach mcp``: ranks as tools for a coding agent, by the Model Context Protocol on stdin and stdout."""

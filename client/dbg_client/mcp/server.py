@@ -1,4 +1,4 @@
-"""The server: reads calls from stdin, has tools do their work, and writes the answers to stdout."""
+"""MCP server: reads calls from stdin, runs tools, and writes the answers to stdout."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from dbg_wire import RELEASE
 from dbg_wire.errors import BadInput
 
 MAX_LINE = 1024 * 1024
-"""Bytes of one line of the client; an expression or a command is far shorter."""
+"""Maximum length of a client's line, in bytes; an expression or a command is far shorter."""
 
 MAX_AT_ONCE = 16
-"""Calls that are worked on at the same time; a model asks for a few."""
+"""Maximum concurrent calls; a model makes a few."""
 
 INSTRUCTIONS = (
-    "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
+    "These tools inspect a distributed training job: each rank is one Python process of it. For a hang, call `why` "
     "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
-    "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
+    "When you are done, clear the breakpoints that you have set, and continue the ranks that you have stopped."
 )
 
 LOOKS = "use `ranks`, `where`, `why`, `slow` and `collectives`"
 
 PROGRESS_SECONDS = 10.0
-"""Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
+"""Interval of progress notifications, in seconds: clients abandon a call after 60 s without a message."""
 
 Write = Callable[[bytes], None]
 Connect = Callable[[str], Awaitable[AsyncBroker]]
-"""Dial the broker as the program of this name."""
+"""Function that connects to the broker under this program name."""
 
 
 class McpServer:
-    """Answer the calls of one client; belongs to one event loop. The broker is dialled at the first call of a tool."""
+    """Call handler for one client; belongs to one event loop. It connects to the broker at the first tool call."""
 
     def __init__(self, connect: Connect, write: Write) -> None:
         self._connect = connect
@@ -55,7 +55,7 @@ class McpServer:
         self._open = OpenRequests(MAX_AT_ONCE, "call")
 
     async def receive(self, line: bytes) -> None:
-        """Take a line of the client. Calls of tools go on after this returns."""
+        """Handle a line of the client. Tool calls continue after this returns."""
         try:
             call = protocol.read_call(line)
         except protocol.BadCall as bad:
@@ -66,7 +66,7 @@ class McpServer:
         try:
             await self._receive(call)
         except Exception as error:
-            # Whatever fails, the client's other calls go on, and this one is answered.
+            # Regardless of the error, answer this call and continue the client's other calls.
             if call.id is not None:
                 self._write(protocol.error_line(call.id, protocol.INTERNAL_ERROR, bug(error)))
 
@@ -74,7 +74,7 @@ class McpServer:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
-            # It may dial the broker; pings and cancellations are answered meanwhile.
+            # The call may wait for the broker; pings and cancellations are answered in the meantime.
             request = call.id
             if why_not := self._open.begin(request, lambda: self._call(call, request)):
                 self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
@@ -82,7 +82,7 @@ class McpServer:
             self._write(self._answer(call, call.id))
 
     async def end(self) -> None:
-        """Give up what is open and leave the broker."""
+        """Cancel open calls, and disconnect from the broker."""
         await self._open.close()
         if self._broker is not None:
             await self._broker.close()
@@ -118,13 +118,13 @@ class McpServer:
         telling = asyncio.create_task(self._tell_progress(token)) if token is not None else None
         try:
             if not isinstance(given, dict):
-                raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are no object", request)
+                raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are not an object", request)
             result = protocol.text_result(await self._do(name, given))
         except protocol.BadCall as bad:
             self._write(protocol.error_line(request, bad.code, bad.text))
             return
         except Exception as error:
-            # What an agent can mend is the answer of the tool, so that the model reads it.
+            # Return errors as the tool's answer, so that the model reads them and can correct its call.
             result = protocol.text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
         finally:
             if telling is not None:
@@ -132,7 +132,7 @@ class McpServer:
         self._write(protocol.result_line(request, result))
 
     async def _tell_progress(self, token: protocol.RequestId) -> None:
-        """Tell the client that a call goes on."""
+        """Report periodically to the client that a call is still open."""
         begin = time.monotonic()
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
@@ -145,7 +145,7 @@ class McpServer:
             raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r}")
         call, broker = tool.read(given), await self._connected()
         if tool.changes and broker.role == WATCHER:
-            raise BadInput(f"the token of this server lets it look only, and {tool.name} may touch a rank", LOOKS)
+            raise BadInput(f"this server's token is read-only, and {tool.name} may touch a rank", LOOKS)
         return short_answer(await call.do(broker))
 
     async def _connected(self) -> AsyncBroker:
@@ -156,7 +156,7 @@ class McpServer:
 
 
 def _client_name(info: object) -> str:
-    """Return what the client calls itself, for other users to see."""
+    """Return the client's own name, which other users will see."""
     name = info.get("name") if isinstance(info, dict) else None
     return name.strip() if isinstance(name, str) else ""
 
@@ -182,7 +182,7 @@ async def serve_mcp(options: BrokerOptions) -> int:
 
 
 async def _next_line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next line, empty at the end; of a line that is too long nothing but a beginning that is no JSON."""
+    """Return the next line, or b"" at EOF; a line that is too long is replaced by text that is not JSON."""
     try:
         return await reader.readline()
     except ValueError:
@@ -195,5 +195,5 @@ def _write_all(descriptor: int, line: bytes) -> None:
             try:
                 line = line[os.write(descriptor, line) :]
             except BlockingIOError:
-                # Where stdin and stdout are one socket, both do not block.
+                # If stdin and stdout are one socket, stdout is non-blocking as well.
                 select.select([], [descriptor], [])

@@ -1,6 +1,6 @@
-"""The tools of an agent. What each takes is a record, of which msgspec makes the JSON schema and the check.
+"""The tools for an agent. Each is a record of its arguments; msgspec derives the JSON schema and the validation.
 
-A tool's docstring and the descriptions of its fields are read by a model.
+A model reads the tools' docstrings and the descriptions of their fields.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dbg_wire.records.ranks import rank_order
 from dbg_wire.records.record import refusal
 
 MAX_WAIT = 300.0
-"""Seconds that one call may wait; agents give a call up after some minutes."""
+"""Maximum wait of one call, in seconds; agents abandon a call after some minutes."""
 
 MAX_REFUSAL = 200
-"""Characters of a refusal: it repeats the wrong value."""
+"""Maximum length of an argument error, in characters: it repeats the wrong value."""
 
 MAX_LINES = 120
-"""Lines of one answer: some 2,000 words for a model, and as many as a tree of 1,000 ranks usually has."""
+"""Maximum lines of one answer: about 2,000 words for a model, and the usual length of a tree of 1,000 ranks."""
 
 MAX_CHARACTERS = 8000
-"""Characters of one answer."""
+"""Maximum characters of one answer."""
 
 TOOLS_OF_COMMANDS = {
     "list": "`ranks`",
@@ -44,27 +44,27 @@ TOOLS_OF_COMMANDS = {
     "release": "`continue` with ranks='{ranks}'",
     "attach": "`where` with ranks='{ranks}'",
 }
-"""What an agent calls where an error names a command of the terminal."""
+"""The tool for each terminal command that an error names."""
 
 RANKS = Meta(
     description="which ranks: all, 0-7,12 or 0-1023/8, stopped, held, running, crashed, gpu01:*, !5, or a group of the "
     "last answer such as @1 or @missing"
 )
 SomeRanks = Annotated[str, RANKS]
-Job = Annotated[str, Meta(description="the job, if several live; `ranks` names them")]
-Frame = Annotated[str, Meta(description="a function's name further up the stack; default: where the rank stands")]
+Job = Annotated[str, Meta(description="the job, if there are several; `ranks` lists them")]
+Frame = Annotated[str, Meta(description="a function further up the stack; default: the innermost frame")]
 Seconds = Annotated[float | None, Meta(description="seconds to wait for answers, 10 by default")]
 
 
 class Tool(msgspec.Struct, forbid_unknown_fields=True):
-    """One call of a tool. ``changes`` says that a program may move or end by it: a watcher's token has no such tool."""
+    """One tool call. ``changes`` means that it may move or end a program; a watcher's token cannot use such a tool."""
 
     name: ClassVar[str]
     changes: ClassVar[bool] = False
 
     @classmethod
     def document(cls) -> dict[str, Any]:
-        """Return the tool as ``tools/list`` tells it."""
+        """Return the tool's entry in ``tools/list``."""
         _, parts = msgspec.json.schema_components([cls])
         schema = parts[cls.__name__]
         description = " ".join(schema.pop("description").split())
@@ -73,7 +73,7 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def read(cls, given: dict[str, Any]) -> Any:
-        """Return a call with these arguments. Raises BadInput for those that the tool does not take."""
+        """Return a call with these arguments. Raises BadInput for invalid arguments."""
         try:
             return msgspec.convert(given, cls)
         except (msgspec.ValidationError, UnicodeError) as error:
@@ -83,17 +83,17 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
 
     @abstractmethod
     async def do(self, broker: AsyncBroker) -> str:
-        """Return the answer as a text."""
+        """Carry out the call, and return the answer as text."""
 
 
 class RanksTool(Tool):
-    """A call for some ranks of a job."""
+    """A call for ranks of a job."""
 
     ranks: SomeRanks = "all"
     job: Job = ""
 
     def chosen(self, broker: AsyncBroker) -> AsyncRanks:
-        """Return the ranks."""
+        """Return the selected ranks."""
         return broker.job(self.job or None)[self.ranks]
 
 
@@ -103,15 +103,15 @@ class RankTool(RanksTool):
     ranks: Annotated[str, Meta(description="one rank: its number, or host:rank")] = msgspec.field(name="rank")
 
     def chosen(self, broker: AsyncBroker) -> AsyncRanks:
-        """Return the rank. Raises BadInput for several."""
+        """Return the rank. Raises BadInput if several match."""
         ranks = super().chosen(broker)
         if len(ranks) > 1:
-            raise BadInput(f"`rank` is {len(ranks)} ranks", "name one: its number, or host:rank")
+            raise BadInput(f"`rank` is {len(ranks)} ranks", "name one by its number or host:rank")
         return ranks
 
 
 class ListRanks(Tool):
-    """List the ranks of the training jobs: which are there, in which state, where they stand, who is missing."""
+    """List the ranks of the training jobs with state and place, and the missing ranks."""
 
     name = "ranks"
     ranks: SomeRanks = ""
@@ -129,7 +129,7 @@ class ListRanks(Tool):
 
 
 class VerbTool(RanksTool):
-    """A verb as a tool: its arguments are the options that it has in a session."""
+    """A verb as a tool: its arguments are the verb's options in a session."""
 
     verb: ClassVar[type[RanksVerb]]
 
@@ -143,14 +143,14 @@ class VerbTool(RanksTool):
 
 
 def tool_of(name: str) -> type[VerbTool]:
-    """Return the tool that a verb is."""
+    """Return the tool for a verb."""
     verb = load_verb(name)
     made: dict[str, tuple[str, Any] | tuple[str, Any, Any]] = {}
     if verb.operands in TEXTS:
         text = text_field(verb)
         made[text] = (text, Annotated[str, Meta(description=f"as in `{verb.example}`, without the ranks")])
     if name == "interrupt":
-        # Nobody stops a whole job by leaving an argument out.
+        # Required: omitting an argument must not stop a whole job.
         made["ranks"] = ("ranks", SomeRanks)
     elif verb.usual not in (None, "all"):
         made["ranks"] = ("ranks", SomeRanks, verb.usual)
@@ -168,12 +168,13 @@ def tool_of(name: str) -> type[VerbTool]:
 
 
 _NOT_FOR_AGENTS = ("yes", "native", "all")
-"""Options that a tool does not have: an agent has agreed, and reading native frames stops a rank for a moment."""
+"""Options that tools do not have: an agent's call is its consent, and reading native frames stops a rank briefly."""
 
 
 class WaitForStop(RanksTool):
-    """Wait until one of the ranks stops, and return where it is and its stack. Ranks that are stopped already count:
-    name the others.
+    """Wait until one of the ranks stops, and return its place and stack.
+
+    Ranks that are already stopped match at once: to wait for others, name those.
     """
 
     name = "wait_for_stop"
@@ -187,18 +188,17 @@ class WaitForStop(RanksTool):
 
 
 class Variables(RankTool):
-    """List the local variables of one stopped rank, or the parts of a value: the items of a dict or list, the
-    attributes of an object.
+    """List the local variables of one stopped rank, or the parts of a value.
+
+    Parts are the items of a dict or list, or the attributes of an object.
     """
 
     name = "variables"
     changes = True
-    of: Annotated[
-        str, Meta(description="an expression whose parts are listed; default: the variables of the frame")
-    ] = ""
+    of: Annotated[str, Meta(description="expression whose parts to list; default: the variables of the frame")] = ""
     scope: Literal["locals", "globals"] = "locals"
     frame: Frame = ""
-    begin: Annotated[int, Meta(description="the number of the first one")] = msgspec.field(default=0, name="from")
+    begin: Annotated[int, Meta(description="number of the first variable")] = msgspec.field(default=0, name="from")
     seconds: Seconds = None
 
     async def do(self, broker: AsyncBroker) -> str:
@@ -211,20 +211,21 @@ class Variables(RankTool):
 
 
 class Breakpoints(RanksTool):
-    """List the breakpoints of ranks; with `line` set one or change the one there, with `clear` too remove it. Works in
-    running ranks without stopping them. Says in which ranks it is set, moved to a line with code, or refused. Each rank
-    that comes there stops; use wait_for_stop.
+    """List, set, change or remove breakpoints of ranks, which may be running and are not stopped.
+
+    With `line`, set a breakpoint or change the one there; with `clear` too, remove it. The answer shows the ranks in
+    which it is set, moved to a line with code, or refused. Each rank that reaches it stops; use wait_for_stop.
     """
 
     name = "breakpoints"
     changes = True
     file: Annotated[
-        str, Meta(description="a path, or its end such as `train.py`; default: the file where the ranks stand")
+        str, Meta(description="a path, or its end such as `train.py`; default: the file where the ranks are stopped")
     ] = ""
     line: Annotated[int | None, Meta(description="the line of the breakpoint")] = None
     condition: Annotated[str, Meta(description="stop only if this expression is true there")] = ""
-    hits: Annotated[str, Meta(description="stop by how often it was reached: `== 3`, `>= 10`, `% 100 == 0`")] = ""
-    log: Annotated[str, Meta(description="print this text instead of stopping; {expression} stands for a value")] = ""
+    hits: Annotated[str, Meta(description="stop depending on the hit count: `== 3`, `>= 10`, `% 100 == 0`")] = ""
+    log: Annotated[str, Meta(description="print this text instead of stopping; {expression} is replaced")] = ""
     clear: Annotated[bool, Meta(description="remove the breakpoint of this line")] = False
     seconds: Seconds = None
 
@@ -247,16 +248,16 @@ TOOLS: tuple[type[Tool], ...] = (
 
 
 def _present_file(ranks: AsyncRanks) -> str:
-    """Return the file in which all of these ranks that are stopped stand. Raises BadInput."""
+    """Return the file in which all stopped ranks among these are. Raises BadInput if they are in several or none."""
     files = {rank.where.file for rank in ranks.list() if rank.where is not None}
     if len(files) != 1:
-        stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
-        raise BadInput(f"no file is given, and {stand}", "give file")
+        stand = f"these ranks are stopped in {len(files)} files" if files else "none of these ranks is stopped"
+        raise BadInput(f"`file` is missing, and {stand}", "name the file")
     return files.pop()
 
 
 def short_answer(text: str) -> str:
-    """Return the beginning of an answer, and how to ask for less; a short one as it is, without escape sequences."""
+    """Return an answer without escape sequences; cut a long one, and add how to ask for less."""
     lines = text.rstrip("\n").split("\n")
     shown = "\n".join(printable(line, MAX_CHARACTERS) for line in lines[:MAX_LINES])
     if len(lines) <= MAX_LINES and len(shown) <= MAX_CHARACTERS:
@@ -267,9 +268,9 @@ def short_answer(text: str) -> str:
 
 
 def tool_for(remedy: Remedy, *, may_change: bool) -> str:
-    """Return the tool to call in place of a command of the shell.
+    """Return the tool to call instead of a shell command.
 
-    Without ``may_change`` the tools that touch a rank are refused, and its stack is named instead.
+    Without ``may_change``, suggest the rank's stack instead of the tools that touch a rank.
     """
     if remedy.verb == "why":
         return "`why`"

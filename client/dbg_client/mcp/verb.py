@@ -1,4 +1,4 @@
-"""``mcp``."""
+"""The ``mcp`` command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The terminal's side of `dbg-attach run`: the job's output, sessions where ranks stop, panes of tmux. Starts no job"""
+"""``dbg-attach run``: the broker, the job, its environment and its output, and a session for each stopped rank."""

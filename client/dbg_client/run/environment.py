@@ -1,6 +1,6 @@
-"""Environments of a run's processes: of the job's ranks, and of our own programs that the run starts.
+"""Environments of a run's processes: the job's ranks, and our own programs that the run starts.
 
-The job has a token for its own ranks alone. Our programs come from this installation, never from the user's directory.
+The job gets a token only for its own ranks. Our programs come from this installation, never from the user's directory.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ MANY_HOSTS = frozenset(
         *("flux", "aprun", "pdsh", "ssh", "clush", "deepspeed", "ray", "bsub", "qsub", "msrun", "horovodrun"),
     }
 )
-"""Commands that start processes on other hosts, as a rule; ranks there can't reach a broker on this loopback."""
+"""Commands that usually start processes on other hosts; ranks there can't reach a broker on this loopback."""
 
 _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<value>.*))?")
 
 MAX_NAME = 40
-"""Characters of a job's name from its script; the list has to have room beside it."""
+"""Maximum characters of a job's name from its script, so that the list has room for other columns."""
 
 MAX_KEPT = 1000
-"""Files of jobs' tokens, the newest: a job may outlive its run, and its guard tells how a rank has ended."""
+"""Maximum number of job token files; the newest are kept, because a job and its guards may outlive its run."""
 
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
-    """Tell whether a command may start ranks on other hosts than this one."""
+    """Return True if a command may start ranks on other hosts."""
     if any(word in MANY_HOSTS for word in takewhile(_is_before_program, (word.rpartition("/")[2] for word in command))):
         return True
     for word, following in zip(command, [*command[1:], ""], strict=True):
@@ -60,12 +60,12 @@ def is_for_many_hosts(command: Sequence[str]) -> bool:
 
 
 def _is_before_program(word: str) -> bool:
-    """Tell whether what a word stands for may still start something else: `timeout 60 srun`, `env A=1 mpirun`."""
+    """Return True if the program of this word may start another program: `timeout 60 srun`, `env A=1 mpirun`."""
     return not (word.endswith(".py") or word.startswith("python") or word == "torchrun")
 
 
 def job_name(command: Sequence[str], number: str, former: str | None) -> str:
-    """Return the name of a job: DBG_JOB, or its script or command, and a number that no other run here has."""
+    """Return the name of a job: DBG_JOB, its script or its command, with a number that is unique among runs here."""
     name = former or _name(command)
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:MAX_NAME]}-{number}"
 
@@ -88,9 +88,9 @@ def job_environment(
     options: RunOptions,
     token_file: str | None = None,
 ) -> dict[str, str]:
-    """Return the environment of a job: the run's own, with what its ranks are told; the rest stays as it is.
+    """Return the environment of a job: the run's own, plus the variables for its ranks.
 
-    ``token_file`` holds the token of this job, None to have its ranks use the home's.
+    ``token_file`` contains the token of this job, or is None if its ranks use the home's token.
     """
     told = {
         HOME: home,
@@ -103,16 +103,16 @@ def job_environment(
         POST_MORTEM: "1" if options.post_mortem else None,
         COLLECTIVE_TIMEOUT: options.collective_timeout,
     }
-    # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
+    # The output goes to a file; with buffering it would appear there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
 
 
 def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:
-    """Return a new file with the token of a job. Raise BadSecretFile if it can't be written.
+    """Return a new file with the token of a job. Raises BadSecretFile if it can't be written.
 
-    Return None where the user has named a broker or a token, or where no broker serves this home.
+    Return None if the user has named a broker or a token, or if no broker serves this home.
     """
-    # A run inside of another run's job has that job's token, which is not for ranks of this one.
+    # A run within another run's job has that job's token, which is not valid for ranks of this job.
     is_of_another_run = Path(environ.get(TOKEN_FILE, "")).parent == Path(home) / JOB_TOKENS_DIRECTORY
     chosen = (BROKER, TOKEN) if is_of_another_run else (BROKER, TOKEN, TOKEN_FILE)
     if any(environ.get(name) for name in chosen):
@@ -124,7 +124,7 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
 
 
 def _write_token(home: Path, job: str, token: str) -> Path:
-    """Write the token of a job, and return its file; those of too many jobs are removed. Raise BadSecretFile."""
+    """Write the token of a job, and return its file; remove the oldest of too many. Raises BadSecretFile."""
     directory = home / JOB_TOKENS_DIRECTORY
     path = directory / job
     try:
@@ -139,7 +139,7 @@ def _write_token(home: Path, job: str, token: str) -> Path:
 
 
 def cant_write(path: Path, error: OSError) -> BadSecretFile:
-    """Return the error of a file of the home that can't be written for this reason."""
+    """Return the error for a file of the home that can't be written."""
     return BadSecretFile(
-        f"{printable(str(path))} can't be written ({error.strerror})", "make room there, or set DBG_HOME"
+        f"{printable(str(path))} can't be written ({error.strerror})", "free space there, or set DBG_HOME"
     )

@@ -1,4 +1,4 @@
-"""Where the output of runs is: in the broker's home, a folder for each directory that runs were started in.
+"""Folders for the output of runs, in the broker's home: one folder for each directory in which runs were started.
 
 Their number and size are bounded.
 """
@@ -22,40 +22,40 @@ RUNS_FOLDER = "runs"
 OUTPUT_SUFFIX = ".out"
 
 OUTPUTS_KEPT = 1
-"""Outputs of ended runs that stay beside the present one's: users compare with the run before."""
+"""Outputs of ended runs to keep in addition to the current one, so that users can compare with the previous run."""
 
 FOLDERS_KEPT = 64
-"""Directories whose outputs are kept, the newest; more than a user works in at a time."""
+"""Maximum directories whose outputs are kept, the newest; a user works in fewer at a time."""
 
 MAX_NAME = 60
-"""Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
+"""Maximum characters of a directory's name in its folder's name, for people; a checksum makes the name unique."""
 
 SILENT_SECONDS = 7 * 24 * 3600.0
-"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
+"""Time without a write, in seconds, after which a job is considered ended on a file system without locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Folder with the outputs of one directory's runs."""
+    """Folder with the outputs of the runs of one directory."""
 
     path: Path
 
     def open_output(self, job: str, given: str | None) -> tuple[int, Path]:
-        """Return a descriptor and path for the output of a job: ``given``, or one here in place of older ones.
+        """Return a descriptor and path for the output of a job: ``given``, or a new file here that replaces older ones.
 
-        The output is marked as written for as long as a process holds the descriptor. Raise BadInput.
+        A lock marks the output as in use while a process holds the descriptor. Raises BadInput.
         """
         path = Path(given) if given is not None else self.path / f"{job}{OUTPUT_SUFFIX}"
         if path.exists() and not path.is_file():
-            # The output is read to show it: from a terminal that would take keys, and a pipe would wait for a reader.
-            raise BadInput(f"--output {printable(str(path))} is no ordinary file", "give another --output")
-        # Opened for reading as well if it is in the folder, since NFS grants a shared lock only then.
+            # The run also reads its output: reading a terminal would steal its keys, and a pipe would block.
+            raise BadInput(f"--output {printable(str(path))} is not a regular file", "use another --output")
+        # Files in the folder are also opened for reading, because NFS grants a shared lock only then.
         access = os.O_WRONLY if given is not None else os.O_RDWR
         try:
             output = os.open(path, access | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise BadInput(
-                f"the output can't be written to {printable(str(path))} ({error.strerror})", "give another --output"
+                f"the output can't be written to {printable(str(path))} ({error.strerror})", "use another --output"
             ) from None
         with contextlib.suppress(OSError):
             fcntl.flock(output, fcntl.LOCK_SH)
@@ -67,13 +67,13 @@ class Folder:
         ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not is_written(path)]
         ended.sort(key=changed_at, reverse=True)
         for path in ended[OUTPUTS_KEPT:]:
-            # The reports of its hangs, which `run --on-hang` has had written beside it, go with it.
+            # Also remove the reports of its hangs, which `run --on-hang` has written next to it.
             for old in (path, *self.path.glob(f"{glob.escape(path.stem)}.hang*.txt")):
                 with contextlib.suppress(OSError):
                     old.unlink()
 
     def make(self) -> None:
-        """Make the folder if it is missing, and remove the oldest of too many. Raise OSError, or BadSecretFile."""
+        """Create the folder if it is missing, and remove the oldest of too many. Raises OSError, or BadSecretFile."""
         make_private_directory(self.path)
         runs = self.path.parent
         check_closed(runs.parent.stat().st_mode, str(runs.parent))
@@ -82,7 +82,7 @@ class Folder:
 
 
 def folder_of(home: str, directory: str) -> Folder:
-    """Return the folder for runs of a directory, made or not."""
+    """Return the folder for runs of a directory; it may not exist yet."""
     name = f"{Path(directory).name[:MAX_NAME]}-{zlib.crc32(os.fsencode(directory)):08x}"
     return Folder(Path(home, RUNS_FOLDER, name))
 
@@ -91,15 +91,15 @@ def _forget_oldest(runs: Path, newest: Path) -> None:
     others = sorted((other for other in runs.iterdir() if other != newest), key=changed_at, reverse=True)
     for other in others[FOLDERS_KEPT - 1 :]:
         if not any(is_written(output) for output in other.glob(f"*{OUTPUT_SUFFIX}")):
-            import shutil  # half of what a run needs to load, and hardly ever used
+            import shutil  # half of what a run loads, and rarely needed
 
             shutil.rmtree(other, ignore_errors=True)
 
 
 def is_written(path: Path) -> bool:
-    """Tell whether the job of an output still runs."""
+    """Return True if the job of an output is still running."""
     try:
-        # Opened for writing, since NFS grants an exclusive lock only then.
+        # Opened for writing, because NFS grants an exclusive lock only then.
         with path.open("r+b") as output:
             fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -110,7 +110,7 @@ def is_written(path: Path) -> bool:
 
 
 def changed_at(path: Path) -> float:
-    """Return when a file or folder was changed last, 0 if it is gone."""
+    """Return the time of a file's or folder's last change, or 0 if it is gone."""
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return 0.0

@@ -1,4 +1,4 @@
-"""Look at the ranks of a run's job now and then, and say why once none of them moves any more; end it if asked to."""
+"""Periodic check of a run's ranks: reports why once no rank moves any more, and ends the job if requested."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import Case
 
 LOOKS = 3
-"""Looks within the time after which a job counts as hanging."""
+"""Samples within the time after which a job is considered hung."""
 
 SHORTEST_SECONDS = 1.0
-"""Seconds between two looks at least: a look makes each rank read its flight recorder, which takes milliseconds."""
+"""Minimum interval between samples, in seconds: for each one, ranks read their flight recorder for milliseconds."""
 
 LONGEST_SECONDS = 60.0
-"""Seconds between two looks at most, so that a hang is told soon after it counts as one."""
+"""Maximum interval between samples, in seconds, so that a hang is reported soon."""
 
 SILENT_SECONDS = 60.0
-"""Seconds without an answer of the broker, at least, after which that is told."""
+"""Minimum time without an answer of the broker after which that is reported, in seconds."""
 
 
 class HangWatch:
-    """Watch the job of a task over a link of its own, beside sessions that its user may have.
+    """Monitor of a task's job, with its own connection, independent of the user's sessions.
 
-    What is found is appended to the job's output, which the terminal of the run shows and the home keeps; a report is
-    written beside it, and ``end_job`` is called, if the task asks for that.
+    Findings are appended to the job's output, which the run's terminal shows. If the task requests it, a report is
+    written next to that file, and ``end_job`` is called.
     """
 
     def __init__(self, broker: BrokerOptions, task: Task, end_job: Callable[[], None] = lambda: None) -> None:
@@ -61,7 +61,7 @@ class HangWatch:
         self._is_silence_told = False
 
     async def go(self) -> None:
-        """Watch until this is cancelled. A broker that refuses this terminal is told, and ends it."""
+        """Watch until cancelled. If the broker refuses this terminal, report that and return."""
         try:
             self._heard_at = self._now
             await self._dial()
@@ -71,15 +71,15 @@ class HangWatch:
                 try:
                     await self._look()
                 except DbgError:
-                    # An answer that does not come says nothing of the ranks; the next look may have one.
+                    # A missing answer proves nothing about the ranks; the next sample may have one.
                     await self._note_silence()
         except DbgError as error:
-            tell(f"dbg-attach: {error}; hangs are not told")
+            tell(f"dbg-attach: {error}; hangs will not be reported")
         finally:
             await self._switchboard.close()
 
     async def _dial(self) -> None:
-        """Dial until the broker answers: one that is slow or suspended comes later."""
+        """Connect until the broker answers, because a slow or suspended broker answers later."""
         while True:
             try:
                 await self._switchboard.dial()
@@ -96,12 +96,12 @@ class HangWatch:
         await asyncio.sleep(max(min(self._seconds / LOOKS, LONGEST_SECONDS), SHORTEST_SECONDS))
 
     async def _note_silence(self) -> None:
-        """Tell once that the broker does not answer, so that nobody knows whether the job hangs."""
+        """Report once that the broker does not answer, so that a hang would not be noticed."""
         silent = self._now - self._heard_at
         if silent >= max(self._seconds, SILENT_SECONDS) and not self._is_silence_told:
             self._is_silence_told = True
             job = printable(self._task.job)
-            what = f"the broker has not answered for {show_age(silent)}, so that nobody knows whether {job} hangs"
+            what = f"the broker has not answered for {show_age(silent)}, so nobody knows whether {job} hangs"
             await asyncio.to_thread(self._write, f"dbg-attach: {what}\n")
 
     async def _look(self) -> None:
@@ -126,12 +126,12 @@ class HangWatch:
         case, found = await judge(self._asker, ranks, self._directory.ranks, stands=True)
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:
-            # One moves after all.
+            # A rank has moved after all.
             self._standstill.begin_anew()
             return
         why = show_verdicts(found.verdicts, color=False)
         if status == UNKNOWN_STATUS:
-            # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
+            # Keep the stacks of an unexplained hang, because they may be gone later.
             with contextlib.suppress(DbgError):
                 why += (await Where().ask(self._asking(ranks))).text()
         job = printable(self._task.job)
@@ -143,7 +143,7 @@ class HangWatch:
             await self._end(ranks)
 
     async def _report(self, case: Case) -> str:
-        """Write the report beside the job's output; return a sentence on where it is, or why there is none."""
+        """Write the report next to the job's output; return a sentence with its path, or with the error."""
         known = ranks_of(self._task.job, self._directory.ranks)
         try:
             output = await asyncio.to_thread(last_lines, self._task.output)
@@ -151,21 +151,21 @@ class HangWatch:
             text = await make_report(target, self._asking(known), time.time(), case=case, output=output)
             path = await asyncio.to_thread(write_hang_report, self._task.output, text)
         except CantWrite as error:
-            return f"no report: {error.path} can't be written ({error.reason}); what stands above is all there is"
+            return f"no report: {error.path} can't be written ({error.reason}); the text above is all there is"
         except DbgError as error:
             return f"no report: {error}"
-        return f"the report is in {printable(path)}; dbg-attach why reads it again"
+        return f"the report is in {printable(path)}; to read it again, use dbg-attach why"
 
     async def _end(self, ranks: Sequence[RankInfo]) -> None:
         """End the job, unless a rank has moved while the report was written."""
-        # Without an answer it counts that the job stood still a moment ago.
+        # Without an answer, rely on the last sample, in which the job did not move.
         with contextlib.suppress(DbgError):
             self._standstill.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)
         if not self._standstill.is_told:
-            await asyncio.to_thread(self._write, f"dbg-attach: {job} goes on by itself now, and is not ended\n")
+            await asyncio.to_thread(self._write, f"dbg-attach: {job} has moved again, and is not ended\n")
             return
-        await asyncio.to_thread(self._write, f"dbg-attach: {job} is ended, as --on-hang end asks for\n")
+        await asyncio.to_thread(self._write, f"dbg-attach: ending {job}, as --on-hang end requests\n")
         self._end_job()
 
     def _asking(self, ranks: Sequence[RankInfo]) -> Asking:
@@ -187,7 +187,7 @@ class HangWatch:
 
 
 def append(path: str, text: str) -> None:
-    """Append whole lines to a file that a job writes to, below a line that it has begun. Blocks. Raises OSError."""
+    """Append whole lines to a file that a job writes to, after a line break if needed. Blocks. Raises OSError."""
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
         size = os.fstat(file).st_size

@@ -1,6 +1,6 @@
-"""The terminal of ``run``: the job's output, and a session wherever one of its ranks stops.
+"""Terminal of ``run``: shows the job's output, and a session whenever one of its ranks stops.
 
-The terminal follows one job until that is over. Ctrl-C goes to the job, by a handler that was there before.
+The terminal follows one job until it has ended. Ctrl-C goes to the job, through a handler installed before.
 """
 
 from __future__ import annotations
@@ -36,39 +36,39 @@ if TYPE_CHECKING:
 STDIN = 0
 
 END_SECONDS = 10.0
-"""Seconds between SIGTERM to a job that is to end, and its end by force: launchers take up to five to end all their
-ranks, and stopped ranks don't react to SIGTERM."""
+"""Seconds from SIGTERM to a job until SIGKILL: launchers take up to five to end all their ranks, and stopped ranks
+don't react to SIGTERM."""
 
 GOODBYE_SECONDS = 1.0
-"""Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
+"""Time in seconds after a job's end in which its ranks may still disconnect before they are reported as left."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at what is waited for."""
+"""Interval between two progress checks, in seconds."""
 
 STILL_SECONDS = 10.0
-"""Seconds without news of the ranks after which that is told, once: no stop was reached, for instance."""
+"""Time without news of the ranks after which progress is reported once, in seconds: maybe no stop was reached."""
 
 SAME_RANK_SECONDS = 1.0
-"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
+"""Time that a rank has to stop again before the terminal goes to another one, in seconds: a turn of a short loop."""
 
-COMES_BACK = "Enter comes back"
-"""What the key does after a stop was left."""
+COMES_BACK = "press Enter to return"
+"""Hint about the key after leaving a stop."""
 
 
 class RunningJob:
-    """The job as its terminal sees it; ``over`` is set once it has ended."""
+    """The job as seen by its terminal; ``over`` is set once it has ended."""
 
     def __init__(self, process: JobProcess, task: Task) -> None:
         self.task = task
         self.over = asyncio.Event()
         self.switchboard: Switchboard | None = None
-        """The link to the broker, once there is one."""
+        """The connection to the broker, once there is one."""
         self._process = process
         self._ending: asyncio.Future[None] | None = None
         asyncio.get_running_loop().add_reader(process, self._has_ended)
 
     def follow_signals(self) -> None:
-        """Take signals again after a session, which has had handlers of its own."""
+        """Install the signal handlers again after a session, which has replaced them."""
         self._process.catch_signals()
 
     def end(self) -> None:
@@ -77,31 +77,31 @@ class RunningJob:
             self._ending = asyncio.ensure_future(self._end_in_time())
 
     def end_hung(self) -> None:
-        """End the job, which hangs."""
+        """End the job because it hangs."""
         self.task.is_hung = not self.over.is_set()
         self.end()
 
     async def close(self) -> None:
-        """Look at it no more."""
+        """Stop watching the job."""
         asyncio.get_running_loop().remove_reader(self._process)
         if self._ending is not None:
             await cancel_and_wait(self._ending)
 
     def living(self) -> list[RankInfo]:
-        """Return the ranks that are there, as far as the broker has told."""
+        """Return the live ranks that the broker has listed."""
         ranks = () if self.switchboard is None else ranks_of(self.task.job, self.switchboard.directory.ranks)
         return [rank for rank in ranks if rank.state in LIVE_STATES]
 
     async def _kill(self) -> None:
-        """End its ranks on all hosts."""
-        from dbg_client.core.asking import Asker  # hardly ever needed
+        """Kill its ranks on all hosts."""
+        from dbg_client.core.asking import Asker  # rarely needed
 
         if self.switchboard is not None and (living := self.living()):
             with contextlib.suppress(DbgError):
                 await Asker(self.switchboard).ask(Action.KILL, living)
 
     async def _end_in_time(self) -> None:
-        # A process that was suspended, by Ctrl-Z for instance, takes SIGTERM only after the second signal.
+        # A suspended process (Ctrl-Z, for instance) handles SIGTERM only after SIGCONT.
         self._process.signal(signal.SIGTERM, signal.SIGCONT)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), END_SECONDS)
@@ -116,7 +116,7 @@ class RunningJob:
 
 
 async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
-    """Follow the job of a run until it is over."""
+    """Follow the job of a run until it has ended."""
     run = RunningJob(process, task)
     output = JobOutput(task.output)
     output.show()
@@ -132,16 +132,16 @@ async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
 
 
 def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | None:
-    """Begin to watch for a hang of the job, if that is asked for."""
+    """Start the hang watch, if requested."""
     if run.task.hang_after is None:
         return None
-    from dbg_client.run.hang_watch import HangWatch  # hardly any run asks for it
+    from dbg_client.run.hang_watch import HangWatch  # few runs need it
 
     return asyncio.ensure_future(HangWatch(settings.broker, run.task, run.end_hung).go())
 
 
 async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
-    """Keep a link to the broker until the job is over, and go to its stops where that can be shown."""
+    """Keep a connection to the broker until the job has ended, and attach to its stops if there is a terminal."""
     attaches = run.task.attach
     try:
         commands = settings.attach.commands if attaches else None
@@ -158,14 +158,14 @@ async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
         finally:
             await switchboard.close()
     except DbgError as error:
-        tell(f"dbg-attach: {error}; the job goes on without this terminal")
+        tell(f"dbg-attach: {error}; the job continues without this terminal")
 
 
 async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchboard | None:
-    """Return a switchboard that knows the ranks; None if the job is over before the broker answers.
+    """Return a switchboard that knows the ranks, or None if the job has ended before the broker answers.
 
-    A broker that is suspended, or slow, keeps the stops of its ranks, so this terminal has to come to them later. Raise
-    DbgError for what no other attempt changes, such as a wrong token.
+    It retries, because a slow or suspended broker keeps the stops of its ranks. Raises DbgError if another attempt
+    would not help, such as for a wrong token.
     """
     over = asyncio.ensure_future(run.over.wait())
     told = ""
@@ -191,7 +191,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
 
 
 class _Following:
-    """Go from stop to stop."""
+    """Loop that follows a job from stop to stop."""
 
     def __init__(
         self,
@@ -212,11 +212,11 @@ class _Following:
         self._told: set[str] = set()
 
     async def go(self) -> None:
-        """Return once the job is over or the terminal is gone."""
+        """Attach to each stop, until the job has ended or the terminal is gone."""
         await self._switchboard.listed()
         hangup = signal.getsignal(signal.SIGHUP)
         while True:
-            # A session that was detached ignores SIGHUP; between two sessions a window that closes ends this process.
+            # A detached session ignores SIGHUP; between two sessions, closing the window must end this process.
             signal.signal(signal.SIGHUP, hangup)
             if not os.isatty(STDIN):
                 os.kill(os.getpid(), signal.SIGHUP)
@@ -231,16 +231,16 @@ class _Following:
             self._output.show()
 
     async def _unless_over(self) -> RankInfo | None:
-        """Return the next stop to go to, None if the job is over before."""
+        """Return the next stop to attach to, or None if the job ends before."""
         loop = asyncio.get_running_loop()
         if self._left:
-            # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
+            # Before the user has left a stop, no message mentions Enter, so input belongs to the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
         telling = asyncio.ensure_future(self._tell_progress(loop.time()))
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter: every stop that was left is wanted again, the rank that was left last before all others.
+                # Enter: follow all stops again that were left, the last one first.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -249,13 +249,13 @@ class _Following:
             loop.remove_reader(STDIN)
             await cancel_and_wait(over, telling)
         if rank is not None:
-            # What an impatient user typed meanwhile was not meant for the debugger.
+            # Discard earlier input, which was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
         return rank
 
     async def _tell_progress(self, began: float) -> None:
-        """Say what is waited for once nothing is new for a while."""
+        """Report progress once nothing has changed for a while."""
         loop, task = asyncio.get_running_loop(), self._run.task
         before, since = "", began
         while True:
@@ -270,7 +270,7 @@ class _Following:
                 self._output.say(f"dbg-attach: {sentence} ({show_duration(now - began)})")
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
-        """Return the next stop, None if the job is over or the user wants another search."""
+        """Return the next stop, or None if the job has ended or the user requests another search."""
         searching: asyncio.Future[RankInfo] = asyncio.ensure_future(self._next_stop())
         coming_back: asyncio.Future[Any] = asyncio.ensure_future(self._come_back.wait())
         try:
@@ -287,12 +287,12 @@ class _Following:
             clear = partial(self._look, clear=True)
             return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.say))[0]
         except TimeoutError:
-            # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
+            # The wanted rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
             return await self._next_stop()
 
     def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
-        """Return the next stop and whether to go there at once; with ``clear`` only a stop to go to at once."""
+        """Return the next stop and whether to attach at once; with ``clear``, only a stop to attach to at once."""
         if not self._directory.complete:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
@@ -301,7 +301,7 @@ class _Following:
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
     def _take(self, outcome: SessionOutcome) -> None:
-        """Take note of how a session ended."""
+        """Record how a session ended."""
         rank = outcome.rank
         self._had_stop = True
         self._wanted = self._back_to = None
@@ -318,12 +318,12 @@ class _Following:
             tell(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
-        """Go to none of the present stops: a user who leaves one waits for news, and not for the next of a hundred."""
+        """Ignore all present stops: a user who leaves one waits for news, and not for the next of a hundred."""
         self._left = {each.key: each.occasion for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
     def _typed(self) -> None:
-        """Take a line: Enter asks for a stop that was left."""
+        """Read a line of input: Enter requests a stop that was left."""
         try:
             typed = os.read(STDIN, 4096)
         except OSError:
@@ -338,12 +338,12 @@ class _Following:
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
             self._output.say(
-                f"The command has ended, and {several} still there: `dbg-attach list {job}/all` shows where, "
-                f"`dbg-attach kill {job}/all` ends what is left."
+                f"The command has ended, and {several} still alive: `dbg-attach list {job}/all` lists them, "
+                f"`dbg-attach kill {job}/all` ends them."
             )
 
     async def _wait_for_goodbyes(self) -> list[RankInfo]:
-        """Return the ranks that are still there a moment after the end of their job."""
+        """Return the ranks that are still connected a short time after the end of their job."""
 
         def gone() -> bool | None:
             return not self._run.living() or None
@@ -358,10 +358,10 @@ class _Following:
 
 
 def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, *, had_stop: bool) -> str:
-    """Return what the ranks of a job have come to while a stop is waited for. Pure.
+    """Return a sentence on the progress of a job's ranks while no stop is reached. Pure.
 
-    ``stops`` are those that were asked for, ``target`` the ranks whose stops are followed; ``had_stop`` says that a
-    rank has stopped before.
+    ``stops`` are the requested stops, ``target`` the ranks whose stops are followed; ``had_stop`` means that a rank has
+    stopped before.
     """
     own = [rank for rank in ranks if rank.child is None]
     if not own:
@@ -390,11 +390,11 @@ def next_stop(
     wanted: int | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
-    """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
+    """Return the stop to attach to or None, and whether to do so at once or give the wanted rank time.
 
-    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and ``occasion``.
-    ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
-    it goes first, then the wanted rank, then the lowest.
+    ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``occasion``.
+    ``back_to`` is the key of a rank to which the user returns, even if the target does not include it. The order is:
+    this rank if it is stopped, then the wanted rank, then the lowest.
     """
     try:
         found = {rank.key for rank in select(target, ranks).ranks}
@@ -412,6 +412,6 @@ def next_stop(
 
 
 def _is_gone(wanted: int, ranks: Sequence[RankInfo]) -> bool:
-    """Tell whether the wanted rank is listed and not alive any more."""
+    """Return True if the wanted rank is listed, but not alive any more."""
     states = [rank.state for rank in ranks if rank.rank == wanted]
     return bool(states) and not any(state in LIVE_STATES for state in states)

@@ -1,6 +1,6 @@
-"""Show what a job prints while no debugger is on the screen, read from a file that grows.
+"""A job's output, read from a growing file and shown while no debugger is on the screen.
 
-The output is passed on as it comes. Our own lines go to stderr.
+Output is passed on as it arrives. Our own lines go to stderr.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from dbg_command.sequences import QueryFilter
 from dbg_wire.errors import printable
 
 READ_BYTES = 64 * 1024
-"""Bytes of one read: between two of them the event loop looks at what else has happened."""
+"""Maximum bytes of one read; between two reads the event loop handles other events."""
 
 LOOK_SECONDS = 0.2
-"""Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
+"""Poll interval in seconds if the kernel has no file watches, or has used them up."""
 
 MAX_BEHIND = 1024 * 1024
-"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
+"""Maximum bytes printed during a session that a terminal shows afterwards; of more, people read only the end."""
 
 END_SHOWN = 64 * 1024
-"""Bytes of that end: a few thousand lines."""
+"""Length of that end in bytes: a few thousand lines."""
 
 
 class GrowingFile:
-    """Call ``take`` with what is in a file and what is appended to it, while it is started.
+    """Reader that passes a file's content, and everything appended to it, to ``take`` while started.
 
-    Belongs to the event loop's thread. Nothing is read twice or left out, however often it is started and stopped.
+    Belongs to the event loop's thread. It reads every byte exactly once, no matter how often it is started and stopped.
     """
 
     def __init__(self, path: str, take: Callable[[bytes], None]) -> None:
@@ -47,15 +47,15 @@ class GrowingFile:
 
     @property
     def behind(self) -> int:
-        """Return how many bytes are in the file that were not read."""
+        """Number of bytes in the file that were not read."""
         return max(0, os.fstat(self._file).st_size - os.lseek(self._file, 0, os.SEEK_CUR))
 
     def skip(self, count: int) -> None:
-        """Leave out the next ``count`` bytes."""
+        """Skip the next ``count`` bytes."""
         os.lseek(self._file, count, os.SEEK_CUR)
 
     def start(self) -> None:
-        """Read what is there, and then what is appended."""
+        """Read the present content, and then appended data."""
         if self._started:
             return
         self._started = True
@@ -64,7 +64,7 @@ class GrowingFile:
         self._read()
 
     def stop(self) -> None:
-        """Read nothing more until it is started again."""
+        """Stop reading until the next start."""
         self._started = False
         if self._watch is not None:
             self._loop.remove_reader(self._watch)
@@ -73,7 +73,7 @@ class GrowingFile:
             self._next = None
 
     def close(self) -> None:
-        """Read what is left, all of it at once, and stop for good."""
+        """Read all of the rest at once, and stop for good."""
         self.stop()
         while data := os.read(self._file, READ_BYTES):
             self._take(data)
@@ -99,9 +99,9 @@ class GrowingFile:
 
 
 class JobOutput:
-    """A job's output on stdout. A terminal gets no sequence that changes it for good or makes it answer.
+    """A job's output on stdout. On a terminal, sequences that change it permanently or query it are filtered out.
 
-    A pipe or a file gets every byte as it is.
+    A pipe or a file gets every byte unchanged.
     """
 
     def __init__(self, path: str) -> None:
@@ -113,12 +113,12 @@ class JobOutput:
         self._is_within_line = False
 
     def say(self, sentence: str) -> None:
-        """Write a line for people, on a line of its own."""
+        """Print a message on its own line."""
         self._end_line()
         tell(sentence)
 
     def show(self) -> None:
-        """Show what was printed meanwhile, and what will be."""
+        """Show the output since :meth:`hide`, and new output."""
         if self._is_terminal and self._file.behind > MAX_BEHIND:
             left_out = self._file.behind - END_SHOWN
             self._file.skip(left_out)
@@ -131,11 +131,11 @@ class JobOutput:
         """Show nothing until :meth:`show`."""
         self._file.stop()
         self._calm()
-        # What is told next, such as whom this terminal is attached to, belongs on a line of its own.
+        # The next message, such as the rank that this terminal is attached to, needs its own line.
         self._end_line()
 
     def finish(self) -> None:
-        """Show all that is left, and end."""
+        """Show the rest, and end."""
         self._file.close()
         self._calm()
 
@@ -156,7 +156,7 @@ class JobOutput:
             self._write(shown)
 
     def _write(self, data: bytes) -> None:
-        """Write all of it; Ctrl-S and a slow window hold it back, as they do with any program's output."""
+        """Write all data; Ctrl-S or a slow window blocks this, as with any program's output."""
         view = memoryview(data)
         try:
             while view and not self._nobody_reads:
@@ -165,5 +165,5 @@ class JobOutput:
                 with contextlib.suppress(BlockingIOError):
                     view = view[os.write(sys.stdout.fileno(), view) :]
         except OSError:
-            # `| head` has seen enough, or the window is gone; the file has it all.
+            # `| head` has read enough, or the window is gone; the file has all of it.
             self._nobody_reads = True

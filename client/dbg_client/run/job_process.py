@@ -1,6 +1,6 @@
-"""The job's process: its start, its end, and the signals that are meant for it.
+"""The job's process: its start, its end, and the signals for it.
 
-It is in a session of its own and writes to a file, so that it outlives the terminal that it was started from.
+It has its own session and writes to a file, so that it survives the terminal that started it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dbg_wire.errors import DbgError, printable
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
-"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
+"""Exit statuses of shells for a command that can't be executed, and for one that is not found."""
 
 PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""
+"""Signals for the job: the user types Ctrl-C and Ctrl-\\ for it, and a scheduler ends it by SIGTERM."""
 
 
 class CantStart(DbgError):
-    """The command can't be started; the exit status is the one that a shell would give."""
+    """Raised when the command can't be started; its exit status is the one that a shell would return."""
 
     def __init__(self, command: str, number: int) -> None:
         super().__init__(command, number)
@@ -37,25 +37,26 @@ class CantStart(DbgError):
 
     def __str__(self) -> str:
         why = os.strerror(self.number)
-        return f"the command '{printable(self.command)}' can't be started ({why}); look at its name"
+        return f"the command '{printable(self.command)}' can't be started ({why}); check its name"
 
 
 class JobProcess:
-    """A run's job from its start to its end, with a process group of its own."""
+    """A run's job from its start to its end, with its own process group."""
 
     def __init__(self) -> None:
         self.status: int | None = None
-        """The exit status that a shell would give, None before the end."""
+        """Exit status as a shell would return it, None before the end."""
         self.began = 0.0
-        """When it was started, in monotonic seconds."""
+        """Time of its start, in monotonic seconds."""
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = -1
         self._missed: list[int] = []
 
     def start(self, command: Sequence[str], environ: Mapping[str, str], output: int) -> None:
-        """Start a command in a session of its own, its output appended to ``output``. Raise CantStart.
+        """Start a command in a new session, its output appended to ``output``. Raises CantStart.
 
-        The ranks of the job know by ``DBG_AUTOSTART`` who has started them. Signals that come meanwhile are passed on.
+        ``DBG_AUTOSTART`` shows the job's ranks which process has started them. Signals that arrive during the start are
+        passed on afterwards.
         """
         self.began = time.monotonic()
         try:
@@ -74,7 +75,7 @@ class JobProcess:
 
     @contextlib.contextmanager
     def signals_passed_on(self) -> Iterator[None]:
-        """Have the job get the signals that are meant for it, while the block runs."""
+        """Pass the signals for the job on to it while the block runs."""
         former = self.catch_signals()
         try:
             yield
@@ -83,32 +84,32 @@ class JobProcess:
                 signal.signal(number, handler)
 
     def catch_signals(self) -> dict[signal.Signals, Any]:
-        """Have the job get the signals that are meant for it, and return what has handled them before."""
+        """Pass the signals for the job on to it, and return their previous handlers."""
         return {number: signal.signal(number, self._pass_on) for number in PASSED_ON}
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
         if self._process is None:
-            # The job may run already, and not be known yet.
+            # The job may already be running, but its pid is not known yet.
             self._missed.append(number)
         else:
             self.signal(number)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable once the job has ended; to be called after the start."""
+        """Return a descriptor that becomes readable when the job has ended; call this after the start."""
         return self._ended
 
     def signal(self, *numbers: int) -> None:
-        """Send signals to its process group, unless it has ended."""
+        """Send signals to the job's process group, unless the job has ended."""
         for number in numbers:
             if self._process is not None and self.status is None:
                 with contextlib.suppress(OSError):
                     os.killpg(self._process.pid, number)
 
     def wait(self) -> int:
-        """Return the status that a shell would give, once the job has ended."""
+        """Wait for the job's end, and return the status that a shell would return."""
         if self.status is None and self._process is not None:
             status = self._process.wait()
             os.close(self._ended)
-            # A shell adds 128 to the number of the signal that has ended a program.
+            # A shell returns 128 plus the number of the signal that has ended a program.
             self.status = 128 - status if status < 0 else status
         return self.status or 0

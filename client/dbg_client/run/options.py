@@ -1,4 +1,4 @@
-"""The options of a run as they were typed, and its task: what it does and has learnt."""
+"""The options of a run as typed, and its task with the current state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ run_option = partial(Option, heading=Heading.RUNNING)
 
 REPORT, END = "report", "end"
 ON_HANG = (REPORT, END)
-"""What may be done about a hang: a report is written next to the job's output; the job is ended then."""
+"""Actions for a hang: write a report next to the job's output; also end the job."""
 
 LONGEST_SECONDS = 10_000_000.0
-"""The most seconds that a collective, or a rank that does not move, may be given: four months."""
+"""Maximum timeout of a collective, or of a rank that does not move, in seconds: four months."""
 
 
 class RunOptions(Record):
@@ -62,7 +62,7 @@ class RunOptions(Record):
         run_option(
             "--hang-after",
             metavar="S",
-            help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+            help="report why, once no rank has moved for S seconds and none is stopped in a debugger (default: never)",
         ),
     ] = None
     on_hang: Annotated[
@@ -71,51 +71,51 @@ class RunOptions(Record):
             "--on-hang",
             metavar="report|end",
             choices=ON_HANG,
-            help="then write a report beside the job's output; `end` ends the job, too, with status 9 (default: only "
-            "say why)",
+            help="then write a report next to the job's output; `end` also ends the job, with status 9 (default: only "
+            "report why)",
         ),
     ] = None
     output: Annotated[
         str | None,
-        run_option("--output", metavar="FILE", help="where to write what the job prints (default: in the home)"),
+        run_option("--output", metavar="FILE", help="file for the job's output (default: in the home)"),
     ] = None
     listen: Annotated[
         str | None,
         run_option(
             "--listen",
             metavar="HOST:PORT",
-            help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
+            help="address of the run's own broker (default: all addresses under srun, mpirun etc., else 127.0.0.1)",
         ),
     ] = None
 
     def check(self) -> None:
-        """Raise BadInput for options that can't be used, before anything is started."""
+        """Raise BadInput for invalid options, before anything is started."""
         stops = [*map(parse_stop_at, self.stop_at), *map(parse_stop_in, self.stop_in)]
         if len(stops) > MAX_STOPS:
-            raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} at most")
+            raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} or fewer")
         if self.ranks is not None:
             parse_ranks(self.ranks)
         for term in parse_target(self.rank_filter or "all").include:
             if term.job is not None:
                 what = f"--rank-filter {printable(self.rank_filter or '')!r} names a job"
-                raise BadInput(what, "name ranks of this one, such as 0-3 or gpu1:*")
+                raise BadInput(what, "name ranks of this job, such as 0-3 or gpu1:*")
         for name, text in (("--collective-timeout", self.collective_timeout), ("--hang-after", self.hang_after)):
             if text is not None and not 0 <= read_number(text) <= LONGEST_SECONDS:
                 what = f"{name} {printable(text)!r} is not a number of seconds"
-                raise BadInput(what, f"give one up to {LONGEST_SECONDS:.0f}")
+                raise BadInput(what, f"use a number up to {LONGEST_SECONDS:.0f}")
         if self.on_hang is not None and self.hang_after is None:
-            raise BadInput("--on-hang needs to know what a hang is", "add --hang-after S, such as --hang-after 300")
+            raise BadInput("--on-hang needs --hang-after", "add it, such as --hang-after 300")
 
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """The terminal's task: the job whose stops it follows, where the job's output is, and what has become of it.
+    """The terminal's task: the job whose stops it follows, the file of the job's output, and the job's state.
 
-    ``ranks`` is a target without a job. ``attach`` is False where there is no terminal to attach. ``stops`` are the
-    places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
-    move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
+    ``ranks`` is a target without a job. ``attach`` is False if no terminal can attach. ``stops`` are the requested
+    stops, as shown to users. ``hang_after`` is the time in seconds without a move of any rank after which the terminal
+    reports why, or None for never. ``on_hang`` is the additional action then, or None.
 
-    ``is_hung`` says that it is ended as it hangs, ``took_part`` whether any rank of it ever connected.
+    ``is_hung`` means that the job is being ended because it hangs, ``took_part`` that a rank of it has connected.
     """
 
     job: str

@@ -1,6 +1,6 @@
-"""The broker that a run uses: the one that is there, or one of its own, which ends when nobody has used it for a while.
+"""The broker of a run: the running one, or one that the run starts and that ends after a while without users.
 
-A run only starts it; from then on the connection of the run's terminal keeps it.
+A run only starts it; after that, the connection of the run's terminal keeps it alive.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from dbg_wire.errors import (
 )
 
 LOG_FILE = "run-broker.log"
-"""The log of a run's own broker; each broker begins it anew."""
+"""Log of a run's own broker; each broker starts it from scratch."""
 
 ANSWER_SECONDS = 2.0
-"""Seconds given to a broker to answer: a broker on this cluster takes milliseconds."""
+"""Timeout for a broker's answer, in seconds: a broker in this cluster takes milliseconds."""
 
 ATTEMPTS = 10
-"""Attempts to find or start a broker while another run starts one, or one ends. A start takes about 0.3 seconds."""
+"""Attempts to find or start a broker while another run starts one or one ends. A start takes about 0.3 seconds."""
 
 
 class CantServe(ReasonedError):
-    """The run's own broker did not start; the reason is the last line of its log."""
+    """Raised when the run's own broker did not start; the reason is the last line of its log."""
 
     exit_status = 4
     sentence = "no broker could be started: {reason}"
@@ -60,9 +60,9 @@ class Found:
 
 
 def find_or_start(listen: str | None, environ: Mapping[str, str]) -> Found:
-    """Return the broker for a job: one that DBG_BROKER or the home names, else a new one that listens at ``listen``.
+    """Return the broker for a job: the one from DBG_BROKER or the home, else a new one that listens at ``listen``.
 
-    Blocks until it answers. Raise DbgError if the broker that DBG_BROKER names does not, or if none can be started.
+    Blocks until it answers. Raises DbgError if the broker from DBG_BROKER does not answer, or if none can be started.
     """
     if environ.get(BROKER):
         return _named(environ)
@@ -71,24 +71,24 @@ def find_or_start(listen: str | None, environ: Mapping[str, str]) -> Found:
         found = _running(environ) or _start(home, listen, environ)
         if found is not None:
             return found
-    raise CantServe(f"another one has held the lock of {printable(str(home))} for long, and does not serve")
+    raise CantServe(f"another broker has held the lock of {printable(str(home))} for long, but does not serve")
 
 
 def notes_of(found: Found, listen: str | None, command: tuple[str, ...]) -> Iterator[str]:
-    """Return what the user should know of the broker of a run, as sentences; ``listen`` is as typed."""
+    """Yield sentences for the user about the broker of a run; ``listen`` is the option's value."""
     url = printable(found.url)
     if found.is_loopback and is_for_many_hosts(command):
         yield (
-            f"the broker at {url} can't be reached from other hosts; stop it, and the run starts one that can, or "
+            f"the broker at {url} can't be reached from other hosts; stop it, and the run starts one that can be, or "
             "start `dbg-broker serve --listen 0.0.0.0`"
         )
     if found.process is not None and not found.is_loopback:
-        why = "as --listen asks" if listen is not None else "since this command may start ranks on other hosts"
-        yield f"the broker listens beyond this host, at {url}, {why}"
+        why = "because of --listen" if listen is not None else "because this command may start ranks on other hosts"
+        yield f"the broker can be reached from other hosts, at {url}, {why}"
 
 
 def _running(environ: Mapping[str, str]) -> Found | None:
-    """Return the broker that serves the home already, on this host or on another one. Raise DbgError."""
+    """Return the broker that already serves the home, on this host or another. Raises DbgError."""
     try:
         reach = _reach(environ)
     except (NoBroker, WrongHost):
@@ -101,13 +101,13 @@ def _reach(environ: Mapping[str, str]) -> Reach:
 
 
 def _answers(reach: Reach) -> bool:
-    """Tell whether it is the broker that answers; one that does stays for a while, as after any visitor."""
+    """Return True if the broker answers; an answering broker stays up for a while, as after any connection."""
     try:
         asyncio.run(glance(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))
     except (BrokerUnreachable, NotABroker, WrongCertificate):
         return False
     except DbgError:
-        # It answers, and the terminal will tell what it refuses.
+        # It answers; the terminal will report the refusal.
         return True
     return True
 
@@ -120,9 +120,9 @@ def _named(environ: Mapping[str, str]) -> Found:
 
 
 def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Found | None:
-    """Start a broker and wait until it serves; return None if another one has the home.
+    """Start a broker and wait until it serves; return None if another broker has the home.
 
-    Raise CantServe, or BadSecretFile for a home in which nothing can be written.
+    Raises CantServe, or BadSecretFile if nothing can be written to the home.
     """
     with _new_log(home) as log:
         process = subprocess.Popen(
@@ -142,7 +142,7 @@ def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Found 
     found = _running(environ) if is_ready else None
     if found is not None:
         return replace(found, process=process)
-    # It has ended, or can't be reached from here, and then is of no use.
+    # It has ended, or can't be reached from here, which makes it useless.
     process.terminate()
     if process.wait() != HOME_IS_SERVED:
         raise CantServe(_last_words(home / LOG_FILE) or f"it ended with status {process.returncode}")
@@ -150,19 +150,19 @@ def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Found 
 
 
 def _last_words(log: Path) -> str:
-    """Return the last line of a broker's log. Raise BadSecretFile if it can't be written to."""
+    """Return the last line of a broker's log. Raises BadSecretFile if the log can't be written to."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
-        # On a full file system the broker can neither begin nor say so: its log lies there, too.
+        # On a full file system the broker can neither start nor log the reason, because its log is there, too.
         try:
-            log.write_text("it said nothing\n", encoding="utf-8")
+            log.write_text("the broker wrote nothing\n", encoding="utf-8")
         except OSError as error:
             raise cant_write(log, error) from error
     return lines[-1] if lines else ""
 
 
 def _new_log(home: Path) -> IO[str]:
-    """Return the log of a new broker, which is empty. Raise BadSecretFile."""
+    """Return the log of a new broker, emptied. Raises BadSecretFile."""
     try:
         make_private_directory(home)
         return open(home / LOG_FILE, "w", encoding="utf-8", opener=_private)

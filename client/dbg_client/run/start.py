@@ -1,7 +1,6 @@
-"""One command from an edit to the prompt: the broker, the job, and then the terminal that follows it.
+"""``run``, one command from an edit to the prompt: starts the broker and the job, then follows the job.
 
-The job is started before the terminal's part is loaded: it and the broker outlive the terminal that they were started
-from.
+The job starts before the terminal's modules are loaded. The job and the broker outlive the terminal that started them.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_st
 if TYPE_CHECKING:
     from dbg_client.run.verb import Run
 
-NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
+NO_RANK_TOOK_PART = "no rank connected to the debugger; is dbg-broker installed in the Python that runs the job?"
 
 LONG_SECONDS = 10.0
-"""Seconds after which a job's ranks have registered, even if the job fails."""
+"""Time in seconds in which a job's ranks register, even if the job fails afterwards."""
 
 HUNG_STATUS = 9
-"""Exit status of a run that has ended its job because that hung; none of dbg-attach means something else by it."""
+"""Exit status of a run that has ended its hung job; dbg-attach uses it for nothing else."""
 
 
 def run(settings: Run, environ: Mapping[str, str]) -> int:
-    """Run a command until it ends and return its exit status; what it prints also goes to a file. Raise DbgError.
+    """Run a command until it ends, and return its exit status; its output also goes to a file. Raises DbgError.
 
-    The job and its broker outlive this process, if its terminal is closed or it is killed.
+    The job and its broker survive if this process is killed or its terminal is closed.
     """
     environ = {**own_environment(environ), **({BROKER: settings.broker.address} if settings.broker.address else {})}
     folder = folder_of(home_directory(environ), _directory())
@@ -60,7 +59,7 @@ def _directory() -> str:
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:
-        raise BadInput("the current directory was removed", "change to one that is there") from None
+        raise BadInput("the current directory was removed", "change to an existing one") from None
 
 
 def _say(sentence: str) -> None:
@@ -96,7 +95,7 @@ class _OneRun:
         self._job.wait()
         has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
         if self.task.attach and not self.task.took_part and has_had_time:
-            # Only an attached terminal can tell whether a rank took part.
+            # Only an attached terminal knows whether a rank has connected.
             _say(NO_RANK_TOOK_PART)
         return HUNG_STATUS if self.task.is_hung else self._job.status or 0
 
@@ -122,7 +121,7 @@ class _OneRun:
             os.close(output)
 
     async def _follow(self) -> None:
-        # Loaded beside the job, which waits for none of it.
+        # Loaded while the job is already running, so the job does not wait for this.
         from dbg_client.run.job import follow_job
 
         await follow_job(self._settings, self.task, self._job)
@@ -132,12 +131,12 @@ class _OneRun:
         for sentence in notes_of(broker, options.listen, command):
             _say(sentence)
         _say(f"job {task.job}, its output in {printable(task.output)}")
-        when = "if this terminal closes" if task.attach else "no debugger can be drawn here; from a terminal"
+        when = "if this terminal closes" if task.attach else "to debug the job, type in a terminal"
         _say(f"{when}: {self._way_back}")
 
     @property
     def _way_back(self) -> str:
-        """Return what to type elsewhere to follow the job."""
+        """The command with which to follow the job from another terminal."""
         home = home_directory(self._environ)
         elsewhere = {name: value for name, value in self._environ.items() if name != HOME}
         before = f"DBG_HOME={printable(shlex.quote(home))} "

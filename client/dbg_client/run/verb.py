@@ -1,4 +1,4 @@
-"""``run``: a job with its terminal."""
+"""The ``run`` command: a job with its terminal."""
 
 from __future__ import annotations
 

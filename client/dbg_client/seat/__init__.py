@@ -1,1 +1,1 @@
-"""One viewer at one rank: what it knows and what follows from each thing that happens (pure), joined to the link."""
+"""One viewer of one rank: a pure state machine of its knowledge and decisions, connected to the broker's link."""

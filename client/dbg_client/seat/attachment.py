@@ -1,4 +1,4 @@
-"""The state machine of one terminal at one rank: what it knows, and what follows from each event. Pure.
+"""State machine of one terminal at one rank: its knowledge, and the consequences of each event. Pure.
 
 Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
 """
@@ -51,16 +51,16 @@ from dbg_wire.records.record import fitted
 CTRL_C = b"\x03"
 
 LOST_SECONDS = 10.0
-"""Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
-still away is dead or behind a broken network, and which of them can't be told from here."""
+"""Seconds for a rank to reconnect after its connection ended. A link redials within a few seconds, so a rank that is
+still away is dead or behind a broken network; the client can't distinguish the two."""
 
 NEXT_STOP_SECONDS = 0.5
-"""Seconds for which a rank that went on, with nothing left to stop it, may stop again before the session ends: in a
-loop the next ``set_trace()`` comes at once."""
+"""Seconds for a resumed rank without breakpoints to stop again before the session ends: in a loop the next
+``set_trace()`` follows at once."""
 
 LET_GO_SECONDS = 3.0
-"""Seconds for which a kept crash that was let go may end, before the session does: exit callbacks take their time. One
-that the program has caught before it called ``post_mortem()`` goes on."""
+"""Seconds for a rank to exit after its kept crash was resumed, before the session ends: exit callbacks take their time.
+If the program caught the exception before it called ``post_mortem()``, it continues."""
 
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
@@ -68,8 +68,8 @@ _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, Refu
 class Attachment:
     """The state of one terminal at one rank, and the decisions that follow from it.
 
-    ``link_up``, ``link_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
-    ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
+    ``link_up``, ``link_down``, ``rank_listed`` and ``message`` handle events from the broker, ``keys``, ``take`` and
+    ``resize`` events from the user. ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Attachment:
 
     @property
     def cropped(self) -> bool:
-        """Whether the debugger's screen is larger than what this terminal has for it."""
+        """Whether the debugger's screen is larger than this terminal's space for it."""
         session = self.report.session if self.report else None
         if session is None or session.engine == LINE_ENGINE:
             return False
@@ -113,7 +113,7 @@ class Attachment:
 
     @property
     def may_type(self) -> bool:
-        """Whether keys are taken: this terminal has the keyboard, or has asked for it and has no answer yet."""
+        """Whether keys are accepted: this terminal has the keyboard, or waits for the answer to its request for it."""
         return self.driving or self.conversation.keyboard_comes
 
     @property
@@ -122,12 +122,12 @@ class Attachment:
 
     @property
     def engine(self) -> str | None:
-        """The debugger that is open; None while there is none."""
+        """The debugger that is open, or None."""
         return self.report.session.engine if self.report and self.report.session else None
 
     @property
     def size(self) -> tuple[int, int]:
-        """The (rows, columns) last offered to the rank."""
+        """The last (rows, columns) offered to the rank."""
         return self._offer.rows, self._offer.columns
 
     @property
@@ -136,15 +136,15 @@ class Attachment:
         return why_blank(self.rank.address, self.report)
 
     def notice(self, now: float) -> str | None:
-        """Return the notice that is still to be shown."""
+        """Return the notice that is still to be shown, or None."""
         return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
-        """Return the notice of discarded keys if its time is not over: the session may end before the user reads it."""
+        """Return the notice of discarded keys until its time is over: the session may end before the user reads it."""
         return self._notices.unread_loss(now)
 
     def say(self, text: str, now: float) -> None:
-        """Show a notice for a while."""
+        """Show a notice for NOTICE_SECONDS."""
         self._notices.say(text, now)
 
     # ------------------------------------------------------------------------------------------------ the broker's side
@@ -152,7 +152,7 @@ class Attachment:
     def attach(self) -> Effects:
         """Ask for a seat at the rank."""
         self._asked = True
-        # After a broken link the terminal wants the seat back that it had, not the one that it asked for at first.
+        # After a broken link the terminal requests the seat that it had, not the one that it requested first.
         back_to = Mode.DRIVE if self.driving else Mode.TAKE if self._waits_for_keyboard else Mode.WATCH
         attach = fitted(
             Attach,
@@ -164,18 +164,18 @@ class Attachment:
             engine=self._offer.wish.asked,
             fallback_engine=self._offer.wish.default,
             resume=self._keys.generation,
-            # A debugger that is open shows what its user has chosen since.
+            # A debugger that is open shows the frame that its user has selected since.
             frame="" if self.opened else self._offer.frame,
         )
         return [Send(attach)]
 
     def link_up(self, now: float) -> None:
-        """Take note that the broker is back; its list of ranks follows."""
+        """Record that the broker is back; its list of ranks follows."""
         self.away.link_down_since = None
         self.away.absent_since = now
 
     def link_down(self, reason: str, now: float) -> None:
-        """Take note that the broker is gone, or that another attempt to reach it failed."""
+        """Record that the broker is gone, or that another attempt to reach it failed."""
         if self.away.link_down_since is None:
             self.away.link_down_since = now
             self._notices.forget()
@@ -184,7 +184,7 @@ class Attachment:
         self.away.clear_rank()
 
     def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
-        """Take the rank as the broker's complete list has it now; None if it is not listed."""
+        """Handle the rank's entry in the broker's complete list; None if the rank is not listed."""
         if listed is None:
             return []
         self.rank = listed
@@ -199,13 +199,13 @@ class Attachment:
         return []
 
     def message(self, message: Message, now: float) -> Effects:
-        """Take a message about the rank."""
+        """Handle a message about the rank."""
         if isinstance(message, Seat):
             return self._on_seat(message, now)
         if isinstance(message, Refusal):
             return self._on_refusal(message, now)
         if not self._seated:
-            return []  # about the rank that this terminal was at before
+            return []  # about the rank of this terminal's former seat
         if isinstance(message, (Report, Applied, Discarded, Pulse)):
             self.motion.heard = now  # these come from the rank itself
         if isinstance(message, Report):
@@ -227,21 +227,21 @@ class Attachment:
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Take bytes of the debugger: of a log, or of a screen, where a hole is answered by asking for a repaint."""
+        """Handle the debugger's output: bytes of a log, or of a screen, where a gap is repaired by a repaint."""
         if not self._seated or self._drawing.is_over(frame.session):
             return []
         self.motion.heard = now
-        # A line debugger may have something to say when its stop is over: that a temporary breakpoint is gone.
+        # A line debugger may print after its stop has ended, such as that a temporary breakpoint is gone.
         if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
             return self.conversation.output(frame, now)
         return self._drawing.output(frame, now, covered=bool(self.blank_text))
 
     def ask_repaint(self, now: float) -> Effects:
-        """Ask for the whole screen, at once or, if that was done just now, a little later; a log has none."""
+        """Request the whole screen, at once or, if the last request was just made, a little later; not for a log."""
         return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
 
     def tick(self, now: float) -> Effects:
-        """Do what is due by time alone."""
+        """Do the work that is due by time only."""
         if self.ending.went_on_at is not None and now - self.ending.went_on_at >= self._patience:
             return [Finish(None)]
         if self.away.lost_since is not None and now - self.away.lost_since > LOST_SECONDS:
@@ -255,10 +255,10 @@ class Attachment:
     # -------------------------------------------------------------------------------------------------- the user's side
 
     def keys(self, data: bytes, now: float) -> Effects:
-        """Take typed keys: send them at once, or keep them while there is no seat, no link or no answer to a take."""
+        """Handle typed keys: send them at once, or keep them while the seat, the link or the keyboard is awaited."""
         if not self.opened or self._waits_for_keyboard:
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
-                return self._notices.discarded(data, "too much is waiting already", now)
+                return self._notices.discarded(data, "too much input is waiting already", now)
             self._early += data
             return []
         if not self.driving:
@@ -272,20 +272,20 @@ class Attachment:
         session = self.report.session
         typed = self._keys.add(data, stop.number, session.number if session else None)
         if typed is None:
-            return self._notices.discarded(data, "too much is waiting already", now)
+            return self._notices.discarded(data, "too much input is waiting already", now)
         return self._send_keys((typed,))
 
     def refuse(self, now: float) -> Effects:
-        """Tell a user who types without the keyboard that this has no effect."""
+        """Notify a user who types without the keyboard that this has no effect."""
         self.say(f"{ONLY_WATCH}{self._notices.how_to_take}", now)
         return [Bell()]
 
     def take_unsent(self) -> bytes:
-        """Return the keys that no debugger got yet; they are the caller's now."""
+        """Return the keys that no debugger has received yet, and forget them."""
         return self._keys.abandon_unsent()
 
     def take(self, now: float) -> Effects:
-        """Take the keyboard."""
+        """Request the keyboard."""
         if self.driving:
             self.say(HAS_KEYBOARD, now)
             return []
@@ -305,8 +305,8 @@ class Attachment:
         offer = Send(Resize(rows=rows, columns=columns))
         session = self.report.session if self.report else None
         is_known = session is not None and (session.rows, session.columns) == (rows, columns)
-        # A driver's new size makes the rank draw everything. A watcher's doesn't count there, and neither does a size
-        # that the rank has already: of a window that was made smaller and larger again it may have heard nothing.
+        # A driver's new size makes the rank draw everything. The rank ignores a watcher's size, and a size that it
+        # has already: if a window was made smaller and larger again, the rank may not have noticed.
         if self.driving and not is_known:
             return [offer]
         return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
@@ -341,7 +341,7 @@ class Attachment:
             self.say(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # No seat while the report is taken: keys that waited must not go out before those that are sent again.
+        # No seat while the report is handled: waiting keys must not be sent before keys that are sent again.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
@@ -349,18 +349,18 @@ class Attachment:
             effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
         if self._waits_for_keyboard:
-            return effects  # another terminal's change; the answer to the take follows
+            return effects  # another terminal's change; the answer to the request for the keyboard follows
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
 
     def _begin_generation(self, seat: Seat) -> bytes:
-        """Use the seat's generation from here on; return the keys of the former one whose fate is unknown."""
+        """Use the seat's generation from now on; return the former generation's keys whose fate is unknown."""
         report, mine = seat.report, self._keys.generation
         self._keys.settle(report.generation, report.applied)
         if seat.generation == mine:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
-        # Another terminal typed in between, so the rank no longer tells which of these keys it took.
+        # Another terminal typed in between, so the rank no longer reports which of these keys it applied.
         return self._keys.begin(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
@@ -405,7 +405,7 @@ class Attachment:
         return effects + self._fit(before, report, now)
 
     def _go_on(self, before: RankReport | None, now: float) -> Effects:
-        """End the session; if its stop has just ended, only after a while without another stop or the rank's end."""
+        """End the session; if its stop has just ended, wait a while for another stop or the rank's exit."""
         if before is None:
             return [Finish(None)]
         if self.ending.went_on_at is not None:
@@ -413,18 +413,18 @@ class Attachment:
         self.ending.went_on_at, self.ending.by = now, self._notices.take_ending(now)
         if before.stop is not None and before.stop.reason == CRASH:
             self.ending.was_crash = True
-            self.say("let go; waiting for its end", now)
+            self.say("resumed; waiting for its exit", now)
         return [Wake(self._patience)]
 
     def _stay(self) -> None:
-        """Take note that the rank stands, or has something left that stops it."""
+        """Record that the rank is stopped, or that something can still stop it."""
         self.ending = Ending()
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank.
 
-        If the stop had ended before, the user is told that the rank went on, unless an exception has ended it: so ends
-        a crash that was let go.
+        If the stop had ended before, the user is told that the rank resumed, unless an exception ended the rank: a kept
+        crash that was resumed ends like that.
         """
         went_on = self.ending.went_on_at is not None and not (ended.end.error and not ended.end.signal)
         if self.ending.went_on_at is None:
@@ -432,7 +432,7 @@ class Attachment:
         return Finish(None if went_on else RankEnded(ended))
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
-        """Clear the screen where one of another size would leave parts of the old one beside it."""
+        """Clear the screen if a screen of another size would leave parts of the old one next to it."""
         crops = self._begin_cropping()
         old, new = before.session if before else None, report.session
         if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
@@ -440,7 +440,7 @@ class Attachment:
         return [] if self.driving and not crops else [Blank(), *self.ask_repaint(now)]
 
     def _begin_cropping(self) -> bool:
-        """Take note of whether the screen is cropped; return whether it is, or was until now."""
+        """Record whether the screen is cropped; return True if it is, or was at the last check."""
         was, self._offer.cropped = self._offer.cropped, self.cropped
         return was or self._offer.cropped
 
@@ -452,10 +452,10 @@ class Attachment:
 
     def _on_refusal(self, refusal: Refusal, now: float) -> Effects:
         if refusal.code == RefusalCode.NOT_ATTACHED:
-            return []  # the answer to a Detach from a rank that had ended by then
+            return []  # the answer to a Detach from a rank that had already exited
         if refusal.code == RefusalCode.ROLE:
             self._notices.how_to_take = ""
-        # A broker of another release may refuse an attach by a code that is not known here: nothing else would follow.
+        # A broker of another release may refuse an attach by an unknown code; no other answer would follow.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
             return self._refused_meanwhile(refusal, now)
@@ -467,20 +467,20 @@ class Attachment:
             return self.attach()
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
-        # The rank isn't back yet, or its seats are taken: its next change in the list, or the next tick, asks again.
+        # The rank isn't back yet, or its seats are full: its next change in the list, or the next tick, asks again.
         self.say(refusal.text, now)
         return []
 
     def _refused_meanwhile(self, refusal: Refusal, now: float) -> Effects:
-        """Take a refusal of something that was asked from the seat."""
-        # `not_driving` is the answer to keys of before, and never to a take.
+        """Handle a refusal of a request other than an attach."""
+        # `not_driving` is the answer to earlier keys, and never to a request for the keyboard.
         if self._waits_for_keyboard and refusal.code != RefusalCode.NOT_DRIVING:
             return self._lose_turn(refusal.text, now)
         self.say(refusal.text, now)
         return [Bell()]
 
     def _lose_turn(self, why: str, now: float) -> Effects:
-        """Tell that the keyboard does not come, and which keys had waited for it."""
+        """Report that this terminal does not get the keyboard, and which keys had waited for it."""
         early, self._early = self._early, b""
         effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
         self._notices.tell(why, now)

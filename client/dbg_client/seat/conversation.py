@@ -1,7 +1,7 @@
-"""One terminal at one line debugger: its prompt, the reply to it, and the queue for the next one. Pure.
+"""One terminal at one line debugger: its prompt, the reply to it, and the queue for the next prompt. Pure.
 
-A prompt has a number and takes one reply, so a reply may be sent again after a broken link without being applied
-twice. Lines that are entered while no prompt is open wait for the next one of the same stop.
+A prompt has a number and accepts one reply, so a reply can be sent again after a broken link without being applied
+twice. Lines that are entered while no prompt is open wait for the next prompt of the same stop.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from dbg_wire.records.ranks import LINE_ENGINE
 from dbg_wire.records.record import fitted
 
 NO_KEYBOARD = "you did not get the keyboard"
-"""Why keys have no effect that were typed after the keyboard was asked for."""
+"""Reason for discarding keys that were typed after the keyboard was requested."""
 
 END_OF_INPUT = "EOF"
-"""Reply of Ctrl-D: pdb's name for it as a command."""
+"""Reply for Ctrl-D: pdb's command for it."""
 
 _FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState.MORE})
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The reply given last."""
+    """The last reply that was given."""
 
     prompt: PromptInfo
     generation: int
@@ -51,13 +51,13 @@ class _Given:
 class Conversation:
     """The state of one terminal at one line debugger, and the decisions that follow from it.
 
-    ``startup`` are lines replied to the first prompts that this terminal may answer; each line given is taken out.
+    ``startup`` are the replies to the first prompts that this terminal may answer; each one given is removed.
     """
 
     def __init__(self, startup: deque[str] | None = None) -> None:
         self.generation: int | None = None
         self.keyboard_comes = False
-        """The user has asked for the keyboard, and the broker has not answered yet: lines wait."""
+        """Whether the user has requested the keyboard and the broker has not answered yet; lines wait meanwhile."""
         self._startup = deque() if startup is None else startup
         self._log: SessionLog | None = None
         self._log_before: SessionLog | None = None
@@ -80,7 +80,7 @@ class Conversation:
 
     @property
     def unseen_reply(self) -> str:
-        """The reply given last behind its prompt, as long as the log does not have it yet."""
+        """The last reply, after its prompt, as long as the log does not contain it yet."""
         given = self._given
         if given is None or self._log is None or given.log is not self._log:
             return ""
@@ -94,7 +94,7 @@ class Conversation:
     # ---------------------------------------------------------------------------------------------------- the rank
 
     def report(self, report: RankReport, generation: int | None, now: float, *, anew: bool) -> Effects:
-        """Take the rank's report; ``anew`` after a seat, when earlier messages may have been missed."""
+        """Handle the rank's report; ``anew`` is set after a new seat, because earlier messages may have been missed."""
         effects: Effects = []
         stop = report.stop.number if report.stop else None
         if stop != self._stop:
@@ -110,7 +110,7 @@ class Conversation:
         return effects + self._answer_prompt()
 
     def message(self, message: Message) -> Effects:
-        """Take a message of the rank that is about its prompt."""
+        """Handle a message of the rank about its prompt."""
         if isinstance(message, Replied):
             return self._replied(message)
         if isinstance(message, Completions):
@@ -120,24 +120,24 @@ class Conversation:
         return []
 
     def follows(self, session: int) -> bool:
-        """Return True if this is the session whose log is shown, or the one before it."""
+        """Return True if this is the session of the shown log, or the session before it."""
         return self._log_of(session) is not None
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Take bytes of the log."""
+        """Handle bytes of the log."""
         log = self._log_of(frame.session)
         return log.output(frame, now) + self._answer_prompt() if log is not None else []
 
     def tick(self, now: float, heard: float) -> Effects:
-        """Do what is due by time alone; ``heard`` is when the rank was heard last."""
+        """Do the work that is due by time only; ``heard`` is the time of the rank's last message."""
         return self._log.tick(now, heard) + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
 
     def enter(self, text: str, at: PromptInfo | None) -> Effects:
-        """Take a line or block; ``at`` is the prompt that stood before it, None if there was none."""
+        """Handle an entered line or block; ``at`` is the prompt before it, or None."""
         if len(text) > MAX_TEXT:
-            return [Bell(), Note(f"a line of {len(text):,} characters is too long; {MAX_TEXT:,} are the most")]
+            return [Bell(), Note(f"a line of {len(text):,} characters is too long; at most {MAX_TEXT:,} are allowed")]
         if self.generation is None and not self.keyboard_comes:
             return [Bell()]
         text = text.encode("utf-8", "replace").decode()
@@ -154,7 +154,7 @@ class Conversation:
         return self._reply(prompt, END_OF_INPUT)
 
     def interrupt(self) -> Effects:
-        """Interrupt what runs, or what the prompt is part of, and drop the lines that were typed ahead."""
+        """Interrupt the running code, or the command of this prompt, and drop the lines that were typed ahead."""
         if self.generation is None:
             return [Bell(), *self._drop_held("interrupted")]
         if self.prompt is not None and self.prompt.state is PromptState.COMMAND:
@@ -162,12 +162,12 @@ class Conversation:
         return [*self._drop_held("interrupted"), Send(Interrupt(generation=self.generation))]
 
     def keyboard_refused(self) -> Effects:
-        """Drop the lines that waited for the keyboard, which this terminal does not get."""
+        """Drop the lines that waited for the keyboard, because this terminal does not get it."""
         self.keyboard_comes = False
         return self._drop_held(NO_KEYBOARD)
 
     def complete(self, line: str, begin: int, end: int) -> tuple[int, Effects]:
-        """Ask what ``line[begin:end]`` may become; return the number that the answer will have, and the effects."""
+        """Request completions of ``line[begin:end]``; return the number of the request and the effects."""
         self._request += 1
         prompt = self.prompt
         if prompt is None or self.generation is None or len(line) > MAX_TEXT:
@@ -189,7 +189,7 @@ class Conversation:
         length = self._prompt.offset if self._prompt else None
         if self._log is None or self._log.session != session:
             was_there = self._log is not None and not anew
-            # A report may overtake output: the end of the former session's log may still come.
+            # A report may overtake output: the end of the former session's log may still arrive.
             self._log_before, self._log = self._log, SessionLog(session, from_its_start=was_there)
             anew = False
         if length is not None:
@@ -205,13 +205,13 @@ class Conversation:
             return []
         still_open = report.prompt is not None and report.prompt.number == given.prompt.number
         if report.generation <= given.generation:
-            # The rank knew no later driver, so it may still get this reply, and no other can have closed the prompt.
+            # The rank knew no later driver, so it may still get this reply; no other reply can have closed the prompt.
             self._settled = not still_open
             return self._send(given) if anew and still_open and given.generation == self.generation else []
         self._settled = True
         if still_open:
             self._given = None
-        # Another terminal that had the keyboard since may have answered the prompt.
+        # Another terminal that has had the keyboard since may have answered the prompt.
         return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
 
     def _replied(self, message: Replied) -> Effects:
@@ -222,16 +222,16 @@ class Conversation:
         if message.taken:
             return []
         self._given = None
-        return _discarded(given.text, message.reason) + self._drop_held("what was typed before it was discarded")
+        return _discarded(given.text, message.reason) + self._drop_held("the line before it was discarded")
 
     def _answer_prompt(self) -> Effects:
-        """Reply with a line that waits, if a prompt is open and this terminal has the keyboard."""
+        """Reply with a waiting line, if a prompt is open and this terminal has the keyboard."""
         prompt = self.prompt
         if prompt is None or self.generation is None:
             return []
         if self._startup and prompt.state in _FOR_STARTUP:
             return self._reply(prompt, self._startup.popleft())
-        # A line that was typed before a question appeared is no answer to it.
+        # A line that was typed before a question appeared is not an answer to it.
         if self._held and prompt.state is not PromptState.CONFIRM:
             return self._reply(prompt, self._held.popleft())
         return []
@@ -240,7 +240,7 @@ class Conversation:
         if self._stop is None:
             return _discarded(text, "the rank is not stopped")
         if sum(map(len, self._held)) + len(text) > MAX_INPUT_PENDING:
-            return _discarded(text, "too much is waiting already")
+            return _discarded(text, "too much input is waiting already")
         self._held.append(text)
         return []
 

@@ -13,17 +13,17 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Send(Effect, frozen=True):
-    """Give this to the broker; lost while the link is down."""
+    """Send this to the broker; it is lost while the link is down."""
 
     item: Message | Input
 
 
 class Open(Effect, frozen=True):
-    """Show the session: this terminal has a seat. Comes once for each rank attached to."""
+    """Show the session: this terminal has a seat. Returned once for each rank attached to."""
 
 
 class Show(Effect, frozen=True):
-    """Give the rank's bytes to the terminal."""
+    """Write the rank's bytes to the terminal."""
 
     data: bytes
 
@@ -35,11 +35,11 @@ class Blank(Effect, frozen=True):
 
 
 class Bell(Effect, frozen=True):
-    """Ring: something that was typed had no effect."""
+    """Ring the bell: something that was typed had no effect."""
 
 
 class Finish(Effect, frozen=True):
-    """The seat is over: ``error`` says why, None if the rank went on. Any but a DbgError is a fault of ours."""
+    """The seat has ended: ``error`` is the reason, None if the rank resumed. An error other than DbgError is a bug."""
 
     error: BaseException | None
 
@@ -51,13 +51,13 @@ class Wake(Effect, frozen=True):
 
 
 class LogText(Effect, frozen=True):
-    """Show what follows in a line debugger's log."""
+    """Show these bytes, which follow in a line debugger's log."""
 
     data: bytes
 
 
 class Cut(Effect, frozen=True):
-    """Say that ``count`` bytes of the log are lost between what was shown and what follows."""
+    """Show that ``count`` bytes of the log are lost between the bytes shown and the next ones."""
 
     count: int
 
@@ -69,7 +69,7 @@ class Note(Effect, frozen=True):
 
 
 class Completed(Effect, frozen=True):
-    """Hand on the rank's answer to the completion with this ``request`` number."""
+    """Pass on the rank's answer to the completion with this ``request`` number."""
 
     request: int
     matches: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Reassembly of a rank's output: a line debugger's log, whose gaps are replayed, and a screen, repainted. Pure."""
+"""Reassembly of a rank's output: a line debugger's log, with gaps replayed, and a screen, which is repainted. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from dbg_wire.messages import Repaint, Replay
 from dbg_wire.records.record import fitted
 
 TAIL_BYTES = 4 * 1024
-"""Bytes before the prompt that a new terminal asks for and shows: some 100 lines of code, as much as a person reads."""
+"""Bytes before the prompt that a new terminal requests and shows: some 100 lines of code, as much as a person reads."""
 
 REPLAY_SECONDS = 1.0
-"""Seconds after which a replay may be asked for again: several round trips to any cluster."""
+"""Seconds after which a replay may be requested again: several round trips to any cluster."""
 
 SLOWER = 4
-"""By how much longer each further replay is waited for: on a line of 64 kbit/s one frame of output takes 8 s."""
+"""Factor by which the wait for each further replay grows: on a line of 64 kbit/s one frame of output takes 8 s."""
 
 ON_ITS_WAY_SECONDS = 0.25
-"""Seconds that output before a prompt may still be on its way: a rank's report may overtake it."""
+"""Seconds for which output before a prompt may still be under way, because a rank's report may overtake it."""
 
 MAX_ASKS = 3
-"""Replays asked for in vain before a gap is skipped: the log's beginning moves while a rank writes fast."""
+"""Replays requested without success before a gap is skipped: the log's beginning moves while a rank writes fast."""
 
 REPAINT_SECONDS = 0.5
-"""Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""
+"""Minimum number of seconds between two repaint requests, so that many gaps don't keep the rank busy with repaints."""
 
 
 class SessionLog:
@@ -46,15 +46,15 @@ class SessionLog:
 
     @property
     def is_behind(self) -> bool:
-        """Whether bytes are awaited that belong before the next ones."""
+        """Whether earlier bytes are still missing."""
         return self._gap
 
     def has_passed(self, offset: int) -> bool:
-        """Return True if bytes beyond this offset have come."""
+        """Return True if bytes beyond this offset have arrived."""
         return self._expected is not None and self._expected > offset
 
     def reach(self, length: int, now: float) -> Effects:
-        """Take note that the log is ``length`` bytes long by now; what is missing is asked for."""
+        """Record that the log is now ``length`` bytes long, and request missing bytes."""
         self._known = max(self._known, length)
         if self._expected is None:
             self._expected = max(0, length - TAIL_BYTES)
@@ -62,7 +62,7 @@ class SessionLog:
         return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
 
     def resume(self, now: float) -> Effects:
-        """Ask for what this terminal missed while its link was down."""
+        """Request the output that this terminal missed while its link was down."""
         if self._expected is None:
             return []
         self._end_gap()
@@ -70,7 +70,7 @@ class SessionLog:
         return self._ask(now)
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Take bytes, in any order; return what is to be shown."""
+        """Handle bytes, in any order; return the effects that show them."""
         end = frame.offset + len(frame.data)
         self._known = max(self._known, end)
         if self._expected is None:
@@ -81,7 +81,7 @@ class SessionLog:
         if end <= self._expected:
             if not self._gap:
                 return []
-            # A replay is under way over a slow line, and comes to what is missing: it is neither late nor in vain.
+            # A replay is arriving over a slow line and will reach the missing bytes: don't request or skip them.
             self._ask_after = max(self._ask_after, now + REPLAY_SECONDS)
             return [Wake(self._ask_after - now)]
         self._end_gap()
@@ -90,17 +90,17 @@ class SessionLog:
         return effects
 
     def tick(self, now: float, heard: float) -> Effects:
-        """Ask again for what did not come, or go on without it; ``heard`` is when the rank was heard last."""
+        """Request missing bytes again, or skip them; ``heard`` is the time of the rank's last message."""
         if not self._gap or now < self._ask_after:
             return []
         if self._asks and heard < self._asked_at:
-            # A line that carries nothing has not lost the answer; one more would make the line slower.
+            # Nothing has arrived since the request, so the answer is late, not lost. Asking again would add load.
             self._ask_after = now + REPLAY_SECONDS
             return [Wake(REPLAY_SECONDS)]
         return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
 
     def _falls_short(self, now: float) -> bool:
-        """Return True if bytes are known to be missing; if they don't come soon, :meth:`tick` asks for them."""
+        """Return True if bytes are known to be missing; if they don't arrive soon, :meth:`tick` requests them."""
         if self._expected is None or self._expected >= self._known:
             return False
         self._gap = True
@@ -124,9 +124,9 @@ class SessionLog:
         return [Send(fitted(Replay, session=self.session, offset=self._expected))]
 
     def _keep_ahead(self, frame: Output) -> None:
-        """Keep what lies beyond a gap, in case the rank no longer has what fills it."""
+        """Keep bytes after a gap, in case the rank no longer has the missing bytes."""
         if not self._ahead or frame.offset < self._ahead_at:
-            # A frame that goes back is a replay, and begins where the log begins by now. The first may be no replay.
+            # A frame that goes back is a replay and begins at the log's current beginning. The first may not be one.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -149,7 +149,7 @@ class SessionLog:
         self._ahead, self._answered = b"", False
 
     def _follow(self, data: bytes) -> Effects:
-        """Take the bytes that come next."""
+        """Append the next bytes."""
         self._expected = (self._expected or 0) + len(data)
         return _text(data)
 
@@ -159,14 +159,14 @@ def _text(data: bytes) -> Effects:
 
 
 class Drawing:
-    """Follow one session after another; ``owed`` tells that a repaint is to be asked for a little later."""
+    """The stream of screens of one session after another; ``owed`` if a repaint is to be requested a little later."""
 
     def __init__(self) -> None:
         self.owed = False
         self._session: int | None = None
         self._expected: int | None = None
         self._hidden: int | None = None
-        """The session of which some output was not shown, since the client's text stood in its place."""
+        """The session whose output was partly hidden, because the client's text was shown instead."""
         self._asked: float | None = None
 
     def forget(self) -> None:
@@ -174,7 +174,7 @@ class Drawing:
         self._expected = self._session = self._hidden = None
 
     def uncover(self, session: int) -> bool:
-        """Return, once, whether some output of that session was not shown, so that the screen must be drawn anew."""
+        """Return True, once, if some output of that session was hidden, so that the screen must be drawn again."""
         hidden, self._hidden = self._hidden, None
         return hidden == session
 
@@ -183,14 +183,14 @@ class Drawing:
         return self._session is not None and session < self._session
 
     def output(self, frame: Output, now: float, *, covered: bool) -> Effects:
-        """Take bytes; if some are missing, ask for a repaint. Nothing is drawn while the client's text covers them."""
+        """Handle bytes; if some are missing, request a repaint. Nothing is drawn while the client's text is shown."""
         effects: Effects = []
         if frame.session != self._session:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # It would be drawn into the client's text. A report made late may already tell of the step after the one
-            # that this output ended, and what PuDB draws next builds on this output.
+            # It would be drawn into the client's text. A late report may already describe the step after the one
+            # that this output ended, and PuDB's next drawing builds on this output.
             self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:
@@ -199,7 +199,7 @@ class Drawing:
         return [*effects, Show(frame.data)]
 
     def ask_repaint(self, now: float) -> Effects:
-        """Ask for the whole screen, at once or, if that was done just now, a little later."""
+        """Request the whole screen, at once or, if the last request was just made, a little later."""
         if self._asked is not None and now - self._asked < REPAINT_SECONDS:
             self.owed = True
             return []

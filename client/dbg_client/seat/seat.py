@@ -1,14 +1,14 @@
-"""One seat at a rank, for a terminal, a program, an IDE or a page: who sits, what follows, and how it ends.
+"""One seat at a rank, for a terminal, a program, an IDE or a page: its events, its effects, and its end.
 
 A seat joins the pure :class:`~dbg_client.seat.attachment.Attachment` to the broker's link. Its user does three things:
 
-1. Give ``show``, which takes every effect except those for the broker, in order. ``Open`` comes first for each rank.
-   ``Finish`` comes last: ``error`` is None if the rank went on, a DbgError if the seat was refused or the rank has
-   ended, and another exception for a fault of ours.
+1. Pass ``show``, which receives every effect except those for the broker, in order. ``Open`` is first for each rank.
+   ``Finish`` is last: ``error`` is None if the rank resumed, a DbgError if the seat was refused or the rank has
+   exited, and another exception for a bug.
 2. Sit, by ``async with seat.held():`` or by ``begin()`` and ``end()``. ``end()`` leaves the rank as it is.
-3. Act by what the attachment returns: ``seat.perform(seat.attachment.keys(b"n", seat.now()))``.
+3. Carry out what the attachment returns: ``seat.perform(seat.attachment.keys(b"n", seat.now()))``.
 
-``changed``, if given, is awaited after each event, and each second with None, for whoever shows the state. A program
+``changed``, if given, is awaited after each event, and each second with None, for a display of the state. A program
 without a screen waits instead, by :meth:`Seat.hold_keyboard` and :meth:`Seat.next_stop`.
 """
 
@@ -34,26 +34,26 @@ from dbg_wire.messages import Attach, Mode, StopInfo
 from dbg_wire.records.ranks import RankInfo, RankState
 
 TICK_SECONDS = 1.0
-"""Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""
+"""Seconds between two checks of the time: a rank's grace period ends, and a status line counts seconds."""
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and shows no screen."""
 
 OPEN_SECONDS = 5.0
-"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+"""Seconds for a debugger to open; after that the rank is asked all the same, and reports its state."""
 
 AGAIN_SECONDS = 1.0
-"""Seconds after which a seat is asked for again that the broker has refused."""
+"""Seconds after which a seat that the broker refused is requested again."""
 
 Show = Callable[[Effect], None]
-"""Takes an effect for the user of a seat."""
+"""Receives an effect for the user of a seat."""
 
 Changed = Callable[[Event | None], Awaitable[None]]
-"""Follows what may have changed at a seat: after each event, and each second (None)."""
+"""Called after each event, and each second (None), to follow changes at a seat."""
 
 
 class KeyboardTaken(DbgError):
-    """Raised when another terminal types at the rank, and the keyboard was not to be taken from it."""
+    """Raised when another terminal has the keyboard of the rank, and it was not to be taken."""
 
     exit_status = 5
 
@@ -64,7 +64,7 @@ class KeyboardTaken(DbgError):
 
     def __str__(self) -> str:
         who = printable(self.driver) if self.driver else "another terminal"
-        return f"{who} types at {printable(self.address)}; attach with take=True to take the keyboard"
+        return f"{who} has the keyboard of {printable(self.address)}; attach with take=True to take it"
 
 
 def show_nothing(effect: Effect) -> None:
@@ -75,7 +75,7 @@ class Seat:
     """The seat of one terminal or program at one rank after another, over one connection.
 
     Belongs to one event loop. ``wish`` is the debugger to open, ``frame`` the frame to open it at. ``prefix`` is the
-    escape key's name, for notices. ``startup`` returns the lines that a rank's line debugger is told first.
+    escape key's name, for notices. ``startup`` returns the first commands for a rank's line debugger.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Seat:
         self._prefix, self._startup = prefix, startup
         self._show, self._changed = show, changed
         self._drawn: int | None = None
-        """The debugger's session that has shown something at this seat."""
+        """The debugger's session that has drawn something at this seat."""
         self._loop = asyncio.get_running_loop()
         self._ticking: asyncio.Task[None] | None = None
         self._watching = ExitStack()
@@ -112,7 +112,7 @@ class Seat:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Ask for the seat, and leave the rank as it is when the block ends."""
+        """Request the seat, and leave the rank as it is when the block ends."""
         try:
             self.begin()
             yield
@@ -122,7 +122,7 @@ class Seat:
             await cancel_and_wait(ticking)
 
     def begin(self) -> None:
-        """Ask for the seat, and follow what happens there until :meth:`end`."""
+        """Request the seat, and follow its events until :meth:`end`."""
         self._ticking = self._loop.create_task(self.watched(self._tick()))
         self._watching.enter_context(self._switchboard.watched_by(self.receive))
         self.perform(self.attachment.attach())
@@ -137,13 +137,13 @@ class Seat:
         self.perform(self.attachment.leave())
 
     def go_to(self, rank: RankInfo, mode: Mode) -> None:
-        """Ask for a seat at another rank, or in another mode, in place of the present one."""
+        """Request a seat at another rank, or in another mode, instead of the present one."""
         self.is_over = False
         self.attachment = self._attachment_to(rank, mode, self.attachment.size)
         self.perform(self.attachment.attach())
 
     def perform(self, effects: Effects) -> None:
-        """Carry out effects, in order; nothing follows the end."""
+        """Carry out effects, in order; effects after the end are dropped."""
         for effect in effects:
             if isinstance(effect, Send):
                 is_sent = self._switchboard.send(effect.item)
@@ -163,12 +163,12 @@ class Seat:
         self.is_over, self.error = True, effect.error
         self._show(effect)
 
-    # ------------------------------------------------------------------------------------- what a program waits for
+    # ---------------------------------------------------------------------------------------------------- waiting
 
     async def hold_keyboard(self) -> None:
         """Wait for the seat, its keyboard, and the debugger.
 
-        Raises TimedOut, KeyboardTaken, or why the rank can't be attached to.
+        Raises TimedOut, KeyboardTaken, or the reason why the rank can't be attached to.
         """
         attachment, seconds = self.attachment, self._switchboard.seconds
 
@@ -180,13 +180,13 @@ class Seat:
         try:
             await self._switchboard.until(is_seated, seconds)
         except TimeoutError:
-            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
+            raise TimedOut(f"{printable(attachment.rank.address)} did not open a seat within {seconds:g} s") from None
         if not attachment.driving:
             raise KeyboardTaken(attachment.rank.address, attachment.driver)
         await self._wait_for_debugger()
 
     async def next_stop(self, left: int | None, seconds: float | None) -> StopInfo:
-        """Return the rank's stop, other than number ``left``; a seat that has ended is asked for again.
+        """Return the rank's stop, other than number ``left``; request a seat that has ended again.
 
         Raises TimedOut after ``seconds``, RankEnded, RankVanished, and a refusal that lasts until then.
         """
@@ -200,7 +200,7 @@ class Seat:
                 address = printable(self.attachment.rank.address)
                 raise TimedOut(f"{address} did not stop within {seconds:g} s") from None
             except Declined:
-                # The seats are taken, or the rank has just moved to another broker.
+                # The seats are full, or the rank has just moved to another broker.
                 if ends is not None and ends - self.now() <= AGAIN_SECONDS:
                     raise
             await asyncio.sleep(AGAIN_SECONDS)
@@ -232,7 +232,7 @@ class Seat:
         return report.stop
 
     async def _wait_for_debugger(self) -> None:
-        """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
+        """Wait until the debugger is open at the stop: before that, questions are answered as by a running rank."""
         with suppress(TimeoutError):
             await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
@@ -243,16 +243,16 @@ class Seat:
             return True
         return report.session is not None and report.session.number == self._drawn
 
-    # --------------------------------------------------------------------------------------------------- what comes in
+    # ----------------------------------------------------------------------------------------------------------- events
 
     async def receive(self, event: Event) -> None:
-        """Take an event of the broker's link; an error ends the seat."""
+        """Handle an event of the broker's link; an error ends the seat."""
         if self._ticking is None:
             return  # another watcher of the same event has ended this one
         await self.watched(self._receive(event))
 
     async def watched(self, part: Awaitable[None]) -> None:
-        """Run a part of what sits at the rank; an error of it ends the seat."""
+        """Run a part of the seat's work; its error ends the seat."""
         try:
             await part
         except asyncio.CancelledError:

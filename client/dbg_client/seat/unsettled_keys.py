@@ -1,4 +1,4 @@
-"""The retransmission buffer of typed keys: none is lost or applied twice. Pure.
+"""Retransmission buffer of typed keys: no key is lost or applied twice. Pure.
 
 Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order. Bytes that
 are not settled when a connection breaks are sent again with the same offset, and the rank drops those that it has.
@@ -14,7 +14,7 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """Keys with what they were typed for; ``session`` is None until a debugger is open."""
+    """Keys with the stop and session that they were typed for; ``session`` is None until a debugger is open."""
 
     stop: int
     session: int | None
@@ -28,7 +28,7 @@ class Typed:
 
 
 class UnsettledKeys:
-    """Keep at most MAX_INPUT_PENDING bytes of unsettled keys of one generation."""
+    """At most MAX_INPUT_PENDING bytes of unsettled keys of one generation."""
 
     def __init__(self) -> None:
         self.generation: int | None = None
@@ -41,7 +41,7 @@ class UnsettledKeys:
         return tuple(self._typed)
 
     def begin(self, generation: int | None, settled: int) -> bytes:
-        """Begin a generation (None: no keyboard) with ``settled`` bytes; return what the one before left unsettled."""
+        """Begin a generation (None: no keyboard) with ``settled`` bytes; return the former one's unsettled keys."""
         left = self.abandon()
         self.generation = generation
         self._next = settled
@@ -58,20 +58,20 @@ class UnsettledKeys:
         return typed
 
     def open_session(self, stop: int, session: int) -> tuple[Typed, ...]:
-        """Give the keys that waited for the stop's debugger its number, and return them: they are to be sent."""
+        """Assign the session's number to the keys that waited for the stop's debugger; return them, to be sent."""
         opened = tuple(replace(t, session=session) for t in self._typed if t.session is None and t.stop == stop)
         by_offset = {typed.offset: typed for typed in opened}
         self._typed = deque(by_offset.get(typed.offset, typed) for typed in self._typed)
         return opened
 
     def settle(self, generation: int, offset: int) -> None:
-        """Forget what lies below ``offset``, if it is this generation's."""
+        """Forget the keys below ``offset``, if it belongs to this generation."""
         if generation == self.generation:
             self._take_below(offset)
             self._next = max(self._next, offset)
 
     def discard(self, generation: int, offset: int, count: int) -> bytes:
-        """Settle below ``offset`` and return those of the last ``count`` bytes before it that were still unsettled."""
+        """Settle below ``offset``; return the unsettled keys among the last ``count`` bytes before it."""
         if generation != self.generation:
             return b""
         self._take_below(offset - count)
@@ -92,11 +92,11 @@ class UnsettledKeys:
         return left
 
     def abandon_unsent(self) -> bytes:
-        """Forget the keys that waited for a debugger which never opened, and return them; they take no offset."""
+        """Forget the keys that waited for a debugger that never opened, and return them; they use no offset."""
         kept = deque(typed for typed in self._typed if typed.session is not None)
         left = b"".join(typed.data for typed in self._typed if typed.session is None)
         if left:
-            # These keys are the youngest, so the next ones take their offsets and the rank sees no hole.
+            # These keys are the youngest, so the next ones take their offsets and the rank sees no gap.
             self._typed = kept
             self._next -= len(left)
         return left

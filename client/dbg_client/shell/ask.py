@@ -1,4 +1,4 @@
-"""Carry out a verb on ranks from a shell: wait, ask for a yes, ask the ranks, print the answer."""
+"""Run a verb on ranks from a shell: wait, ask the user for confirmation, ask the ranks, print the answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 
 
 class AttachInstead(Exception):
-    """Say that the command goes on as a session at the rank that it broke into; never shown."""
+    """Raised to continue as a session at the rank that the command broke into; never shown."""
 
     def __init__(self, verb: Interrupt, target: str, mode: Mode) -> None:
         super().__init__(target)
@@ -48,7 +48,7 @@ class AttachInstead(Exception):
 
 
 def meant_by(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> tuple[tuple[RankInfo, ...], str | None]:
-    """Return the ranks that a target means to a verb, and what to say of the choice. Raises DbgError."""
+    """Return the ranks that a target selects for a verb, and a note on the choice. Raises DbgError."""
     if verb.takes_one:
         choice = choose(target, known)
         return (choice.rank,), choice.note
@@ -59,7 +59,7 @@ def meant_by(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> tupl
 async def ask_and_remember(
     verb: RanksVerb, asker: Asker, ranks: Sequence[RankInfo], target: Target | None, show: Show
 ) -> tuple[Answer, str]:
-    """Ask ranks, keep the groups of their answer for later targets, and return it; also why they are not kept."""
+    """Ask ranks, and save the groups of their answer for later targets; return it, and why saving failed."""
     switchboard = asker.switchboard
     asking = Asking(
         asker=asker,
@@ -88,7 +88,7 @@ async def ask_ranks(verb: RanksVerb) -> int:
 
 
 def _target_text(verb: RanksVerb) -> str | None:
-    """Return the ranks that are meant, None for all. Raises NeedsTarget."""
+    """Return the text of the target, or None for all ranks. Raises NeedsTarget."""
     if verb.target is not None:
         return verb.target
     if not verb.without_target:
@@ -99,7 +99,7 @@ def _target_text(verb: RanksVerb) -> str | None:
 
 
 class _Command:
-    """One verb over one connection; ``target`` is None for all ranks."""
+    """One verb over one connection. ``target`` is None for all ranks."""
 
     def __init__(self, verb: RanksVerb, switchboard: Switchboard, target: Target | None) -> None:
         self._verb = verb
@@ -126,7 +126,7 @@ class _Command:
         work = ask_and_remember(verb, self._asker, ranks, self._target, show_waiting)
         given = await (unless_given_up(work) if verb.is_stoppable else work)
         if given is None:
-            # The broker ends the commands when this terminal has gone.
+            # The broker ends the commands when this terminal disconnects.
             raise KeyboardInterrupt
         answer, problem = given
         if problem:
@@ -134,7 +134,7 @@ class _Command:
         return await self._print(answer)
 
     def _meant(self) -> Sequence[RankInfo]:
-        """Return the ranks that are asked."""
+        """Return the ranks to ask."""
         verb, target, known = self._verb, self._target, self._known
         if target is None:
             left = there(known)
@@ -142,7 +142,7 @@ class _Command:
                 return left + exited(known, None)
             if verb.any_job:
                 return left
-            # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
+            # Without a live job the last job is meant: the stacks of a job that has ended stay readable.
             return left or list(select(parse_target("all"), known).ranks)
         ranks, note = meant_by(verb, target, known)
         if note:
@@ -154,11 +154,11 @@ class _Command:
         if not those:
             return True
         names, deed = name_few(those, self._known), asks.lower()
-        without_terminal = f"{self._verb.name} would {deed} {names}, and there is no terminal to ask"
+        without_terminal = f"{self._verb.name} would {deed} {names}, but there is no terminal to confirm it"
         return await agrees(f"{asks} {names}?", without_terminal)
 
     async def _attach_to(self, verb: Interrupt, rank: RankInfo) -> int:
-        """Break into one rank and go on as a session there. Raises AttachInstead."""
+        """Break into one rank and continue as a session there. Raises AttachInstead."""
         mode = verb.attach.mode
         if not is_ready(rank):
             if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):

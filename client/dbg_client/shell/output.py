@@ -1,4 +1,4 @@
-"""Show an answer, through the user's pager if it is long, and ask the user for a yes."""
+"""Show an answer, through the user's pager if it is long, and ask the user for confirmation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dbg_client.views.table import text_width
 from dbg_wire.errors import NeedsAnswer
 
 _LESS = "FRX"
-"""Options of less, unless the user has chosen some: leave a short text alone, show colours, leave the text there."""
+"""Options of less if the user has set none: don't page a short text, show colours, leave the text on the screen."""
 
 _NOT_RUN = (126, 127)
-"""Exit status of a shell that can't run what it was told."""
+"""Exit statuses of a shell that can't run its command."""
 
 
 def written(answer: Answer, form: Format, style: Style) -> str:
-    """Return an answer as the user wants it: as one JSON document, or as the text for people."""
+    """Return an answer in the requested form: as one JSON document, or as text for people."""
     return json.dumps(answer.document()) + "\n" if form is Format.JSON else answer.text(style)
 
 
@@ -36,9 +36,9 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 async def show_result(text: str, pager: str) -> None:
-    """Write a result to stdout; one that is longer than the terminal goes through ``pager``, unless that is empty.
+    """Write a result to stdout; a result longer than the terminal goes through ``pager`` unless that is empty.
 
-    While the pager runs, Ctrl-C is its own. A pager that can't be run is no reason to show nothing. Raises CantPrint.
+    While the pager runs, it handles Ctrl-C. If it can't be run, the result is printed directly. Raises CantPrint.
     """
     usable = is_usable(pager, os.environ) and sys.stdout.isatty()
     if not usable or fits(text, *terminal_size()) or not await page(text, pager):
@@ -46,14 +46,14 @@ async def show_result(text: str, pager: str) -> None:
 
 
 def is_usable(pager: str, environ: Mapping[str, str]) -> bool:
-    """Tell whether this shell command can show a text in this terminal; ``cat`` or nothing stands for no pager."""
+    """Return True if this pager can show a text in this terminal. ``cat`` or an empty command means no pager."""
     if pager.strip() in ("", "cat") or not has_cursor(environ):
         return False
     return pager != PAGER or shutil.which(PAGER, path=environ.get("PATH")) is not None
 
 
 def fits(text: str, rows: int, columns: int) -> bool:
-    """Tell whether a text and the prompt behind it are on the screen at once."""
+    """Return True if a text and the prompt after it fit on the screen."""
     needed = 1
     for line in text.split("\n")[:-1]:
         needed += max(1, -(-text_width(_COLOR.sub("", line)) // max(1, columns)))
@@ -63,9 +63,9 @@ def fits(text: str, rows: int, columns: int) -> bool:
 
 
 async def page(text: str, pager: str, less: str = "") -> bool:
-    """Show a text in the user's pager until the user leaves it; return whether the pager has run.
+    """Show a text in the user's pager until the user leaves it. Return True if the pager ran.
 
-    ``less`` are options for less that count more than the user's. A pager is ended if its task is cancelled.
+    ``less`` are options for less that override the user's options. The pager is terminated if its task is cancelled.
     """
     data = text.encode(sys.stdout.encoding, "backslashreplace")
     environ = {**os.environ, "LESS": f"{os.environ.get('LESS', _LESS)} {less}"}
@@ -85,7 +85,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
 
 @contextlib.contextmanager
 def _ctrl_c_is_the_pagers() -> Iterator[None]:
-    # A handler and not SIG_IGN, which the pager would inherit.
+    # A handler, because the pager would inherit SIG_IGN.
     former = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         yield
@@ -94,13 +94,13 @@ def _ctrl_c_is_the_pagers() -> Iterator[None]:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGHUP)
-"""What Ctrl-C sends, and a terminal that closes."""
+"""Signals of Ctrl-C and of a terminal that closes."""
 
 
 async def agrees(question: str, without_terminal: str) -> bool:
-    """Ask, and return whether the answer is yes; if not, say that nothing was done. Raises NeedsAnswer."""
+    """Ask the user and return True for yes; otherwise report that nothing was done. Raises NeedsAnswer."""
     if not sys.stdin.isatty():
-        raise NeedsAnswer(without_terminal, "add -y to do it unasked")
+        raise NeedsAnswer(without_terminal, "add -y to skip the question")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     try:
@@ -109,7 +109,7 @@ async def agrees(question: str, without_terminal: str) -> bool:
         tell("\nNothing was done.")
         raise
     if not line.endswith("\n"):
-        tell("")  # Ctrl-D leaves the cursor behind the question
+        tell("")  # Ctrl-D leaves the cursor after the question
     if line.strip().lower() in ("y", "yes"):
         return True
     tell("Nothing was done.")
@@ -117,7 +117,7 @@ async def agrees(question: str, without_terminal: str) -> bool:
 
 
 async def _read_line() -> str:
-    # Not in a thread: Ctrl-C could not end a read there.
+    # Not in a thread, because Ctrl-C could not end a read there.
     loop = asyncio.get_running_loop()
     read: asyncio.Future[bytes] = loop.create_future()
     stdin = sys.stdin.fileno()
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 async def unless_given_up(work: Coroutine[Any, Any, T]) -> T | None:
-    """Return the work's result; None if the user gives up, which cancels the work. Runs in the main thread."""
+    """Await ``work`` and return its result. Ctrl-C or SIGHUP cancels it and returns None. Main thread only."""
     loop = asyncio.get_running_loop()
     former = [(number, signal.getsignal(number)) for number in _SIGNALS]
     task = loop.create_task(work)

@@ -1,4 +1,4 @@
-"""The standard streams of the command: results go to stdout, messages to people go to stderr."""
+"""Standard streams of the command: results go to stdout, messages for people go to stderr."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dbg_wire.errors import CantPrint
 
 
 def prepare_streams() -> None:
-    """Open streams that are closed, and let all write what their encoding lacks escaped."""
-    # In this order each takes the lowest free descriptor, its own. Writing to a closed stdout is to fail.
+    """Open closed streams, and make them escape characters that their encoding does not have."""
+    # In this order each stream takes the lowest free descriptor, its own. Writing to a closed stdout must fail.
     sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
     sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _nowhere(os.O_WRONLY, "w")
@@ -30,7 +30,7 @@ def _nowhere(flags: int, mode: str) -> TextIO:
 
 
 class _WaitingOnTerminal:
-    """What stderr's terminal shows of a wait: a line that whatever is written next takes away."""
+    """Status line of a wait on stderr's terminal; the next output replaces it."""
 
     def __init__(self) -> None:
         self.is_shown = False
@@ -53,7 +53,7 @@ _WAITING = _WaitingOnTerminal()
 
 
 def write_result(text: str) -> None:
-    """Write a result to stdout. Raises CantPrint, and BrokenPipeError if its reader has enough."""
+    """Write a result to stdout. Raises CantPrint, or BrokenPipeError if the reader has closed the pipe."""
     show_waiting(None)
     with printing():
         sys.stdout.write(text)
@@ -62,7 +62,7 @@ def write_result(text: str) -> None:
 
 @contextlib.contextmanager
 def printing() -> Iterator[None]:
-    """Turn an error of a write to stdout into CantPrint; BrokenPipeError stays, as its reader has enough."""
+    """Turn an error of a write to stdout into CantPrint, except BrokenPipeError: its reader has read enough."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def printing() -> Iterator[None]:
 
 
 def tell(sentence: str) -> None:
-    """Write one line for people to stderr; a terminal that has gone away is no reason to fail."""
+    """Write one line for people to stderr; ignore a terminal that is gone."""
     show_waiting(None)
     try:
         sys.stderr.write(f"{sentence}\n")
@@ -84,28 +84,28 @@ def tell(sentence: str) -> None:
 
 
 def show_waiting(line: str | None) -> None:
-    """Show a line on stderr that stays until it is replaced or, with None, goes away; on a terminal only."""
+    """Show a line on stderr until it is replaced, or remove it with None; only on a terminal."""
     _WAITING.show(line)
 
 
 def terminal_size() -> tuple[int, int]:
-    """Return the (rows, columns) of the terminal, 24 by 80 where there is none."""
+    """Return the (rows, columns) of the terminal, or 24 by 80 without a terminal."""
     columns, rows = shutil.get_terminal_size()
     return rows, columns
 
 
 def columns_of_stdout() -> int | None:
-    """Return the columns that a line of stdout may have; None where it is no terminal."""
+    """Return the number of columns of stdout, or None if it is not a terminal."""
     return terminal_size()[1] if sys.stdout.isatty() else None
 
 
 def has_cursor(environ: Mapping[str, str]) -> bool:
-    """Tell whether the terminal's cursor can be moved, as far as TERM says."""
+    """Return True if the terminal's cursor can be moved, according to TERM."""
     return environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def silence(stream: TextIO) -> None:
-    """Lead a stream whose reader is gone to the null device: else the interpreter's exit fails to write the rest."""
+    """Redirect a stream without a reader to the null device, because the flush at interpreter exit would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

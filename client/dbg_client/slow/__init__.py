@@ -1,1 +1,1 @@
-"""Who slows a job down that does not hang: from samples of its ranks to facts, a sentence and a table. Pure."""
+"""Late ranks of a job that does not hang: from samples of its ranks to facts, a sentence and a table. Pure."""

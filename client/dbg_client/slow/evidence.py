@@ -1,4 +1,4 @@
-"""What looks at main threads and the kernel tell of late ranks: where they are meanwhile, and what they lack. Pure."""
+"""Evidence about late ranks: their stacks while other ranks wait, and the resources they are short of. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.samples import RankSample, Sampled
 
 LEAST_LOOKS = 5
-"""Looks at a rank while others wait for it that tell where it is; with fewer, nothing is told."""
+"""Minimum samples of a rank while others wait for it. With fewer, its place is not reported."""
 
 MOST_SPOTS = 3
-"""Places that are told, the most frequent ones."""
+"""Maximum number of places that are reported, the most frequent ones."""
 
 LEAST_OF_LOOKS = 0.15
-"""The part of the looks from which on a place is told."""
+"""Minimum fraction of the samples for a place to be reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One place of a rank: the innermost frame of the user's own code, maybe within torch's data loader."""
+    """Place of a rank: the innermost frame of the user's code, and whether it is within torch's data loader."""
 
     own: Place | None = None
     is_loading: bool = False
@@ -36,20 +36,20 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """The places at which a rank was seen most often while others waited for it, in how many of ``looks``."""
+    """Most frequent places of a rank while others waited for it, each with its number of the ``looks`` samples."""
 
     spots: tuple[tuple[Spot, int], ...]
     looks: int
 
 
 LOADER = "/torch/utils/data/"
-"""The part of a path that the files of torch's data loader have."""
+"""Part of the path of files in torch's data loader."""
 
 
 def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness) -> Whereabouts | None:
-    """Return where a rank is while others wait for it; None if no look tells.
+    """Return the places of a rank while others wait for it; None if there are too few samples.
 
-    ``shift`` is by how many seconds its clock is ahead.
+    ``shift`` is the number of seconds that its clock is ahead.
     """
     windows = [
         (meeting.typical + shift, meeting.came[number] + shift)
@@ -64,7 +64,7 @@ def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLate
 
 
 def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot]]:
-    """Yield when a rank was seen outside of collectives, by its own clock, and where."""
+    """Yield time, by the rank's clock, and place of each sample outside of collectives."""
     for row in sampled.places:
         if not collective_of(row.frames):
             for time in row.times:
@@ -78,39 +78,39 @@ def _spot(frames: Sequence[Place]) -> Spot:
 
 
 def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:
-    """Tell whether a time is within one of these windows, which follow one another."""
+    """Return True if a time is within one of these windows, which are sorted and don't overlap."""
     index = bisect_left(windows, (at, at))
     return any(begin <= at <= end for begin, end in windows[max(0, index - 1) : index + 1])
 
 
 LEAST_SHARE = 0.05
-"""The part of the time for which a rank lacks something from which on that is told."""
+"""Minimum fraction of the time that a rank must be short of a resource for the shortage to be reported."""
 
 MORE = 2.0
-"""How many times as much a late rank lacks as the others to be told, since they would be late by it, too."""
+"""Minimum ratio of a late rank's wait for a core to the others' median. An equal wait would make them late too."""
 
 
 class Lack(enum.Enum):
-    """What the kernel keeps from a late rank while the others have it."""
+    """Resource that a late rank is short of and the other ranks are not."""
 
     QUOTA = "quota"
     CORE = "core"
 
 
 def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]:
-    """Return what a rank lacks and the others have, the surest first."""
+    """Return the resources that a rank is short of and the others are not, the most certain first."""
     mine = samples.get(number)
     if mine is None or mine.seconds <= 0:
         return ()
     others = [sample for other, sample in samples.items() if other != number and sample.seconds > 0]
     used = mine.processors
-    # The others may be in the same group, and yet need less.
+    # The other ranks may be in the same cgroup but need less, so their throttling is not compared.
     is_throttled = bool(used.periods and used.throttled and used.throttled >= LEAST_SHARE * used.periods)
     return (*[Lack.QUOTA] * is_throttled, *[Lack.CORE] * (not used.throttled and _lacks_cores(mine, others)))
 
 
 def _lacks_cores(mine: RankSample, others: Sequence[RankSample]) -> bool:
-    """Tell whether a rank waits for a core for a good part of the time, and clearly longer than the others."""
+    """Return True if a rank waits for a core at least LEAST_SHARE of the time, and MORE times as long as others."""
     own = mine.processors.queued
     if own is None or own < LEAST_SHARE * mine.seconds:
         return False

@@ -1,4 +1,4 @@
-"""From the samples of a run to its verdicts: facts, the rank that holds the others up first. Pure."""
+"""Verdicts on a slow run from the samples of its ranks, as facts. Pure."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
 
 MAX_RANKS = 3
-"""Late ranks of which it is told where they are; a whole host is late for one reason."""
+"""Maximum number of late ranks whose places are reported. All ranks of a host are usually late for one reason."""
 
 PAUSES = 3
-"""Usual times between collectives after which a job without a new one stands still."""
+"""Number of usual intervals between collectives after which a job without a new collective counts as blocked."""
 
 NOBODY_STATUS = 0
-"""Exit status where no rank is late."""
+"""Exit status if no rank is late."""
 
 
 class Doubt(enum.Enum):
-    """Why it can't be told who is late."""
+    """Reason why the late ranks are unknown."""
 
     HALTED = "halted"
-    """Ranks stand in a debugger."""
+    """Ranks are stopped or held by a debugger."""
     NOTHING_TOLD = "nothing told"
     STANDS = "stands"
-    """No rank has come to a collective: the job stands still, or its steps are long."""
+    """No rank has reached a collective: the job is blocked, or its steps are long."""
     CLOCKS = "clocks"
-    """The clocks of its hosts can't be compared closely enough."""
+    """The clocks of the hosts can't be compared precisely enough."""
     FEW = "few"
     """Too few collectives were seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRank:
-    """A late rank, where it is meanwhile, and what it lacks."""
+    """Late rank, its places while other ranks wait, and the resources it is short of."""
 
     number: int
     where: Whereabouts | None
@@ -47,9 +47,10 @@ class LateRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowVerdict:
-    """What holds one job up, or that nothing does. It is sure by clocks, and likely by times of a host.
+    """Ranks that slow down one job, or the statement that none does.
 
-    ``ranks`` are late in ``groups``, the worst first. ``doubt`` says why a verdict is unknown.
+    The verdict is likely if it is based on the times when hosts enqueue calls. ``ranks`` are late in ``groups``, the
+    worst group first. ``doubt`` is the reason why a verdict is unknown.
     """
 
     kind: Lateness
@@ -61,13 +62,13 @@ class SlowVerdict:
 
     @property
     def worst(self) -> GroupLateness | None:
-        """The group that the verdict is about; None if it can't be told who is late."""
+        """Group of the verdict; None if the late ranks are unknown."""
         return self.groups[0] if self.groups and self.doubt is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFindings:
-    """The verdicts on one run, the worst first, and what each of its groups tells."""
+    """Verdicts on one run, the worst first, and the lateness in each of its groups."""
 
     run: SampledRun
     verdicts: tuple[SlowVerdict, ...]
@@ -75,13 +76,13 @@ class RunFindings:
 
 
 def find(run: SampledRun) -> RunFindings:
-    """Return what the samples of one run tell."""
+    """Return the findings from the samples of one run."""
     groups = tuple(sorted((judge(group) for group in meetings_of(run)), key=lambda one: -one.lost))
     return RunFindings(run=run, verdicts=tuple(_verdicts(run, groups)), groups=groups)
 
 
 def exit_status(verdicts: Iterable[SlowVerdict]) -> int:
-    """Return 1 if a rank is named, 6 if it can't be told of any job whether one is late, 0 else."""
+    """Return 1 if a rank is late, 6 if all verdicts are unknown, else 0."""
     kinds = {verdict.kind for verdict in verdicts}
     if Lateness.LATE in kinds:
         return CULPRIT_STATUS
@@ -89,7 +90,7 @@ def exit_status(verdicts: Iterable[SlowVerdict]) -> int:
 
 
 def halted_ranks(run: SampledRun) -> list[int]:
-    """Return the ranks that stand in a debugger."""
+    """Return the ranks that are stopped or held by a debugger."""
     halted = (RankState.STOPPED, RankState.HELD)
     return [number for number, one in run.roster.items() if one.rank.state in halted]
 
@@ -117,7 +118,7 @@ def _unknown(doubt: Doubt, groups: tuple[GroupLateness, ...]) -> SlowVerdict:
 
 
 def _late(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdict]:
-    """Return a verdict for each set of late ranks that nobody else has held up before."""
+    """Return a verdict for each set of late ranks that were not delayed by another rank before."""
     late = [one for one in groups if one.kind is Lateness.LATE]
     roots = [one for one in late if held_up_by(one, groups) is None] or late[:1]
     found: dict[tuple[int, ...], list[GroupLateness]] = {}
@@ -149,7 +150,7 @@ def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -
 
 
 def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
-    """Tell whether a recorder tells of collectives, and of none in the time of the sampling and before its end."""
+    """Return True if the last recorded collective is older than the sampling and than PAUSES usual intervals."""
     last = ends = -float("inf")
     pauses = [one.of.span / (one.count - 1) for one in groups if one.count > 1]
     for arrivals in run.arrivals.values():

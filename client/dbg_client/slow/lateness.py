@@ -1,7 +1,7 @@
-"""Which ranks of a group come last to its collectives, how often, by how much, and what that costs. Pure.
+"""Ranks of a group that arrive last at its collectives: how often, by how much, and the cost. Pure.
 
-A rank is late by the time between the typical rank and itself. A job loses what passes between the last of the others
-and the late ones. Ranks that come last in turns are nobody's fault.
+The lateness of a rank is the time between the arrival of the typical rank and its own. A job loses the time between the
+last of the other ranks and the late ranks. If the last rank changes each time, no rank is to blame.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from dataclasses import dataclass
 from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
 
 LEAST_DELAY = 0.001
-"""Seconds between the typical and the last rank from which on a collective counts as delayed."""
+"""Minimum seconds between the typical and the last rank for a collective to count as delayed."""
 
 LEAST_SHARE = 0.02
-"""The part of the time from which on what is lost is worth a word."""
+"""Minimum fraction of the time that must be lost for a report."""
 
 LEAST_TIMES = 3
-"""Collectives that a rank comes last in at least; fewer are chance."""
+"""Minimum number of times that a late rank arrives last. Fewer may be chance."""
 
 SAME_SHARE = 0.5
-"""The part of the most late rank's lateness from which on another rank is late as well."""
+"""Minimum fraction of the largest lateness for another rank to count as late too."""
 
 FEW_SHARE = 2
-"""At most one of so many ranks is late, as those of one host of two; if more are, the others are early."""
+"""At most one in FEW_SHARE ranks can be late, such as the ranks of one of two hosts. Otherwise others are early."""
 
 CAPTURED = 0.5
-"""The part of all delays that late ranks have to cause, however many ranks there are."""
+"""Minimum fraction of the total delay that late ranks must cause, for any number of ranks."""
 
 BEYOND_CHANCE = 1.5
-"""How many times the part is at least that they would cause if all ranks came last by chance."""
+"""Minimum ratio between that fraction and the one that the ranks would cause by chance."""
 
 LONG_SHARE = 0.25
-"""The part of a long delay from which on another one is long as well; half of the lost time is in delays as long."""
+"""Minimum length of a long delay, as a fraction of the length that splits the lost time into halves."""
 
 SURE = 0.9
-"""The part of all delays that is enough in any case."""
+"""If a set of ranks causes at least this fraction of the total delay, these ranks always count as late."""
 
 
 class Lateness(str, enum.Enum):
-    """What the arrivals of a group tell."""
+    """Result of comparing the arrivals of a group."""
 
     LATE = "late"
-    """The same ranks come last."""
+    """The same ranks arrive last."""
     UNEVEN = "uneven"
-    """Time is lost to waiting, but other ranks come last each time."""
+    """Time is lost to waiting, but the last rank changes each time."""
     EVEN = "even"
-    """Nobody is late."""
+    """No rank is late."""
     UNKNOWN = "unknown"
-    """There is too little to compare, or the clocks can't be compared closely enough."""
+    """There are too few collectives, or the clocks can't be compared precisely enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLateness:
-    """What one group tells. ``ranks`` are late: one of them came last ``times`` times, and by ``by`` seconds then.
+    """Lateness in one group. Late ``ranks`` arrived last ``times`` times, with a median delay of ``by`` seconds.
 
-    ``lost`` is the part of the time that would be saved if these came with the others, or if nobody had to wait, where
-    ranks are late in turns.
+    ``lost`` is the fraction of the time that would be saved if the late ranks arrived with the others. If no particular
+    rank is late, it is the fraction that would be saved if no rank had to wait.
     """
 
     of: GroupMeetings
@@ -71,23 +71,23 @@ class GroupLateness:
     by: float = 0.0
     lost: float = 0.0
     delayed: Sequence[Meeting] = ()
-    """The meetings that one of the late ranks delays."""
+    """Meetings that one of the late ranks delays."""
 
     @property
     def count(self) -> int:
-        """Return how many collectives were compared."""
+        """Number of collectives that were compared."""
         return len(self.of.meetings)
 
     @property
     def call(self) -> str:
-        """Return the name of the collectives that the late ranks delay, or of all; ``collectives`` for several."""
+        """Name of the delayed collectives, or of all collectives; ``collectives`` if there are several names."""
         names = Counter(meeting.call for meeting in (self.delayed or self.of.meetings))
         name, most = names.most_common(1)[0] if names else ("", 0)
         return name if most >= SURE * sum(names.values()) else "collectives"
 
 
 def judge(group: GroupMeetings) -> GroupLateness:
-    """Return what the meetings of a group tell."""
+    """Return the lateness in the meetings of a group."""
     meetings = group.meetings
     if len(meetings) < LEAST or group.span <= 0:
         return GroupLateness(of=group, kind=Lateness.UNKNOWN)
@@ -116,7 +116,7 @@ def judge(group: GroupMeetings) -> GroupLateness:
 
 
 def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:
-    """Return the few ranks that cause most of the delays; none if ranks are late in turns."""
+    """Return the few ranks that cause most of the delays; empty if the late rank changes each time."""
     total: defaultdict[int, float] = defaultdict(float)
     for meeting in delays:
         for number, came in meeting.came.items():
@@ -132,12 +132,12 @@ def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:
 
 
 def _beyond_chance(late: set[int], meeting: Meeting) -> float:
-    """Return the part that late ranks have to have in the delays of a group."""
+    """Return the minimum fraction of a group's delays that late ranks must cause."""
     return min(SURE, max(CAPTURED, BEYOND_CHANCE * len(late) / len(meeting.came)))
 
 
 def _long_ones(delays: Sequence[Meeting]) -> list[Meeting]:
-    """Return the delays that make up most of the lost time: not each small one, nor all beside a single huge one."""
+    """Return the meetings with long delays, which make up most of the lost time; see LONG_SHARE."""
     lengths = sorted((meeting.delay for meeting in delays), reverse=True)
     middle, rest = 0.0, sum(lengths) / 2
     for length in lengths:
@@ -148,20 +148,20 @@ def _long_ones(delays: Sequence[Meeting]) -> list[Meeting]:
 
 
 def _saved(meeting: Meeting, late: set[int]) -> float:
-    """Return the seconds that pass between the last of the others and the late ranks."""
+    """Return the seconds between the arrival of the last other rank and the last late rank."""
     others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
     return max(0.0, meeting.last - others)
 
 
 WAITED = 0.5
-"""The part of a rank's lateness for which it was held up before to be late by that."""
+"""Minimum earlier wait, as a fraction of a rank's lateness, for the wait to be the cause of the lateness."""
 
 MOSTLY = 0.5
-"""The part of the collectives a rank delays that it was held up before, to say so."""
+"""Minimum fraction of a rank's delayed collectives that must follow such a wait, for the wait to be reported."""
 
 
 def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | None:
-    """Return the rank for which the late ranks of a group have waited before, in another group; None if for none."""
+    """Return the rank that the late ranks of a group waited for before, in another group; None if there is none."""
     found: Counter[int] = Counter()
     for number in one.ranks:
         earlier = sorted(_waits(number, one, others))
@@ -175,7 +175,7 @@ def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | Non
 
 
 def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int]]:
-    """Yield until when and for how long a rank has waited in other groups, and for which rank."""
+    """Yield the end, the duration, and the last rank, of each wait of a rank in other groups."""
     for other in others:
         # The ranks of all meetings of a group are the same.
         meetings = other.of.meetings

@@ -1,7 +1,7 @@
-"""What ranks tell of a sampling: collectives as meetings, to which each rank came at a time of one clock. Pure.
+"""Results of sampling ranks: the arrival times of the ranks at each collective, on one common clock. Pure.
 
-Round trips bound the clock of a host, whatever the network does: a rank answers a question after it was asked and
-before the answer came, by the terminal's own clock (the bound of Cristian's algorithm).
+Round trips bound the clock of a host regardless of the network: by the terminal's clock, a rank answers after the
+question was sent and before the answer arrived (the bound of Cristian's algorithm).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MICROSECONDS = 1_000_000
 
 
 class RoundTrip(NamedTuple):
-    """A question for a host's clock: asked and answered by the terminal's clock, in microseconds."""
+    """Query of a host's clock; ``asked`` and ``answered`` are by the terminal's clock, all in microseconds."""
 
     asked: int
     answered: int
@@ -33,19 +33,19 @@ class RoundTrip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """By how many microseconds a host's clock is ahead of the reference: from ``low`` to ``high``."""
+    """Number of microseconds that a host's clock is ahead of the reference: between ``low`` and ``high``."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Return what is taken; 0 if one side is not bounded."""
+        """Estimate of the shift; 0 if one side is unbounded."""
         return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else 0.0
 
     @property
     def looseness(self) -> float:
-        """Return by how much the middle may be wrong, infinite if nothing is known."""
+        """Maximum error of the estimate; infinite if nothing is known."""
         return (self.high - self.low) / 2 if self.low <= self.high else math.inf
 
 
@@ -55,11 +55,11 @@ UNKNOWN = Shift(-math.inf, math.inf)
 def align(hosts: Iterable[str], trips: Mapping[str, Sequence[RoundTrip]]) -> dict[str, Shift]:
     """Return the shift of each host against the terminal's clock.
 
-    Bounds that contradict each other, as of a clock that was set meanwhile, are as good as none.
+    Bounds that contradict each other, as after a clock was set, are ignored.
     """
     names = set(hosts)
     if len(names) < 2:
-        # Ranks of one host read one clock, and need no other.
+        # Ranks of one host share a clock.
         return dict.fromkeys(names, Shift(0.0, 0.0))
     return {host: _bounded(trips.get(host, ())) for host in names}
 
@@ -72,9 +72,9 @@ def _bounded(trips: Sequence[RoundTrip]) -> Shift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledRun:
-    """The ranks of one run that have told something; ``trips`` are questions for the clocks of hosts.
+    """Samples of the ranks of one run, and the clock shift of each host.
 
-    ``arrivals`` are those of each group, by the group's library and name, and then by rank.
+    ``arrivals`` are the arrivals of each group, by :func:`key_of` the group, and then by rank.
     """
 
     run: Run
@@ -85,11 +85,11 @@ class SampledRun:
     shifts: Mapping[str, Shift]
 
     def shift(self, number: int) -> float:
-        """Return by how many seconds the clock of a rank is ahead."""
+        """Return the number of seconds that the clock of a rank is ahead."""
         return self.shifts[self.roster[number].rank.host].middle / MICROSECONDS
 
     def looseness(self, numbers: Sequence[int]) -> float:
-        """Return by how many seconds times of these ranks may be compared wrongly: 0 for ranks of one host."""
+        """Return the maximum error in seconds when times of these ranks are compared; 0 for ranks of one host."""
         hosts = {self.roster[number].rank.host for number in numbers if number in self.roster}
         return sum(sorted(self.shifts[host].looseness for host in hosts)[-2:]) / MICROSECONDS if len(hosts) > 1 else 0.0
 
@@ -99,7 +99,7 @@ def sampled_runs(
     answers: Sequence[RankAnswer],
     trips: Mapping[str, Sequence[RoundTrip]],
 ) -> list[SampledRun]:
-    """Return what the ranks of each run have told; ``trips`` are questions for the clocks of hosts."""
+    """Return the samples of each run; ``trips`` are queries of the clocks of hosts."""
     return [_sampled_run(run, roster, trips) for run, roster in rosters(read_evidence(ranks, answers)).items()]
 
 
@@ -118,54 +118,54 @@ def _sampled_run(run: Run, roster: Roster, trips: Mapping[str, Sequence[RoundTri
 
 
 def key_of(group: ProcessGroup) -> str:
-    """Return what no other group of the run has."""
+    """Return a key that is unique among the groups of a run."""
     return f"{group.library}/{group.name}/{group.label}"
 
 
 LEAST = 3
-"""Collectives of a group that are compared at least: the first one after a pause tells nothing."""
+"""Minimum number of collectives of a group to compare. The first one after a pause is not meaningful."""
 
 ENOUGH = 10
-"""Collectives within the sampling from which on earlier ones don't count."""
+"""Minimum collectives within the sampling. With fewer, earlier ones are used too."""
 
 MOST_EARLIER = 50
-"""Collectives that count if there are fewer within the sampling."""
+"""Maximum number of collectives to use if there are fewer than ENOUGH within the sampling."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Meeting:
-    """One collective of a group: its call, and when each rank came, in seconds."""
+    """One collective of a group: its call, and the arrival time of each rank, in seconds."""
 
     call: str
     came: Mapping[int, float]
 
     @cached_property
     def last_rank(self) -> int:
-        """Return the rank that came last."""
+        """Rank that arrived last."""
         return max(self.came, key=self.came.__getitem__)
 
     @property
     def last(self) -> float:
-        """Return when the last rank came."""
+        """Arrival time of the last rank."""
         return self.came[self.last_rank]
 
     @cached_property
     def typical(self) -> float:
-        """Return when the typical rank came: of an even number the earlier one of the two in the middle."""
+        """Arrival time of the typical rank: the lower median."""
         return sorted(self.came.values())[(len(self.came) - 1) // 2]
 
     @property
     def delay(self) -> float:
-        """Return the seconds between the typical rank and the last."""
+        """Seconds between the typical rank and the last one."""
         return self.last - self.typical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMeetings:
-    """The meetings of one group in the order of their numbers; ``unheard`` are members that have told nothing.
+    """Meetings of one group in the order of their numbers; ``unheard`` are members that have reported nothing.
 
-    ``looseness`` is by how many seconds the times of two ranks may be compared wrongly. With ``is_enqueued``
-    the times are those at which a host has called what its device does later.
+    ``looseness`` is the maximum error in seconds when times of two ranks are compared. With ``is_enqueued``, the times
+    are the times when the host enqueued calls that its device runs later.
     """
 
     group: ProcessGroup
@@ -176,17 +176,17 @@ class GroupMeetings:
 
     @property
     def span(self) -> float:
-        """Return the seconds from the first meeting to the last."""
+        """Seconds from the first meeting to the last."""
         return self.meetings[-1].last - self.meetings[0].last if len(self.meetings) > 1 else 0.0
 
     @property
     def seconds(self) -> float:
-        """Return the seconds that all meetings take, each with what passes before it."""
+        """Seconds of all meetings, including the interval before the first one."""
         return self.span * len(self.meetings) / max(1, len(self.meetings) - 1)
 
 
 def meetings_of(run: SampledRun) -> list[GroupMeetings]:
-    """Return the meetings of each group with several members that have told of them."""
+    """Return the meetings of each group with reports from several members."""
     found = []
     for group in run.groups:
         arrivals = run.arrivals.get(key_of(group), {})
@@ -221,7 +221,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
 
 
 def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, tuple[float, float]]:
-    """Return when a rank came to each collective and for how long its device was in it, in seconds."""
+    """Return when a rank arrived at each collective and for how long its device was in it, in seconds."""
     return {
         sequence: (
             (row.begin + row.came[index]) / MICROSECONDS - shift,
@@ -236,9 +236,9 @@ def _host(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
 
 
 def _on_device(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
-    """Return when devices came: all leave at the same time, so the one that was in it for the shortest time came last.
+    """Return the arrival times of devices, without the clocks of their hosts.
 
-    No clock of a host is needed for that.
+    All devices leave a collective at the same time, so the one with the shortest duration arrived last.
     """
     longest = max(took for _, took in told.values())
     begin = min(came for came, _ in told.values())
@@ -246,6 +246,6 @@ def _on_device(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
 
 
 def _latest(meetings: list[Meeting], begin: float) -> list[Meeting]:
-    """Return the meetings since the sampling began, or the last ones if these are few."""
+    """Return the meetings since the start of the sampling, or the last MOST_EARLIER if there are few."""
     within = [meeting for meeting in meetings if meeting.last >= begin]
     return within if len(within) >= ENOUGH else meetings[-MOST_EARLIER:]

@@ -1,4 +1,4 @@
-"""Have the ranks of jobs sample themselves for some seconds, and return who slows them down."""
+"""Queries that make the ranks of jobs sample themselves for some seconds, to find the late ranks."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.samples import MAX_ALL_ARRIVALS, MAX_SAMPLE_SECONDS, SampleQuestion, sampled_in
 
 ARRIVALS_OF_ALL = 512_000
-"""Arrivals that all ranks tell together, some 10 MB; of very many ranks each tells fewer."""
+"""Maximum arrivals that all ranks report together, about 10 MB. With very many ranks each reports fewer."""
 
 LEAST_ARRIVALS = 64
 
 TRIPS = 4
-"""Questions to each host for its clock, of which the fastest bounds it best."""
+"""Queries of each host's clock. The fastest one gives the tightest bounds."""
 
 TRIPS_AT_ONCE = 8
-"""Such questions at once: more would wait for one another, and a question that waits tells less."""
+"""Maximum concurrent queries of clocks. More would wait for one another, and a slow query gives wider bounds."""
 
 MAX_HOSTS = 512
-"""Hosts that are asked for their clocks."""
+"""Maximum number of hosts whose clocks are queried."""
 
 TRIP_SECONDS = 2.0
-"""Seconds after which a rank's answer bounds no clock that is worth it."""
+"""Timeout in seconds of a clock query. A slower answer gives no useful bounds."""
 
 
 async def find_stragglers(
     asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo], seconds: float
 ) -> tuple[RunFindings, ...]:
-    """Have all ranks of the runs of the chosen ones sample themselves for so many seconds, and return what that tells.
+    """Make all ranks of the chosen ranks' runs sample themselves for ``seconds``, and return the findings.
 
-    Raises BadInput for a time that is too long or none, and DbgError if the broker fails.
+    Raises BadInput if ``seconds`` is not positive or too long, and DbgError if the broker fails.
     """
     if not 0 < seconds <= MAX_SAMPLE_SECONDS:
-        raise BadInput(f"ranks can't look for {seconds:g} s", f"give up to {MAX_SAMPLE_SECONDS:g}")
+        raise BadInput(f"ranks can't sample for {seconds:g} s", f"use at most {MAX_SAMPLE_SECONDS:g}")
     ranks = [rank for rank in ranks_of_runs(chosen, known) if rank.state is not RankState.EXITED]
     patience = asker.seconds
     try:
@@ -57,7 +57,7 @@ async def find_stragglers(
         answers = await asker.ask(Action.SAMPLE, ranks, inquiry=question)
     finally:
         asker.seconds = patience
-    # For thousands of ranks it takes seconds, in which a session's keys go on.
+    # With thousands of ranks this takes seconds, and keys of a session must not wait for it.
     return await asyncio.to_thread(_found, ranks, answers, trips)
 
 
@@ -68,7 +68,7 @@ def _found(
 
 
 async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, list[RoundTrip]]:
-    """Ask one rank of each host for the time there, several times; nobody if all are on one host."""
+    """Query the clock of one rank per host, TRIPS times each. Without a second host, return no round trips."""
     chosen: dict[str, RankInfo] = {}
     for rank in ranks:
         if rank.state is RankState.RUNNING and rank.child is None and not rank.is_classic:
@@ -87,7 +87,7 @@ async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, lis
 
 
 async def _round_trip(asker: Asker, rank: RankInfo) -> RoundTrip | None:
-    # The broker answers the same question of a watcher by what the rank has said a moment ago: each is another one.
+    # Each question must differ, because the broker answers a repeated question of a watcher from its cache.
     question = SampleQuestion(seconds=0.0, arrivals=secrets.randbelow(MAX_ALL_ARRIVALS + 1))
     asked = time.time_ns() // 1000
     (answer,) = await asker.ask(Action.SAMPLE, [rank], inquiry=question)

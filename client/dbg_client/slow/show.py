@@ -23,16 +23,16 @@ from dbg_wire.records.ranks import LIVE_STATES
 from dbg_wire.records.samples import RankSample
 
 MAX_ROWS = 40
-"""Rows of the table; the groups that cost most stand first, and JSON has them all."""
+"""Maximum rows of the table. The groups that cost most are first; JSON lists all of them."""
 
 MAX_LACKS = 4
-"""Sentences on what libraries could not tell."""
+"""Maximum number of sentences on limitations of libraries."""
 
 MAX_NAMES = 28
-"""Columns for the ranks of one cell or bar."""
+"""Maximum columns for the ranks of one cell or bar."""
 
 MAX_JOB, MAX_GROUP = 16, 24
-"""Columns of the names of jobs and groups: the figures behind them are to be seen at 80 columns."""
+"""Maximum columns of the names of jobs and groups, so that the figures after them are visible at 80 columns."""
 
 HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "RANKS")
 
@@ -48,7 +48,7 @@ def show_findings(
     columns: int | None = None,
     word: Callable[[Remedy], str] | None = None,
 ) -> str:
-    """Return the sentences and the table, for a terminal of so many ``columns``; None is no terminal."""
+    """Return the sentences and the table, for a terminal with ``columns`` columns; None if it is not a terminal."""
     several = len({one.run.run for one in found}) > 1
     blocks = [
         "".join(
@@ -59,24 +59,24 @@ def show_findings(
     ]
     if any(one.groups for one in found):
         blocks.append(_table(found, several=several, columns=columns))
-    return "\n".join(block for block in blocks if block) or "no rank with an agent could tell anything\n"
+    return "\n".join(block for block in blocks if block) or "no rank has an agent that could answer\n"
 
 
 def diagnoses(found: RunFindings, *, several_jobs: bool) -> Iterator[tuple[SlowVerdict, Diagnosis]]:
-    """Yield each verdict on a run with its sentence, its evidence, and the command to type next."""
+    """Yield each verdict on a run with its sentence, its evidence, and the next command."""
     for verdict in found.verdicts:
         yield verdict, _Told(found, verdict, several_jobs=several_jobs).diagnosis()
 
 
 class _Told:
-    """One verdict in words."""
+    """Text of one verdict."""
 
     def __init__(self, found: RunFindings, verdict: SlowVerdict, *, several_jobs: bool) -> None:
         self._run, self._verdict = found.run, verdict
         self._names = NamedRanks(found.run.run, found.run.roster, several_jobs=several_jobs)
 
     def diagnosis(self) -> Diagnosis:
-        """Return it in words."""
+        """Return the verdict as text."""
         verdict, worst = self._verdict, self._verdict.worst
         following = self._names.entering(verdict.ranks) if verdict.ranks else None
         if verdict.doubt is Doubt.STANDS:
@@ -99,41 +99,40 @@ class _Told:
         one = verdict.groups[0]
         if verdict.kind is Lateness.UNEVEN:
             return (
-                f"no rank is late in particular: {_of(one)} cost {one.lost:.0%} of the time, "
-                "in which ranks wait each time for another one"
+                f"no particular rank is late: {_of(one)} cost {one.lost:.0%} of the time, "
+                "because the ranks wait for a different one each time"
             )
         if verdict.kind is Lateness.EVEN:
             return (
-                f"nobody is late: waiting for one another in {one.count} {_of(one)} costs {max(0.0, one.lost):.1%} "
+                f"no rank is late: waiting for other ranks in {one.count} {_of(one)} costs {max(0.0, one.lost):.1%} "
                 "of the time"
             )
         s = "s" * (len(verdict.ranks) == 1)
-        comes = f"come{s}" if verdict.certainty is Certainty.SURE else f"seem{s} to come"
+        comes = f"arrive{s}" if verdict.certainty is Certainty.SURE else f"seem{s} to arrive"
         return (
-            f"{self._names.described(verdict.ranks)} {comes} last in {one.times} of {one.count} {_of(one)}, "
+            f"{self._names.described(verdict.ranks)} {comes} last at {one.times} of {one.count} {_of(one)}, "
             f"by {duration(one.by)}; that costs {one.lost:.0%} of the time"
         )
 
     def _doubtful(self, doubt: Doubt) -> str:
         if doubt is Doubt.HALTED:
             halted = halted_ranks(self._run)
-            stand = agreeing(halted, "stands", "stand")
-            return f"{self._names.ranks(halted)} {stand} in a debugger, so that the job does not move"
+            stand = agreeing(halted, "is", "are")
+            return f"{self._names.ranks(halted)} {stand} stopped or held by a debugger, so the job makes no progress"
         if doubt is Doubt.NOTHING_TOLD:
-            return "no rank has told anything"
+            return "no rank has reported anything"
         if doubt is Doubt.STANDS:
             seconds = statistics.median(sampled.sample.seconds for sampled in self._run.told.values())
             return (
-                f"no rank has come to a collective in these {seconds:.0f} s: the job stands still, "
-                "or its steps are long"
+                f"no rank has reached a collective in these {seconds:.0f} s: the job is blocked, or its steps are long"
             )
         if doubt is Doubt.FEW:
-            return "it can't be told who is late: too few collectives were seen"
+            return "the late ranks are unknown: too few collectives were seen"
         one = self._verdict.groups[0]
-        clocks = "nothing tells how far the clocks of its hosts are apart"
+        clocks = "the clock difference between its hosts is unknown"
         if math.isfinite(one.of.looseness):
-            clocks = f"the clocks of its hosts can be compared to {duration(one.of.looseness)} at best"
-        return f"it can't be told who is late in {_name(one)}: {clocks}"
+            clocks = f"the clocks of its hosts can be compared to within {duration(one.of.looseness)} at best"
+        return f"the late ranks of {_name(one)} are unknown: {clocks}"
 
     def _evidence(self) -> Iterator[str]:
         verdict = self._verdict
@@ -142,7 +141,7 @@ class _Told:
         worst = verdict.worst
         if worst is not None:
             yield from self._limits(worst)
-        # What libraries could not tell, once for all ranks that say the same.
+        # Limitations of libraries: one line for all ranks with the same limitation.
         lacks = {source.lack for sampled in self._run.told.values() for source in sampled.sources if source.lack}
         yield from (printable(lack, 300) for lack in sorted(lacks)[:MAX_LACKS])
         known = worst.of.unheard if worst is not None else ()
@@ -155,25 +154,25 @@ class _Told:
             yield f"{self._names.ranks(silent)} did not answer"
 
     def _about(self, one: LateRank) -> Iterator[str]:
-        """Say where a late rank is meanwhile, and what it lacks."""
+        """Yield lines about the places of a late rank, and the resources it is short of."""
         if one.where is not None:
             (first, count), *more = one.where.spots
             others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
-            yield f"meanwhile rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} looks{others}"
+            yield f"meanwhile, rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} samples{others}"
         for lack in one.lacks:
             yield f"rank {one.number} {_lack(lack, self._run.told[one.number].sample)}"
 
     def _limits(self, one: GroupLateness) -> Iterator[str]:
-        """Say what the figures do not tell."""
+        """Yield lines about the limits of the figures."""
         if one.of.is_enqueued:
             yield (
-                "these are the times at which hosts call; TORCH_NCCL_ENABLE_TIMING=1 in the job's environment has "
-                "those of the devices recorded"
+                "these are the times of calls on the hosts; to record the times of the devices, set "
+                "TORCH_NCCL_ENABLE_TIMING=1 in the job's environment"
             )
         if one.of.looseness:
-            yield f"times of different hosts are compared to within {duration(one.of.looseness)}"
+            yield f"times of different hosts are accurate to within {duration(one.of.looseness)}"
         if one.of.unheard:
-            yield f"{self._names.ranks(one.of.unheard)} of {_name(one)} told nothing, and may be later"
+            yield f"{self._names.ranks(one.of.unheard)} of {_name(one)} reported nothing and may be later"
 
 
 def _spot(spot: Spot) -> str:
@@ -209,13 +208,13 @@ def _table(found: Sequence[RunFindings], *, several: bool, columns: int | None) 
     rows = [_row(one, group, several=several) for one in found for group in one.groups]
     lines = table(HEADERS, rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
-        lines.append(f"and {len(rows) - MAX_ROWS} more groups, which --json has")
+        lines.append(f"and {len(rows) - MAX_ROWS} more groups; --json lists them")
     return "".join(f"{line if columns is None else cut(line, columns)}\n" for line in lines)
 
 
 def _row(one: RunFindings, group: GroupLateness, *, several: bool) -> tuple[str, ...]:
     is_late = group.kind is Lateness.LATE
-    last = {Lateness.UNEVEN: "in turns", Lateness.EVEN: "nobody", Lateness.UNKNOWN: "unknown"}
+    last = {Lateness.UNEVEN: "varies", Lateness.EVEN: "none", Lateness.UNKNOWN: "unknown"}
     return (
         cut(printable(one.run.run[0]), MAX_JOB) if several else "",
         cut(printable(group.of.group.label), MAX_GROUP),
@@ -228,7 +227,7 @@ def _row(one: RunFindings, group: GroupLateness, *, several: bool) -> tuple[str,
 
 
 def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, object]:
-    """Return what becomes the JSON document; ``seconds`` is how long ranks were asked to look."""
+    """Return the findings as a JSON document; ``seconds`` is the requested duration of the sampling."""
     several = len({one.run.run for one in found}) > 1
     return {
         "schema": 1,

@@ -15,23 +15,23 @@ from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 
 DEFAULT_SECONDS = 10.0
-"""Seconds for which ranks look: a full recorder of torch, which is read once, takes less than 1 % of them."""
+"""Default duration of the sampling, in seconds. Reading a full flight recorder once takes less than 1 % of it."""
 
 
 class Slow(RanksVerb):
-    """Say which rank slows a job down; ranks look for ``seconds``."""
+    """Find the ranks that slow a job down. The ranks sample themselves for ``seconds``."""
 
     name = "slow"
     example = "slow --for 30"
     operands = Operands.MAYBE_TARGET
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "who comes last to collectives, and by how much"
+    help_in_session = "which ranks arrive last at collectives, and by how much"
     usual = "all"
     without_target = True
     for_agents = (
-        "Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how much, "
-        "where it is then, and what it lacks (processor quota, cores). Ranks look at themselves for "
-        "some seconds and are not stopped."
+        "Find the rank that slows down a job that does not hang: which rank arrives last at collectives, how often and "
+        "by how much, where it is then, and whether it is short of processor quota or cores. The ranks sample "
+        "themselves for some seconds and are not stopped."
     )
 
     seconds: Annotated[
@@ -41,7 +41,7 @@ class Slow(RanksVerb):
             heading=Heading.ASKING,
             metavar="S",
             in_session=True,
-            help=f"look for S seconds, as in 60, 60s or 5m (default {DEFAULT_SECONDS:g})",
+            help=f"sample for S seconds, as in 60, 60s or 5m (default {DEFAULT_SECONDS:g})",
             read=partial(read_duration, name="--for", most=MAX_SAMPLE_SECONDS),
         ),
     ] = DEFAULT_SECONDS
@@ -55,7 +55,7 @@ class Slow(RanksVerb):
 
 @dataclass(frozen=True, slots=True)
 class SlowAnswer:
-    """What the samples of some runs tell; ``seconds`` is for how long ranks were asked to look."""
+    """Findings from the samples of some runs; ``seconds`` is the requested duration of the sampling."""
 
     found: tuple[RunFindings, ...]
     seconds: float
@@ -63,7 +63,7 @@ class SlowAnswer:
 
     @property
     def verdicts(self) -> list[SlowVerdict]:
-        """The verdicts on all runs, those that cost most of each run first."""
+        """Verdicts on all runs, the most expensive one of each run first."""
         return [verdict for one in self.found for verdict in one.verdicts]
 
     @property

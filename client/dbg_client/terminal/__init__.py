@@ -1,1 +1,1 @@
-"""Sessions in a terminal: keys, screens, pickers, command rows. seat/ decides what a key leads to."""
+"""Sessions in a terminal: keys, screens, pickers, command rows. seat/ decides the consequences of a key."""

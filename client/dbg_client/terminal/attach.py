@@ -1,4 +1,4 @@
-"""Attach this terminal: find the rank, hold sessions at it, and say how it ended."""
+"""Attach this terminal: find the rank, run sessions at it, and report how the last one ended."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ WENT_ON = 7
 """Exit status when the stop ended while attached."""
 
 _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
-"""Beginnings of the TERM of terminals that know eight or sixteen colours."""
+"""Beginnings of TERM for terminals with eight or sixteen colours."""
 
 
 async def attach(settings: Attach) -> int:
-    """Attach to the target, or to what the user picks, and return the exit status.
+    """Attach to the target, or to the rank that the user picks, and return the exit status.
 
-    Raises DbgError if no session begins, or if one ends badly.
+    Raises DbgError if no session begins, or if one fails.
     """
     require_terminal()
     target = None
@@ -71,39 +71,39 @@ def require_terminal() -> None:
     for stream, name in ((sys.stdin, "stdin"), (sys.stdout, "stdout")):
         if not stream.isatty():
             raise NoTerminal(
-                f"{name} is not a terminal, and attaching needs one",
+                f"{name} is not a terminal, but attaching needs one",
                 "use `screen` to print the debugger's screen, or `list` for the ranks",
             )
     if not has_cursor(os.environ):
         term = printable(os.environ.get("TERM") or "not set")
         raise NoTerminal(
-            f"TERM is {term}, and attaching needs a terminal whose cursor can be moved",
+            f"TERM is {term}, but attaching needs a terminal with a movable cursor",
             "set it, e.g. TERM=xterm-256color; or use list, where, eval, command or screen, which print text",
         )
 
 
 class Startup:
-    """Hand out the lines once to each process of a rank."""
+    """Startup commands, given once to each process of a rank."""
 
     def __init__(self, lines: Sequence[str] = ()) -> None:
         self._lines = tuple(lines)
         self._left: dict[str, deque[str]] = {}
 
     def for_rank(self, key: str) -> deque[str]:
-        """Return the lines that this rank did not get yet; the caller removes each line that it sends."""
+        """Return the lines that this rank has not received yet; the caller removes each line that it sends."""
         return self._left.setdefault(key, deque(self._lines))
 
 
 def read_startup(file: str | None) -> Startup:
-    """Return the lines of ``file``, if one is named.
+    """Return the commands in ``file``, if one is named.
 
-    Blocks for a small file. Raises BadInput if it can't be read, is no text or too long.
+    Blocks for a small file. Raises BadInput if it can't be read, is not text or is too long.
     """
     return Startup(_read(Path(file)) if file is not None else ())
 
 
 def commands_of(text: str) -> list[str]:
-    """Return the lines that are commands: neither empty nor comments, as pdb reads its own file."""
+    """Return the lines that are commands: neither empty nor comments, as in pdb's own file."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -119,7 +119,7 @@ def _read(path: Path) -> list[str]:
         raise BadInput(f"{shown} can't be read ({error.strerror or type(error).__name__})", remedy) from None
     commands = commands_of(text)
     if len(text) > MAX_INPUT_PENDING or any(len(line) > MAX_TEXT for line in commands):
-        raise BadInput(f"{shown} is too long; {MAX_INPUT_PENDING:,} characters are the most", remedy)
+        raise BadInput(f"{shown} is too long; at most {MAX_INPUT_PENDING:,} characters are allowed", remedy)
     return commands
 
 
@@ -142,6 +142,7 @@ class Attaching:
         self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None) -> int:
+        """Run sessions until the user leaves, and return the exit status. Raises DbgError."""
         choice = await self._first_choice(target)
         if choice is None:
             return 0
@@ -157,7 +158,7 @@ class Attaching:
             choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _first_choice(self, target: Target | None) -> Choice | None:
-        """Return the rank to begin with, None if the user has picked none."""
+        """Return the first rank, or None if the user picked none."""
         if target is None:
             from dbg_client.terminal.picker import pick_from
 
@@ -178,7 +179,7 @@ class Attaching:
         return choice
 
     async def session(self, choice: Choice) -> SessionOutcome:
-        """Hold one session, and return how it ended."""
+        """Run one session, and return its outcome."""
         asked = self._settings.attach
         options = SessionOptions(
             attach=asked.replace(mode=choice.mode(asked.mode)),
@@ -190,7 +191,7 @@ class Attaching:
         )
         outcome = await Session(self._switchboard, choice.rank, options).run()
         if isinstance(outcome.error, RankEnded):
-            # The broker sees that a process is gone before its guard has said of which signal.
+            # The broker sees that a process is gone before its guard has reported the signal.
             ended = await with_signal(self._switchboard, outcome.error.rank)
             outcome = replace(outcome, error=RankEnded(ended))
         return outcome
@@ -208,10 +209,10 @@ class Attaching:
         if outcome.end is End.WENT_ON:
             tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
             return WENT_ON
-        # Two jobs may have ranks of one address, so the address may need its job to come back.
+        # Two jobs may have ranks of one address, so reattaching may need the job's name, too.
         target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
         tell(
-            f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."
+            f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` reattaches."
         )
         return 0
 

@@ -1,4 +1,4 @@
-"""The command line of a session: what ``Ctrl-] :`` opens, from the first key typed to the answer seen."""
+"""The command line of a session, opened by ``Ctrl-] :``, from the first key typed to the answer shown."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from dbg_wire.records.ranks import RankInfo
 T = TypeVar("T")
 
 MAX_SHOWN = 40
-"""Characters of a command that stand in the row while its answer is awaited, beside how to give up."""
+"""Maximum number of characters of a command in the row while its answer is awaited, next to the advice."""
 
 _LESS = "-+F -c -Psq goes back$"
-"""Options of less: stay for a short text as well, from the top of the screen, and say how to leave."""
+"""Options of less: stay for a short text as well, draw from the top of the screen, and show how to leave."""
 
 _HISTORY = InMemoryHistory()
-"""Commands typed so far, for the whole process: sessions come and go while the user stays."""
+"""Commands typed so far in this process, because one user has several sessions."""
 
 _ANY_KEY = (Keys.Any, "enter")
 
 
 class CommandRow:
-    """The row where the cursor stands, which is left empty; Esc and Ctrl-C leave it.
+    """The cursor's row, which is left empty at the end; Esc and Ctrl-C leave it.
 
-    ``typed_ahead`` are keys typed before, for this row.
+    ``typed_ahead`` are keys for this row that were typed before.
     """
 
     def __init__(self, typed_ahead: bytes = b"", recording: Recording | None = None) -> None:
@@ -65,15 +65,15 @@ class CommandRow:
         return key_bytes(get_typeahead(self._input))
 
     async def read(self) -> str:
-        """Return the command that is typed, empty if the user leaves."""
+        """Return the command that the user types, or an empty text if the user leaves."""
         row = self._row(":", KeyBindings(), placeholder=[("fg:ansibrightblack", session_hint())])
-        # A paste may have several lines, and a command has one.
+        # A paste may have several lines, but a command has one.
         return " ".join((await self._run(row)).split("\n")).strip()
 
     async def wait(self, text: str, work: Awaitable[T]) -> T | None:
         """Return the result of ``work``; None if the user leaves before, which cancels the work."""
         task: asyncio.Future[T] = asyncio.ensure_future(work)
-        row = self._row(f":{text}   (asking; Esc gives up)", _on_any_key(lambda _: None))
+        row = self._row(f":{text}   (asking; Esc cancels)", _on_any_key(lambda _: None))
 
         def end(_: object) -> None:
             if row.app.is_running and not row.app.is_done:
@@ -87,11 +87,11 @@ class CommandRow:
         return None if task.cancelled() else task.result()
 
     async def key(self, text: str) -> str:
-        """Show a text, and return the key that is typed; empty if the user leaves."""
+        """Show a text, and return the key that the user types; empty if the user leaves."""
         return await self._run(self._row(text, _on_any_key(lambda event: event.app.exit(result=event.data))))
 
     async def agrees(self, question: str) -> bool:
-        """Ask, and return True if the answer is yes; any other key is no."""
+        """Ask the user, and return True for yes; any other key is no."""
         return await self.key(f"{question} [y/N]") in ("y", "Y")
 
     def _row(
@@ -130,9 +130,9 @@ def _leave(event: KeyPressEvent) -> None:
 
 
 async def show_page(pager: str, text: str, *, is_drawn: bool) -> None:
-    """Show a text until the user leaves it: in the user's pager, or where the cursor stands if there is none.
+    """Show a text until the user leaves it: in the user's pager, or, without a pager, at the cursor.
 
-    The terminal has a shell's settings. ``is_drawn`` says that the session has its other screen already.
+    The terminal has a shell's settings. ``is_drawn`` is True if the session already uses the alternate screen.
     """
     if is_usable(pager, os.environ) and await page(text, pager, f"{_LESS} {'-X' if is_drawn else '-+X'}"):
         return
@@ -141,7 +141,7 @@ async def show_page(pager: str, text: str, *, is_drawn: bool) -> None:
 
 
 async def run_command(answering: Answering, rank: RankInfo, row: CommandRow, *, color: bool) -> Answered | None:
-    """Take one command for a session at ``rank`` and return its answer, None if the user leaves."""
+    """Read one command for a session at ``rank`` and return its answer, or None if the user leaves."""
     text = await row.read()
     if not text:
         return None
@@ -169,7 +169,7 @@ class Answered:
 
 
 class NeedsYes(Exception):
-    """Raised for a command that needs the user's yes; never shown as an error."""
+    """Raised for a command that the user must confirm; never shown as an error."""
 
     def __init__(self, question: str) -> None:
         super().__init__(question)
@@ -177,18 +177,18 @@ class NeedsYes(Exception):
 
 
 def _show_nothing(_line: str | None) -> None:
-    """Drop what an answer waits for: the row says that it is awaited."""
+    """Drop the waiting line, because the row already shows that an answer is awaited."""
 
 
 class Answering:
-    """Carries out the verbs of one session over its own connection, one at a time."""
+    """Runner of one session's verbs over its own connection, one at a time."""
 
     def __init__(self, switchboard: Switchboard) -> None:
         self._directory = switchboard.directory
         self._asker = Asker(switchboard, None, terminal_size, WaitingLine(_show_nothing))
 
     async def answer(self, verb: Verb, rank: RankInfo, *, color: bool) -> Answered:
-        """Carry out a verb from a session at ``rank``. Raises DbgError and NeedsYes."""
+        """Run a verb from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = verb.broker.timeout
         target = await self._target(verb, rank)
         if not isinstance(verb, RanksVerb):
@@ -208,7 +208,7 @@ class Answering:
         return meant_by(verb, target, known)
 
     async def _target(self, verb: Verb, rank: RankInfo) -> Target | None:
-        """Return which ranks the verb means; None for the session's own rank, and for a list of all."""
+        """Return the ranks that the verb selects; None for the session's own rank, and for a list of all ranks."""
         text: str | None = getattr(verb, "target", None)
         if text is None and isinstance(verb, RanksVerb) and not verb.is_about_this_rank:
             text = verb.usual

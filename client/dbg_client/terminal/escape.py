@@ -1,9 +1,9 @@
-"""A streaming parser that finds the escape prefix among the keys that a terminal sends.
+"""Streaming parser that finds the escape prefix among the keys that a terminal sends.
 
-Everything that a user types goes to the rank's debugger, except the prefix and the key after it, which are a command to
-the client. This module reads key bytes and no clock: the second key may come at any time, and where two readings are
-possible the bytes and their grouping into reads decide. The terminal sends plain bytes, because a session switches the
-encodings of modern keyboards off.
+All keys go to the rank's debugger, except the prefix and the key after it, which are a command to the client. This
+module reads key bytes and no clock: the second key may come at any time. If bytes can be read in two ways, the bytes
+and their grouping into reads decide. The terminal sends plain bytes, because a session switches off the
+encodings of modern keyboards.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ PASTE_END = b"\x1b[201~"
 _PASTE_END = re.compile(re.escape(PASTE_END))
 
 MAX_SEQUENCE = 64
-"""Bytes of one key's escape sequence; the longest that a terminal sends is a mouse report of some 20."""
+"""Maximum number of bytes of one key's escape sequence; the longest in use is a mouse report of some 20."""
 
 _COMPLETE = re.compile(
-    rb"\x1b\[M[\x20-\xff]{3}"  # a mouse report of the oldest kind: three bytes follow the letter
+    rb"\x1b\[M[\x20-\xff]{3}"  # the oldest form of mouse report: three bytes follow the letter
     rb"|\x1b\[\[[ -~]"  # F1 to F5 of the Linux console
     rb"|\x1b\[(?:[0-?]+[ -/]*[@-~]|[ -/]*[@-LN-Z\\-~])"
     rb"|\x1bO[0-9;]*[@-~]"
@@ -65,18 +65,18 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to the client: the key that followed the prefix, ``?`` also for a key that means nothing."""
+    """A command to the client: the key that followed the prefix, or ``?`` for a key without a meaning."""
 
     key: str
 
 
 class EscapeParser:
-    """Split typed bytes into keys for the rank and commands for the client.
+    """Parser that splits typed bytes into keys for the rank and commands for the client.
 
-    With ``prefix=None`` everything is for the rank. Keys come out unchanged, in order and at once. After the prefix, a
-    key that is a sequence of bytes is one key and is dropped whole. An Esc at the end of a read counts as the Esc key
-    there, so that help appears at once. If the next read continues it as an arrow or function key (``[``, ``O``), the
-    rest is dropped as well; else the next read begins another key. A paste after the prefix is dropped to its end.
+    With ``prefix=None`` all keys are for the rank. Keys are returned unchanged, in order and at once. After the prefix,
+    a key that is a sequence of bytes is one key and is dropped whole. An Esc at the end of a read is taken as the Esc
+    key, so that help appears at once. If the next read continues it as an arrow or function key (``[``, ``O``), the
+    rest is dropped as well; otherwise the next read begins another key. A paste after the prefix is dropped to its end.
     Inside a bracketed paste the prefix is an ordinary byte.
     """
 
@@ -85,9 +85,9 @@ class EscapeParser:
         self._marks = re.compile(b"|".join(map(re.escape, (prefix or b"", PASTE_START))))
         self._pending = False
         self._begun = b""
-        """The beginning of a second key whose end has not come."""
+        """The beginning of a second key that is not complete yet."""
         self._tail = b""
-        """The last bytes before, with which a mark of a paste may begin."""
+        """The last bytes before, which may be the beginning of a paste mark."""
         self._pasting = self._dropping_paste = False
 
     @property
@@ -96,7 +96,7 @@ class EscapeParser:
         return self._pending
 
     def feed(self, data: bytes) -> list[Keys | Command]:
-        """Take the bytes of one read; return what they mean, in order, neighbouring keys joined."""
+        """Parse the bytes of one read; return keys and commands in order, with neighbouring keys joined."""
         if self._prefix is None:
             return [Keys(data)] if data else []
         if data and self._begun == b"\x1b" and data[:1] not in (b"[", b"O"):
@@ -110,7 +110,7 @@ class EscapeParser:
         return _join(parts)
 
     def _second(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
-        """Take the key after the prefix, or the rest of it; return what it means, once, and the bytes behind it."""
+        """Parse the key after the prefix, or the rest of it; return its meaning, once, and the bytes after it."""
         data = self._begun + data
         token, whole = _next_token(data, 0)
         is_cut = not whole and len(token) <= MAX_SEQUENCE
@@ -125,7 +125,7 @@ class EscapeParser:
         return part, data[len(token) :]
 
     def _others(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
-        """Take keys to the next prefix, or to the next mark of a paste; return them and the bytes behind."""
+        """Parse keys up to the next prefix or paste mark; return them and the bytes after them."""
         seen, text = len(self._tail), self._tail + data
         found = (_PASTE_END if self._pasting else self._marks).search(text)
         end = found.end() if found is not None else len(text)
@@ -139,7 +139,7 @@ class EscapeParser:
 
 
 def _next_token(data: bytes, position: int) -> tuple[bytes, bool]:
-    """Return the key at ``position`` and whether it is whole; a sequence broken off by a foreign byte is whole."""
+    """Return the key at ``position`` and whether it is complete; a foreign byte completes a sequence, too."""
     if complete := _COMPLETE.match(data, position):
         return complete.group(), True
     if begun := _BEGUN.match(data, position):
@@ -161,5 +161,5 @@ def help_text(prefix: str, *, lines: bool) -> str:
     """Return the help page of a session, at a line debugger or another; ``prefix`` is the escape key's name."""
     keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
     page = [f"{prefix}, then", "", *(f"  {key:<10}{does}" for key, does in keys)]
-    page += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
+    page += ["", "All other keys go to the debugger, including Ctrl-C, except while a page like this is shown."]
     return "\n".join([*page, "", _LINE_KEYS] if lines else page)

@@ -1,7 +1,7 @@
-"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it.
+"""Display of a line debugger: a prompt with editing, history and completion, and the rank's output above it.
 
-One prompt lives as long as the display is open. Its text is what the rank asks; while the rank asks nothing, lines wait
-for its next prompt. What is entered appears where the rank's log has it.
+One prompt lives as long as the display is open. Its text is the rank's prompt; while the rank has none, lines wait for
+its next prompt. An entered line appears at its place in the rank's log.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dbg_client.terminal.session import Session
 
 MAX_KEPT = limits.MAX_LOG
-"""Characters of output kept while something else has the terminal; what is older than that is dropped."""
+"""Maximum number of characters of output kept while the terminal is lent; older output is dropped."""
 
 REDRAW_SECONDS = 0.02
 """Seconds between two drawings of the prompt: nobody sees more, and drawing takes time."""
@@ -51,11 +51,11 @@ _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
 
 class _Left(Exception):
-    """Ends the prompt without a line."""
+    """Raised to end the prompt without a line."""
 
 
 class LineDisplay:
-    """Ask for lines, and show what the rank says above the one that is being typed."""
+    """Prompt for lines, with the rank's output above the line that is being typed."""
 
     def __init__(self, host: Session) -> None:
         self._host = host
@@ -71,12 +71,12 @@ class LineDisplay:
         self._session.app.erase_when_done = True
         self._talking: asyncio.Task[None] | None = None
         self._is_left = False
-        """Whether the prompt is to end: its task may not have run so far."""
+        """Whether the prompt must end, also if its task has not run yet."""
         self._begun = False
         self._kept: str | None = None
-        """The output that came while something else has the terminal; None while this has it."""
+        """Output that arrived while the terminal is lent; None while this display has it."""
         self._seen: PromptInfo | None = None
-        """The prompt that stands on the screen; one that comes before it is drawn is not answered by what is typed."""
+        """The prompt on the screen. Text typed before a newer prompt is drawn does not answer that one."""
         self._lines = Lines()
 
     def _new_prompt(self) -> PromptSession[str]:
@@ -111,7 +111,7 @@ class LineDisplay:
         self._start("")
 
     async def close(self) -> bytes:
-        """Give the terminal back as it was; return the keys that were typed and not used."""
+        """Restore the terminal, and return the keys that were typed and not used."""
         await self._end_prompt()
         return key_bytes(get_typeahead(self._input))
 
@@ -123,7 +123,7 @@ class LineDisplay:
         self._begun = True
 
     def show(self, effect: Effect) -> None:
-        """Carry out an effect that is about the screen."""
+        """Carry out an effect on the screen."""
         if isinstance(effect, LogText):
             self._print(self._lines.feed(effect.data))
         elif isinstance(effect, Cut):
@@ -149,7 +149,7 @@ class LineDisplay:
         self.paint()
 
     async def lend(self, *, row: bool) -> None:
-        """Lend the terminal to something else; a ``row`` is the one where the prompt stood."""
+        """Lend the terminal to something else; with ``row``, only the prompt's row."""
         await self._end_prompt()
         self._kept = ""
 
@@ -160,7 +160,7 @@ class LineDisplay:
         self._start(self._session.default_buffer.text)
 
     def take_keys(self, data: bytes) -> None:
-        """Take keys that were typed while the terminal was lent."""
+        """Handle keys that were typed while the terminal was lent."""
         store_typeahead(self._input, key_presses(data))
 
     # ------------------------------------------------------------------------------------------------- the prompt
@@ -186,7 +186,7 @@ class LineDisplay:
             self._talking = None
 
     def _leave_prompt(self) -> None:
-        """End the prompt, which takes no more of the keys that are read already."""
+        """End the prompt, so that it uses no more of the keys that are read already."""
         self._is_left = True
         app = self._session.app
         if app.is_running and not app.is_done:
@@ -196,7 +196,7 @@ class LineDisplay:
         at = self._seen if self._host.attachment.driving else None
         for text in replies(buffer.text, at):
             if self._host.ended:
-                break  # lines behind a detach were not meant for the rank
+                break  # lines after a detach were not meant for the rank
             self._enter(text, at)
             at = None
         return False
@@ -254,7 +254,7 @@ class LineDisplay:
     # ------------------------------------------------------------------------------------------------- keys
 
     def _keys(self) -> KeyBindings:
-        """Return the keys beyond editing."""
+        """Return the key bindings in addition to editing."""
         keys, may_type = KeyBindings(), Condition(self._may_type)
         for key in ("c-c", "<sigint>"):
             keys.add(key)(lambda event: self._interrupt())
@@ -273,7 +273,7 @@ class LineDisplay:
         return keys
 
     def _prefixed(self, event: KeyPressEvent) -> None:
-        """Do what the key after the prefix means."""
+        """Carry out the key after the prefix."""
         byte, last = (self._prefix.prefix or b"").decode("latin-1"), event.key_sequence[-1].key
         if event.data == byte or (event.data == "]" and last == "]"):
             event.current_buffer.insert_text(byte)
@@ -286,7 +286,7 @@ class LineDisplay:
             self._host.command(key)
 
     def _interrupt(self) -> None:
-        """Take Ctrl-C: drop the line; interrupt what runs."""
+        """Handle Ctrl-C: drop the line, and interrupt the running command."""
         buffer, conversation = self._session.default_buffer, self._host.attachment.conversation
         if not self._may_type():
             self._refuse()
@@ -297,12 +297,12 @@ class LineDisplay:
             self._host.perform(conversation.interrupt())
 
     def _refuse(self) -> None:
-        """Take a key while this terminal may not type."""
+        """Refuse a key while this terminal may not type."""
         self._host.perform(self._host.attachment.refuse(self._host.now()))
 
 
 def replies(text: str, at: PromptInfo | None) -> list[str]:
-    """Return the replies that a text of several lines is: one block of Python, or a command in each line."""
+    """Split a text of several lines into replies: one block of Python, or a command in each line."""
     if "\n" not in text or (at is not None and at.state not in (PromptState.COMMAND, PromptState.COMMANDS)):
         return [text]
     if (at is None or at.state is PromptState.COMMAND) and _is_block(text):
@@ -311,7 +311,7 @@ def replies(text: str, at: PromptInfo | None) -> list[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Return True for Python, unless it has a plain name and fits in lines: ``n`` twice is two steps."""
+    """Return True for Python, except single-line statements with a plain name: ``n`` twice is two steps."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from dbg_client.terminal.session import SessionOptions
 
 REFRESH_SECONDS = 1.0
-"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
+"""Seconds between two redraws without changes: the list shows for how long each rank is in its state."""
 
 _AROUND = 3
-"""Rows that are not list: title, header, footer."""
+"""Rows outside the list: title, header, footer."""
 
 
 async def pick_from(switchboard: Switchboard) -> Choice | None:
-    """Let the user pick before any session; return the choice, None if nothing was picked.
+    """Let the user pick a rank before any session; return the choice, or None if nothing was picked.
 
-    Raises KeyboardInterrupt at Ctrl-C.
+    Raises KeyboardInterrupt on Ctrl-C.
     """
     picker = Picker(switchboard.directory, switchboard.url)
     loop = asyncio.get_running_loop()
@@ -62,7 +62,7 @@ async def pick_from(switchboard: Switchboard) -> Choice | None:
 async def pick_in_session(
     directory: Directory, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
-    """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
+    """Let the user pick another rank within a session, which reads the link meanwhile and handles the signals."""
     screen = terminal_output(options.recording)
     picker = Picker(directory, "the broker", screen=screen)
     return await picker.run(typed_ahead)
@@ -71,7 +71,7 @@ async def pick_in_session(
 class PickList:
     """Filter and choice, which are kept while the ranks change. Pure.
 
-    Stopped ranks come first. The choice stays with its rank when the rank moves, and goes to the first line when the
+    Stopped ranks are first. The choice follows its rank when the rank moves, and goes to the first line when the
     rank leaves the list.
     """
 
@@ -84,19 +84,19 @@ class PickList:
 
     @property
     def chosen(self) -> RankInfo | None:
-        """The chosen rank, None in an empty list."""
+        """The chosen rank, or None in an empty list."""
         return self._ranks[self._index()] if self._ranks else None
 
     @property
     def title(self) -> str:
-        """The line above the list: the filter, and how many ranks are shown."""
+        """Line above the list: the filter, and the number of ranks shown."""
         count = len(self._ranks)
         shown = f"{count} of {self.total}" if self.total != 1 else f"{count} of 1 rank"
         what = f"/{printable(self.filter)}" if self.filter else "Pick a rank to attach to"
         return f"{what}   {shown}"
 
     def update(self, ranks: Sequence[RankInfo]) -> None:
-        """Take the ranks as they are now; exited ranks are left out."""
+        """Update the list with the present ranks; exited ranks are left out."""
         words = self.filter.lower().split()
         there = [rank for rank in ranks if rank.state is not RankState.EXITED]
         self.total = len(there)
@@ -106,12 +106,12 @@ class PickList:
             self._key = self._ranks[self._index()].key
 
     def move(self, lines: int) -> None:
-        """Choose the line that many lines further down, or up if negative; stops at the ends."""
+        """Move the choice down by so many lines, or up if negative, until the end of the list."""
         if self._ranks:
             self._key = self._ranks[min(max(self._index() + lines, 0), len(self._ranks) - 1)].key
 
     def show(self, height: int, now: float) -> tuple[str, list[str], int]:
-        """Return the header, the lines in sight, ``height`` at most, and the number of the chosen line among them."""
+        """Return the header, at most ``height`` visible lines, and the index of the chosen line."""
         if not self._ranks or height < 1:
             return "", [], 0
         index = self._index()
@@ -124,7 +124,7 @@ class PickList:
 
 
 class Picker:
-    """Shows the ranks until one is picked; ``interrupted`` says that Ctrl-C ended it."""
+    """Full-screen list of ranks to pick from; ``interrupted`` is True if Ctrl-C ended it."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Picker:
         self._application.ttimeoutlen = self._application.timeoutlen = ESCAPE_SECONDS
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
-        """Return which rank was picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
+        """Return the picked rank, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
         store_typeahead(self._application.input, key_presses(typed_ahead))
         self._update()
         self._directory.on_change = self._update
@@ -214,7 +214,7 @@ class Picker:
         return keys
 
     def _narrow(self, text: str) -> None:
-        """List the ranks that have these words in their line."""
+        """List the ranks that contain these words in their line."""
         self._list.filter = text
         self._update()
 
@@ -228,21 +228,21 @@ class Picker:
         self.leave()
 
     def _exit(self, choice: Choice | None) -> None:
-        with contextlib.suppress(Exception):  # ended already
+        with contextlib.suppress(Exception):  # already ended
             self._application.exit(result=choice)
 
 
 def empty_text(shown: PickList, away: str | None, url: str, *, has_ranks: bool) -> str:
-    """Return the text of a list without lines: why it is empty and what to do."""
+    """Return the text of an empty list: the reason, and what to do."""
     if shown.filter:
-        return f"No rank fits '{printable(shown.filter)}'. Esc shows all."
+        return f"No rank matches '{printable(shown.filter)}'. Esc shows all."
     if away is not None:
         return f"The broker at {printable(url)} is gone ({printable(away)}); reconnecting."
     return "All ranks have exited; `dbg-attach list --all` lists them." if has_ranks else nobody_yet(url)
 
 
 def footer_text(away: str | None, chosen: RankInfo | None) -> str:
-    """Return the line below the list: the keys that work now, or why the chosen rank can't be attached to."""
+    """Return the line below the list: the available keys, or why the chosen rank can't be attached to."""
     if away is not None:
         return f"broker gone, reconnecting ({printable(away)})   Esc leaves"
     if chosen is None or may_be_picked(chosen):
@@ -250,7 +250,7 @@ def footer_text(away: str | None, chosen: RankInfo | None) -> str:
     address = printable(chosen.address)
     if chosen.state is RankState.RUNNING and not chosen.is_classic:
         return f"{address} is running; `dbg-attach interrupt {address}` breaks in"
-    return f"{address} is {chosen.state.value}; it can be attached to when it stops"
+    return f"{address} is {chosen.state.value}; you can attach when it stops"
 
 
 def _fits(rank: RankInfo, words: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The terminal as prompt_toolkit has it: keys and what is drawn; history, completion and source of a line debugger."""
+"""Terminal support for prompt_toolkit: keys and output; history, completion and lines of a line debugger."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dbg_dial.tcp import within
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 
 ESCAPE_SECONDS = 0.05
-"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
+"""Seconds after which a single Esc is the Esc key; the bytes of an arrow key arrive together."""
 
 
 def key_presses(data: bytes) -> list[KeyPress]:
-    """Return the keys that these bytes are."""
+    """Parse these bytes into keys."""
     presses: list[KeyPress] = []
     parser = Vt100Parser(presses.append)
     parser.feed_and_flush(data.decode("utf-8", "surrogateescape"))
@@ -38,58 +38,58 @@ def key_presses(data: bytes) -> list[KeyPress]:
 
 
 def key_bytes(presses: Iterable[KeyPress]) -> bytes:
-    """Return the bytes that these keys were typed as."""
+    """Return the bytes of these keys, as they were typed."""
     return "".join(press.data for press in presses).encode("utf-8", "surrogateescape")
 
 
 class LineOutput(Vt100_Output):
-    """Write to a terminal without asking it where its cursor is.
+    """Output to a terminal that is never asked for its cursor position.
 
-    An answer would come among the keys, late or never, and drawing would wait for it. A terminal that has gone away
-    raises nothing here: the reading of keys tells that it is gone.
+    The answer would arrive among the keys, late or never, and drawing would wait for it. Output to a closed terminal
+    raises nothing here, because reading its keys reports that it is gone.
     """
 
     recording: Recording | None = None
-    """The recording of the session, if there is one."""
+    """Recording of the session, if there is one."""
 
     def flush(self) -> None:
         """Write the buffered text, and record it."""
         if self.recording is not None:
-            # A recording is played where no terminal driver returns to the begin of the line.
+            # A recording is played without a terminal driver, which would return to the beginning of the line.
             self.recording.shown("".join(self._buffer).replace("\r\n", "\n").replace("\n", "\r\n"))
         try:
             super().flush()
         except BlockingIOError:
             return
         except OSError:
-            silence(sys.stdout)  # what it still holds must not fail at the interpreter's exit
+            silence(sys.stdout)  # its buffered text must not fail at the interpreter's exit
 
     @property
     def responds_to_cpr(self) -> bool:
-        """Return False, so that the terminal is not asked."""
+        """False, so that the terminal is not asked for its cursor position."""
         return False
 
     def get_rows_below_cursor_position(self) -> int:
-        """Return how many rows are there at least: the cursor's own."""
+        """Return the minimum number of rows below: the cursor's own row."""
         return 1
 
 
 def terminal_output(recording: Recording | None = None) -> LineOutput:
-    """Return an output that draws a few rows where the terminal's cursor stands."""
+    """Return an output that draws a few rows at the terminal's cursor."""
     output = cast(LineOutput, LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM")))
     output.recording = recording
     return output
 
 
 class PrefixKey:
-    """The escape key and the key behind it, however late that comes; ``prefix`` is its byte, None for no such key."""
+    """The escape key and the key after it, regardless of the delay; ``prefix`` is its byte, None for no such key."""
 
     def __init__(self, prefix: bytes | None) -> None:
         self.prefix = prefix
         self.pending = False
 
     def bind(self, keys: KeyBindings, second: Callable[[KeyPressEvent], None]) -> None:
-        """Have ``second`` called with the key that follows the escape key."""
+        """Call ``second`` with each key that follows the escape key."""
         if self.prefix is None:
             return
         byte = self.prefix.decode("latin-1")
@@ -107,42 +107,42 @@ class PrefixKey:
 
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
-"""Characters that end a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
+"""Characters that end a word in pdb: not ``.`` and ``/``, because names have attributes and files directories."""
 
 MAX_PARTIAL = 4096
-"""Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
+"""Maximum length of an incomplete line in the prompt's line; a longer one is broken there."""
 
 
 Ask = Callable[[str, int, int], int]
-"""Asks the rank what ``line[begin:end]`` may become; returns the number that the answer will bear."""
+"""Asks the rank for completions of ``line[begin:end]``; returns the number of the request."""
 
 
 def word_start(line: str) -> int:
-    """Return where the word begins that ends ``line``."""
+    """Return the start of the last word of ``line``."""
     return max((line.rfind(delimiter) for delimiter in DELIMITERS), default=-1) + 1
 
 
 class RankCompleter(Completer):
-    """Complete the word before the cursor with what the rank finds; what comes late is dropped."""
+    """Completer that asks the rank about the word before the cursor; late answers are dropped."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._waiting: dict[int, asyncio.Future[tuple[str, ...]]] = {}
 
     def answered(self, request: int, matches: tuple[str, ...]) -> None:
-        """Take the rank's answer."""
+        """Handle the rank's answer."""
         waiting = self._waiting.get(request)
         if waiting is not None and not waiting.done():
             waiting.set_result(matches)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Return nothing: only the asynchronous way can wait for a rank."""
+        """Return nothing, because only the asynchronous method can wait for a rank."""
         return ()
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Yield what the rank answers within COMPLETION_SECONDS."""
+        """Yield the completions that the rank returns within COMPLETION_SECONDS."""
         line, end = document.current_line, document.cursor_position_col
         begin = word_start(line[:end])
         answer: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
@@ -155,27 +155,27 @@ class RankCompleter(Completer):
         finally:
             del self._waiting[request]
         for match in matches[:MAX_COMPLETIONS]:
-            # A match that would act on the terminal is no name and no file that a user wants to type.
+            # A match with control characters is not a name or file that a user wants to type.
             if match.isprintable():
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
 
 
 _ENTERED: list[str] = []
-"""Lines entered so far, for the whole process: sessions come and go while the user stays."""
+"""Lines entered so far in this process, because one user has several sessions."""
 
 MAX_ENTERED = 1000
-"""Lines that the arrow up goes back; an older one is typed again sooner than it is found."""
+"""Maximum number of lines in the history; an older one is typed again sooner than it is found."""
 
 
 class UserHistory(InMemoryHistory):
-    """The lines that this process was given at any prompt, of which those are kept that ``keeps`` says."""
+    """Lines entered in this process at any prompt; ``keeps`` decides whether a line is kept."""
 
     def __init__(self, keeps: Callable[[], bool]) -> None:
         super().__init__(_ENTERED)
         self._keeps = keeps
 
     def append_string(self, string: str) -> None:
-        """Keep a line."""
+        """Append a line if it is to be kept."""
         if self._keeps():
             super().append_string(string)
             _ENTERED.append(string)
@@ -183,28 +183,28 @@ class UserHistory(InMemoryHistory):
 
 
 class Lines:
-    """Hand out whole lines; ``partial`` is the one that has begun, and belongs before the prompt."""
+    """Line buffer of output; ``partial`` is the incomplete line, which is shown before the prompt."""
 
     def __init__(self) -> None:
         self._filter = TextFilter()
         self.partial = ""
 
     def feed(self, data: bytes) -> str:
-        """Take the next bytes; return the lines that are complete, each with its end."""
+        """Add the next bytes; return the lines that are complete, each with its end."""
         text = self.partial + self._filter.feed(data)
         whole, end, self.partial = text.rpartition("\n")
         if len(self.partial) > MAX_PARTIAL:
             whole, end, self.partial = text, "\n", ""
-        # A progress bar draws over itself: what it said last is its line.
+        # A progress bar draws over itself, so its last text is its line.
         return "".join(f"{_last(line)}\n" for line in whole.split("\n")) if end else ""
 
     @property
     def shown(self) -> str:
-        """The line that has begun, as it looks now."""
+        """The incomplete line, as it looks now."""
         return _last(self.partial)
 
     def cut(self) -> str:
-        """Begin anew after a gap; return the line that had begun, with an end."""
+        """Start again after a gap; return the incomplete line, with an end."""
         left, self.partial = self.shown, ""
         self._filter = TextFilter()
         return f"{left}\n" if left else ""

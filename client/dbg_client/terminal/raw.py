@@ -1,4 +1,4 @@
-"""The display of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
+"""Display of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from dbg_client.terminal.session import Session
 
 READ_SIZE = 32 * 1024
-"""Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
+"""Maximum number of bytes per read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
 
 LEAVE_SECONDS = 0.3
-"""Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
+"""Seconds for a terminal to accept the last bytes before it is restored; longer would feel stuck."""
 
 LEND_SECONDS = 3.0
-"""Seconds that a terminal gets to take the last bytes before it is lent: a network under ssh stalls for about as long.
-What is still to be drawn afterwards would come between what the borrower draws."""
+"""Seconds for a terminal to accept the last bytes before it is lent: a network under ssh stalls for about as long.
+Later output would appear among the borrower's output."""
 
 STDIN, STDOUT = 0, 1
 
 
 class RawDisplay:
-    """Pass keys and bytes on, and keep the last row for a status line.
+    """Display that passes on keys and output, and keeps the last row for a status line.
 
     The terminal is raw while this is open. Belongs to the running event loop.
     """
@@ -60,7 +60,7 @@ class RawDisplay:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The (rows, columns) that the rank gets."""
+        """The (rows, columns) for the rank."""
         rows, columns = self._window
         rows -= 1 if self._host.options.attach.status and rows > 2 else 0
         return min(rows, limits.MAX_ROWS), min(columns, limits.MAX_COLUMNS)
@@ -78,7 +78,7 @@ class RawDisplay:
             self.take_keys(keys)
 
     async def close(self) -> bytes:
-        """Give the terminal back as it was; keys that were not read are dropped."""
+        """Restore the terminal; keys that were not read are dropped."""
         self._loop.remove_reader(STDIN)
         await cancel_and_wait(self._draining)
         if self._writer is not None:
@@ -93,11 +93,11 @@ class RawDisplay:
         self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
-        """Carry out an effect that is about the screen."""
+        """Carry out an effect on the screen."""
         if isinstance(effect, Bell):
             self._write(b"\x07")
         elif isinstance(effect, Show):
-            # The filter lets through what draws, and whole sequences only.
+            # The filter passes drawing sequences, and only complete ones.
             self._draw(self._filter.feed(effect.data))
         elif isinstance(effect, Blank):
             self._page(effect.text)
@@ -122,7 +122,7 @@ class RawDisplay:
     async def lend(self, *, row: bool) -> None:
         """Lend the terminal to something else: nothing is drawn until :meth:`resume`.
 
-        With ``row`` it begins in the last row, where the cursor is put; what stands above stays as it is.
+        With ``row`` the borrower starts in the last row, where the cursor is put; the rows above stay as they are.
         """
         self._loop.remove_reader(STDIN)
         if row:
@@ -142,11 +142,11 @@ class RawDisplay:
         self._uncover()
 
     def take_keys(self, data: bytes) -> None:
-        """Take typed bytes."""
+        """Handle typed bytes."""
         parts = self._keyboard.feed(data)
         for number, part in enumerate(parts):
             if self._host.ended:
-                return  # keys behind a detach were not meant for the rank
+                return  # keys after a detach were not meant for the rank
             if isinstance(part, Keys):
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
             elif self._host.lends(part.key):
@@ -182,7 +182,7 @@ class RawDisplay:
         self._host.perform(self._host.attachment.resize(*self.size, self._host.now()))
 
     def _uncover(self) -> None:
-        """Show the session again, after something else stood in its place or the screen got lost."""
+        """Show the session again, after its screen was replaced or lost."""
         self._page(self._text_until_drawn())
         self._host.perform(self._host.attachment.ask_repaint(self._host.now()))
         self.paint()
@@ -190,7 +190,7 @@ class RawDisplay:
     def _text_until_drawn(self) -> str:
         rank = self._host.attachment.rank
         if rank.state is RankState.UNRESPONSIVE:
-            return f"{rank.address} does not answer.\nIts debugger comes back here when it does."
+            return f"{rank.address} does not answer.\nIts debugger reappears here when it does."
         return self._host.attachment.blank_text
 
     def _page(self, text: str) -> None:
@@ -202,7 +202,7 @@ class RawDisplay:
         self._draw(blank(text, *self.size) + (CUT_LINES if self._host.attachment.cropped else b""))
 
     async def _give_back(self, seconds: float) -> None:
-        # Output of the rank during this wait would move the cursor away from where the terminal is handed over.
+        # Output of the rank during this wait would move the cursor away from its position at the handover.
         self._suspended = True
         if self._writer is not None:
             with contextlib.suppress(TimeoutError):

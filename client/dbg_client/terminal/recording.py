@@ -14,9 +14,9 @@ from dbg_wire.errors import BadInput, printable
 
 
 class Recording:
-    """One file with what the terminal is shown.
+    """One file with all output of the terminal.
 
-    A failure to write ends the recording and not the session; :meth:`close` returns the reason. All methods belong to
+    A failure to write ends the recording but not the session; :meth:`close` returns the reason. All methods belong to
     one thread. ``size`` returns the terminal's (rows, columns).
     """
 
@@ -43,7 +43,7 @@ class Recording:
         self._put("r", f"{columns}x{rows}")
 
     def close(self) -> str:
-        """Return why the recording is not complete; empty if it is. A file without any event is removed."""
+        """Return why the recording is incomplete, or "" if it is complete. A file without any event is removed."""
         with contextlib.suppress(OSError):
             self._file.close()
             if self._began is None:
@@ -68,7 +68,7 @@ class Recording:
         if self._problem:
             return
         try:
-            # All but ASCII is escaped, so that `cat` shows a recording without harm.
+            # All characters except ASCII are escaped, so that `cat` shows a recording without harm.
             self._file.write(f"{json.dumps(document)}\n")
             self._file.flush()
         except OSError as error:

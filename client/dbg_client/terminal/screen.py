@@ -1,8 +1,8 @@
-"""Raw mode and non-blocking output of the user's terminal, which is given back as it was; what is drawn there.
+"""Raw mode and non-blocking output of the user's terminal, which is restored at the end; drawing sequences.
 
-:class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal anew, as a file
-description of their own: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell,
-which would find its terminal broken.
+:class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal again, as a separate
+file description: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell, which
+would find its terminal broken.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from types import TracebackType
 from dbg_wire.errors import BadInput, printable
 
 MAX_BUFFERED = 256 * 1024
-"""Bytes that wait for a slow terminal, some fifty full screens; nobody wants to see older ones."""
+"""Maximum number of bytes that wait for a slow terminal: some fifty full screens; nobody needs older ones."""
 
 RESTORE_PATIENCE = 1.0
-"""Seconds for a terminal to take the reset: a frozen window must not keep the client from ending."""
+"""Seconds for a terminal to accept the reset: a frozen window must not keep the client from exiting."""
 
 CANCEL = b"\x18"
-"""Ends the sequence that the terminal is in the middle of."""
+"""Ends an incomplete sequence in the terminal."""
 
 _WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyway
-_BLOCKING_WRITE_SIZE = 1  # a terminal that says it has space may have no more, and would block for the rest
+_BLOCKING_WRITE_SIZE = 1  # a terminal that reports space may have room for one byte only, and block then
 _FALLBACK_SIZE = (24, 80)
 
 # Keys are plain bytes while raw: modifyOtherKeys off, one more entry on the stack of the kitty keyboard protocol, all
-# features off. Some terminals misread that as "restore the cursor", so the cursor is saved before.
+# features off. Some terminals misread that as "restore the cursor", so the cursor is saved first.
 _ENTER = b"\x1b[>4;0m\x1b7\x1b[>u"
 
 _POP = b"\x1b[<u"
 
-# A synchronised update is shown; no reports of mouse or focus, no bracketed paste; cursor keys and keypad as usual.
+# Show a synchronised update; no mouse or focus reports, no bracketed paste; cursor keys and keypad in normal mode.
 _INPUT_AS_USUAL = (
     b"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?66l\x1b>"
 )
@@ -53,33 +53,33 @@ _RESET = b"".join(
         CANCEL,
         b"\x1b]8;;\x1b\\",  # no hyperlink
         _INPUT_AS_USUAL,
-        b"\x1b[>4m",  # modifyOtherKeys off; before the colours, since some terminals take it for underline
-        # Leaving the alternate screen puts the cursor where the screen was entered last, perhaps long ago. So the
-        # screen is entered here, which does nothing more if it is shown already. A save (`ESC 7`) is no substitute:
-        # tmux keeps that apart.
+        b"\x1b[>4m",  # modifyOtherKeys off; before the colours, because some terminals take it for underline
+        # Leaving the alternate screen puts the cursor where it was when the screen was last entered, perhaps long ago.
+        # So the screen is entered here, which has no other effect if it is already shown. A save (`ESC 7`) does not
+        # replace that: tmux keeps it separately.
         b"\x1b[?1049h\x1b[?1049l",
         # Resetting the scroll region moves the cursor home. The client's keyboard entry is on the main screen's stack.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
-        _PLAIN,  # after the last restored cursor, which brings its own
-        b"\x1b[?12l\x1b[?25h",  # the cursor visible
+        _PLAIN,  # after the last restore of the cursor, which brings its own
+        b"\x1b[?12l\x1b[?25h",  # cursor visible
     )
 )
 
 CALM = _RESET.replace(_POP, b"")
-"""Undoes every mode that drawing may leave on, where nothing was put on the keyboard's stack."""
+"""Undoes every mode that drawing may leave on, without changing the keyboard's stack."""
 
 
 _KNOWN_STATE = CANCEL + _INPUT_AS_USUAL + b"\x1b[r\x1b[?6l" + _PLAIN
 
 ENTER = b"\x1b[?1049h"
-"""Shows the alternate screen; the user's shell and its history stay untouched behind it."""
+"""Shows the alternate screen; the user's shell and its history stay unchanged behind it."""
 
 CUT_LINES = b"\x1b[?7l"
 """Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
 
 
 def last_row(rows: int) -> bytes:
-    """Return the bytes that bring any terminal to a known state and clear its last row, the cursor at its beginning."""
+    """Return the bytes that bring any terminal to a known state and clear its last row, with the cursor there."""
     return _KNOWN_STATE + b"\x1b[%d;1H\x1b[2K\x1b[?25h" % rows
 
 
@@ -93,11 +93,11 @@ def blank(text: str, rows: int, columns: int) -> bytes:
 
 
 class RawTerminal:
-    """Switch a terminal between its own settings and raw, and leave it as it was.
+    """A terminal that is switched between its own settings and raw mode, and restored at the end.
 
-    As a context manager it remembers the settings on entering and restores them on leaving, at the interpreter's exit
-    at the latest. Entering raises BadInput where there is no terminal. A terminal that has gone away raises nothing
-    afterwards: there is nothing left to restore.
+    As a context manager it saves the settings on entry and restores them on exit, at the latest when the interpreter
+    exits. Entering raises BadInput if there is no terminal. After that, a closed terminal raises nothing, because
+    nothing is left to restore.
     """
 
     def __init__(self, fd_in: int, fd_out: int) -> None:
@@ -128,9 +128,9 @@ class RawTerminal:
             os.close(own)
 
     def enter_raw(self) -> None:
-        """Pass every key as it is typed and every byte as it is written; keep what was typed ahead.
+        """Pass every key as it is typed and every byte as it is written; keep keys that were typed ahead.
 
-        Calling it again is useful after the process was suspended: the shell has put its own settings back.
+        Call it again after the process was suspended, because the shell has then restored its own settings.
         """
         with contextlib.suppress(OSError, termios.error):
             tty.setraw(self._fd_in, termios.TCSANOW)
@@ -140,7 +140,7 @@ class RawTerminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Give another program the settings that the shell had, while the block runs; its screen stays."""
+        """Give another program the shell's settings while the block runs; the screen stays."""
         own = termios.tcgetattr(self._fd_in)
         termios.tcsetattr(self._fd_in, termios.TCSADRAIN, self._saved or own)
         try:
@@ -150,20 +150,20 @@ class RawTerminal:
                 termios.tcsetattr(self._fd_in, termios.TCSADRAIN, own)
 
     def leave_raw(self) -> None:
-        """Put terminal and settings back, keeping what was typed ahead; nothing happens if it isn't raw."""
+        """Restore terminal and settings, keeping keys that were typed ahead; do nothing if it isn't raw."""
         if not self._raw:
             return
         _write_patiently(self._own_out, _RESET, self._write_size)
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Only now, so that a signal handler which interrupts the lines above does all of it again.
+        # Not earlier, so that a signal handler that interrupts the lines above does all of it again.
         self._raw = False
 
     def restore(self) -> None:
-        """Put everything back for good, from anywhere and as often as you like; never raises, takes a second at most.
+        """Restore everything for good, from anywhere and any number of times. Never raises; takes at most a second.
 
-        Keys typed for the debugger and not read are dropped, or else the user's shell would run them.
+        Unread keys that were typed for the debugger are dropped, because the user's shell would run them.
         """
         if not self._raw:
             return
@@ -173,7 +173,7 @@ class RawTerminal:
                 termios.tcflush(self._fd_in, termios.TCIFLUSH)
 
     def size(self) -> tuple[int, int]:
-        """Return (rows, columns); 24 by 80 where the terminal doesn't know."""
+        """Return (rows, columns); 24 by 80 if the terminal doesn't know."""
         with contextlib.suppress(OSError):
             columns, rows = os.get_terminal_size(self._fd_out)
             if rows > 0 and columns > 0:
@@ -182,12 +182,12 @@ class RawTerminal:
 
 
 class TerminalWriter:
-    """Write to a terminal without ever waiting for it.
+    """Writer to a terminal that never waits for it.
 
-    What the terminal doesn't take waits in a buffer of at most ``limit`` bytes. When that is full everything in it is
-    dropped, ``overflowed`` becomes true and all that is written is dropped too, until :meth:`drain` returns true: the
-    screen is then unknown and the caller asks for a repaint. Writing to a terminal that has gone away raises nothing;
-    ``gone`` tells. All methods belong to the thread of ``loop``.
+    Bytes that the terminal doesn't accept wait in a buffer of at most ``limit`` bytes. If it is full, its content is
+    dropped, ``overflowed`` becomes true and all further output is dropped, too, until :meth:`drain` returns True: the
+    screen is then unknown and the caller requests a repaint. Writing to a closed terminal raises nothing, but sets
+    ``gone``. All methods belong to the thread of ``loop``.
     """
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, *, limit: int = MAX_BUFFERED) -> None:
@@ -207,28 +207,28 @@ class TerminalWriter:
         return len(self._buffer)
 
     def write(self, data: bytes) -> None:
-        """Give ``data`` to the terminal now, or as soon as it takes it."""
+        """Send ``data`` to the terminal now, or as soon as it accepts it."""
         if self.gone or self.overflowed:
             return
         self._buffer += data
         if not self._waiting:
             self._flush()
         if len(self._buffer) > self._limit:
-            # The terminal may stand in the middle of a sequence whose rest goes away here.
+            # The terminal may be in the middle of a sequence; its rest is dropped here.
             self._buffer[:] = CANCEL
             self.overflowed = True
 
     async def drain(self) -> bool:
-        """Wait until the terminal has taken everything; return whether something was dropped since the last time.
+        """Wait until the terminal has accepted everything; return True if output was dropped since the last call.
 
-        If so, writing works again, and the screen needs a repaint.
+        In that case writing works again, and the screen needs a repaint.
         """
         await self._empty.wait()
         dropped, self.overflowed = self.overflowed, False
         return dropped
 
     def close(self) -> None:
-        """Stop writing; what still waits is dropped. Closing twice is fine."""
+        """Stop writing and drop waiting bytes. A second call does nothing."""
         self._lose()
         own, self._fd = self._fd, -1
         if own >= 0:
@@ -262,7 +262,7 @@ class TerminalWriter:
 
 
 def _open_own(fd: int) -> tuple[int, int]:
-    """Return a descriptor for the terminal behind ``fd`` and how much to write at once; -1 if it is gone."""
+    """Return a descriptor for the terminal of ``fd`` and the size of one write; -1 if it is gone."""
     for path in _terminal_paths(fd):
         with contextlib.suppress(OSError):
             return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY), _WRITE_SIZE
@@ -276,15 +276,15 @@ def _terminal_paths(fd: int) -> list[str]:
     with contextlib.suppress(OSError):
         paths.append(os.ttyname(fd))
     with contextlib.suppress(OSError):
-        # After `su` the terminal's own name is the other user's, and in a container it may not exist; only our
-        # controlling terminal has a foreground group to tell.
+        # After `su` the terminal's own name belongs to the other user, and in a container it may not exist; only our
+        # controlling terminal reports a foreground group.
         os.tcgetpgrp(fd)
         paths.append("/dev/tty")
     return paths
 
 
 def _in_foreground(fd: int) -> bool:
-    # In the background the terminal is the shell's, which has put its settings back; a change would stop this process.
+    # In the background the terminal belongs to the shell, which has restored its settings; a change would stop us.
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:
@@ -292,7 +292,7 @@ def _in_foreground(fd: int) -> bool:
 
 
 def _writable(fd: int, patience: float) -> bool:
-    # Not poll(), which knows no terminals on macOS.
+    # Not poll(), which does not support terminals on macOS.
     return bool(select.select([], [fd], [], patience)[1])
 
 
@@ -307,16 +307,16 @@ def _write_patiently(fd: int, data: bytes, size: int) -> None:
 def catch_hangup(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
     """Call ``callback`` in the loop when the window closes (SIGHUP), until `release_hangup`.
 
-    Not by the loop's ``add_signal_handler``: what removes that one lets SIGHUP end the process for a moment, and a
-    signal mask holds it back from one thread alone.
+    Not by the loop's ``add_signal_handler``: its removal lets SIGHUP end the process for a short time, and a signal
+    mask blocks it in one thread only.
     """
     signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(callback))
 
 
 def release_hangup(*, ignores: bool) -> None:
-    """Let SIGHUP end this process again, or, with ``ignores``, do nothing.
+    """Let SIGHUP end this process again, or, with ``ignores``, ignore it.
 
-    A window that closes sends SIGHUP twice, maybe after the end of its input. The first one detaches; the second one
-    must not end the process before the broker has the Detach.
+    A closing window sends SIGHUP twice, possibly after the end of its input. The first one detaches; the second one
+    must not end the process before the broker has received the Detach.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores else signal.SIG_DFL)

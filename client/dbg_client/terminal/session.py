@@ -1,4 +1,4 @@
-"""A session: one terminal at one rank, over any number of brokers and debuggers, until it ends."""
+"""A session: one terminal at one rank, across brokers and debuggers, until it ends."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ Picked = tuple[Choice | None, bytes]
 
 
 MAX_DEED = 600
-"""Characters of what somebody else did: two names and a command."""
+"""Maximum number of characters of another user's action: two names and a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
     """Options of every session of one run; ``note`` is for the first line of the next one.
 
-    ``startup`` returns the lines that a rank's line debugger is told first.
+    ``startup`` returns the first commands for a rank's line debugger.
     """
 
     attach: AttachOptions
@@ -78,8 +78,8 @@ class End(enum.Enum):
 class SessionOutcome:
     """End of a session at a rank.
 
-    ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
-    ``ended_by`` is the sentence on another user who ended the stop, else empty.
+    ``error`` is the reason of a failure, ``opened`` is True if the session began, ``loss`` names keys that were
+    discarded right before. ``ended_by`` is the sentence on another user who ended the stop, else empty.
     """
 
     end: End
@@ -91,19 +91,19 @@ class SessionOutcome:
 
 
 def how_it_ended(outcome: SessionOutcome) -> str:
-    """Return how the session ended, in a few words without a full stop."""
+    """Describe the session's end in a few words without a full stop."""
     by = printable(outcome.ended_by, MAX_DEED)
     if outcome.error is not None:
         return f"{by}: {outcome.error}" if by else str(outcome.error)
-    return f"{printable(outcome.rank.address)} went on{f': {by}' if by else ''}"
+    return f"{printable(outcome.rank.address)} resumed{f': {by}' if by else ''}"
 
 
 class Session:
-    """Join the user and the broker until the session ends.
+    """One session, which connects the user and the broker until it ends.
 
-    Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
-    through one of two displays, which depends on the debugger that is open. The terminal is taken when the broker
-    grants the seat, and is as it was before when :meth:`run` returns or raises.
+    Belongs to one event loop, and uses stdin and stdout, which must be terminals. One of two displays handles input and
+    output, depending on the open debugger. The terminal is taken when the broker grants the seat, and is restored when
+    :meth:`run` returns or raises.
     """
 
     def __init__(self, switchboard: Switchboard, rank: RankInfo, options: SessionOptions) -> None:
@@ -139,7 +139,7 @@ class Session:
         return self.seat.attachment
 
     async def run(self) -> SessionOutcome:
-        """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
+        """Attach, and return the session's outcome. Raises BadInput if stdin is not a terminal."""
         with self._terminal:
             self._catch_signals()
             self._loop.set_exception_handler(self._callback_failed)
@@ -172,7 +172,7 @@ class Session:
     def _terminated(self, former: object) -> None:
         self.detach()
         if callable(former):
-            # A run's job is to end, too.
+            # A run's job must end, too.
             former(signal.SIGTERM, None)
 
     @property
@@ -192,7 +192,7 @@ class Session:
         return self.seat.now()
 
     def status(self, *, pending: bool) -> Status:
-        """Return what the status line tells; ``pending`` says that the escape key was just typed."""
+        """Return the contents of the status line; ``pending`` if the escape key was just typed."""
         prefix = self.options.prefix_name
         return status_of(self.attachment, self.others, self.now(), prefix=prefix, pending=pending)
 
@@ -208,7 +208,7 @@ class Session:
             self._display.begin()
 
     async def _choose_display(self, *, guess: bool) -> None:
-        """Show the display of the debugger that is open; a ``guess`` is made if none is."""
+        """Show the display of the open debugger, or, with ``guess``, of the one that will probably open."""
         attachment = self.attachment
         if not attachment.opened or self._done.done() or self._lending is not None:
             return
@@ -231,7 +231,7 @@ class Session:
         self._display.begin()
 
     def _line_display(self) -> Display:
-        from dbg_client.terminal.line_display import LineDisplay  # what it needs is not loaded for PuDB
+        from dbg_client.terminal.line_display import LineDisplay  # its imports are not needed for PuDB
 
         return LineDisplay(self)
 
@@ -244,23 +244,23 @@ class Session:
         return f"Attached to {printable(self.attachment.rank.address)}{shown}. {leave}{note}"
 
     def _finished(self, error: BaseException | None) -> None:
-        """End the session with its rank, or go back to the rank that the user has come from."""
+        """End the session with its rank, or go back to the user's former rank."""
         if error is not None and not isinstance(error, DbgError):
             self._failed(error)
         elif error is not None and not self.attachment.opened and self._back is not None:
-            # There is no seat at the rank that the user wanted to go to, so the session goes back.
+            # The user's next rank has no seat for this terminal, so the session goes back.
             self._go_to(Choice(self._back))
             self.attachment.say(str(error), self.now())
         else:
             self._end(End.WENT_ON if error is None else End.FAILED, error)
 
     def detach(self) -> None:
-        """End the session, since the user wants it or the terminal is gone."""
+        """End the session, because the user requests it or the terminal is gone."""
         self._end(End.DETACHED)
 
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
-            # The rank as the list has it now: a later search knows the ended stop by that.
+            # The rank as the list has it now, because a later search recognises the ended stop by it.
             rank = self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
@@ -274,7 +274,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------------ the broker
 
     async def _changed(self, event: Event | None) -> None:
-        """Show what has changed: the debugger that is open, and the status line."""
+        """Show changes: another debugger, and the status line."""
         if event is None:
             # Here and not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
@@ -304,7 +304,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------------ the user
 
     def command(self, key: str) -> None:
-        """Do what the key behind the prefix means."""
+        """Carry out the key after the prefix."""
         if key in ("d", "."):
             self.detach()
         elif key == "w":
@@ -327,7 +327,7 @@ class Session:
         self.seat.go_to(choice.rank, choice.mode(mode))
 
     def lends(self, key: str) -> bool:
-        """Return True if the key behind the prefix opens something that takes the terminal for a while."""
+        """Return True if the key after the prefix opens something that uses the terminal for a while."""
         return key in ("r", ":", HELP)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
@@ -339,7 +339,7 @@ class Session:
         self._lend(partial(use, typed_ahead), row=True)
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
-        from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
+        from dbg_client.terminal.picker import pick_in_session  # loading it earlier would delay the debugger's screen
 
         return await pick_in_session(self._switchboard.directory, self.options, typed_ahead)
 

@@ -1,4 +1,4 @@
-"""The client's one line under a raw PuDB or a prompt: what it says of a session, and the bytes that draw it. Pure."""
+"""The client's status line below a raw PuDB or a prompt: its contents, and the bytes that draw it. Pure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from dbg_client.seat.attachment import Attachment
 
 _LEAST_IMPORTANT_FIRST = ("help", "detail", "others", "place", "watching", "leave")
-"""Parts that are left out where the line has no room for all."""
+"""Parts that are left out if the line has no room for all."""
 
 LONG_STEP_SECONDS = 3.0
-"""Seconds of running after which the line says where the rank is; most steps end sooner."""
+"""Seconds of running after which the line shows where the rank is; most steps end sooner."""
 
 CRASHED = "crashed"
-"""What the line calls a stop after an uncaught exception."""
+"""State shown for a stop after an uncaught exception."""
 
 BUSY = "busy"
-"""What the line calls a stop whose line debugger asks nothing, because a command runs."""
+"""State shown for a stop while the line debugger has no prompt, because a command runs."""
 
 _WITHOUT_DURATION = ("stopped", "exited", BUSY)
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """How many other ranks of the job are stopped and held."""
+    """Numbers of other ranks of the job that are stopped and held."""
 
     stopped: int = 0
     held: int = 0
@@ -43,10 +43,10 @@ class Others:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Facts for the line.
+    """Contents of the status line.
 
-    ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key, ``cropped`` whether the terminal
-    shows only a part of the debugger's screen. ``detail`` says more of the stop, e.g. the exception of a crash.
+    ``since`` is the number of seconds in this state. ``prefix`` is "" without an escape key. ``cropped`` is True if the
+    terminal shows only a part of the debugger's screen. ``detail`` describes the stop, e.g. the exception of a crash.
     ``waits_in`` is the collective that a running rank is in.
     """
 
@@ -66,10 +66,10 @@ class Status:
 
 
 def render(status: Status, columns: int) -> str:
-    """Return the line, padded to one column less than ``columns``; the way out stands at its right end.
+    """Return the line, padded to one column less than ``columns``; the way to leave is at its right end.
 
-    Where it is too long, parts are left out, the least important first, and then it is cut off. While the key after the
-    prefix is awaited, the line has only the possible keys.
+    If it is too long, parts are left out, the least important first, and then it is cut off. While the key after the
+    prefix is awaited, the line shows only the possible keys.
     """
     room = max(0, columns - 1)
     if status.pending:
@@ -85,11 +85,11 @@ def render(status: Status, columns: int) -> str:
 
 
 def paint(text: str, row: int) -> bytes:
-    """Return the bytes that write ``text`` inverse on ``row`` (from 1) and leave cursor, colours and charset alone.
+    """Return the bytes that write ``text`` inverse on ``row`` (from 1) without changing cursor, colours and charset.
 
-    They may stand only between complete sequences of the stream they are mixed into.
+    They may be inserted only between complete sequences of a stream.
     """
-    # The rank may have switched to line drawing; restoring the cursor brings that back too.
+    # The rank may have switched to line drawing; restoring the cursor restores that, too.
     return b"\x1b7\x1b[%d;1H\x0f\x1b(B\x1b[0;7m%b\x1b[0m\x1b[K\x1b8" % (row, text.encode())
 
 
@@ -102,7 +102,7 @@ def _joined(parts: dict[str, str]) -> str:
 
 
 def _parts(status: Status) -> dict[str, str]:
-    """Return the parts in the order of the line; those that say nothing now are empty."""
+    """Return the parts in the order of the line; parts without a text now are empty."""
     waits = show_wait(status.waits_in, status.others.stopped, status.others.held)
     state = "silent" if status.state == "unresponsive" else status.state
     if status.since is not None and state not in _WITHOUT_DURATION:
@@ -139,7 +139,7 @@ def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
 
 
 def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool) -> Status:
-    """Return what the line shows now; ``prefix`` is the escape key's name, ``pending`` whether it was just typed."""
+    """Return the line's contents; ``prefix`` is the escape key's name, ``pending`` is True if it was just typed."""
     state, since, place, standing = _state(attachment, now)
     notice = attachment.notice(now) or standing or _advice(attachment, others, state, since, prefix)
     stop = attachment.report.stop if attachment.report is not None else None
@@ -161,7 +161,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
 
 
 def _advice(attachment: Attachment, others: Others, state: str, since: float | None, prefix: str) -> str:
-    """Return what the user should know to do in this state."""
+    """Return advice for the user in this state."""
     report = attachment.report
     if report is None:
         return ""
@@ -175,31 +175,31 @@ def _advice(attachment: Attachment, others: Others, state: str, since: float | N
     if state == RankState.RUNNING.value and since is not None and others.held:
         held = f"{others.held} held rank{'s wait' if others.held > 1 else ' waits'}"
         release = f"{prefix} : release" if prefix else "dbg-attach release held"
-        return f"{held}; a collective would wait for ever: {release}"
+        return f"{held}; a collective would wait forever: {release}"
     return _keys(attachment)
 
 
 def _how_to_end(attachment: Attachment) -> str:
     if attachment.engine != LINE_ENGINE:
-        return "q lets it end"  # PuDB refuses to go on after a crash
-    return "c or q lets it end" if attachment.conversation.prompt is not None else ""
+        return "q ends it"  # PuDB refuses to continue after a crash
+    return "c or q ends it" if attachment.conversation.prompt is not None else ""
 
 
 def _keys(attachment: Attachment) -> str:
-    """Say what Ctrl-C means now where no prompt stands, and how many lines wait for the next one."""
+    """Describe what Ctrl-C does while no prompt is open, and count the lines that wait for the next prompt."""
     conversation, report = attachment.conversation, attachment.report
     is_drawn = attachment.engine not in (None, LINE_ENGINE)
     if not attachment.driving or conversation.prompt is not None or report is None or is_drawn:
         return ""
     moves = report.stop is None or report.stepping
     if report.session is None and not moves:
-        return "the debugger opens"
+        return "the debugger is opening"
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
     return f"Ctrl-C {'breaks in' if moves else 'interrupts'}{waiting}"
 
 
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str]:
-    """Return the state, its seconds, the place, and the notice that stands as long as the state does."""
+    """Return the state, its seconds, the place, and the notice that is shown as long as the state lasts."""
     report, motion = attachment.report, attachment.motion
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
     if (missing := missing_on_the_way(attachment.away, now)) is not None:

@@ -1,4 +1,4 @@
-"""``attach`` and ``wait``: a terminal at the debugger of a rank."""
+"""``attach`` and ``wait``: connect a terminal to the debugger of a rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Attach(Verb):
     example = "attach gpu013:5"
     operands = Operands.MAYBE_TARGET
     in_session: ClassVar[Operands | None] = Operands.TARGET
-    help_in_session = "go to that rank; the word may be left out"
+    help_in_session = "go to that rank; the verb may be omitted"
     takes_one = True
 
     target: str | None = None
@@ -35,12 +35,12 @@ class Attach(Verb):
 
     def check_in_session(self) -> None:
         what = "--frame is for eval, command and interrupt here"
-        refuse(bool(self.attach.frame), what, "choose a frame in the debugger by `u` and `d`")
+        refuse(bool(self.attach.frame), what, "select a frame in the debugger with `u` and `d`")
 
     def run(self) -> int:
         import asyncio
 
-        from dbg_client.terminal.attach import attach  # hardly any verb ends in a session
+        from dbg_client.terminal.attach import attach  # few verbs end in a session
 
         return asyncio.run(attach(self))
 

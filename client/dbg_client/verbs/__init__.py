@@ -1,1 +1,1 @@
-"""The verbs: each is one object with its options, the ranks that it fits, its question, and how its answer is shown."""
+"""Verbs: each is one object with its options, its states of ranks, its question, and the display of its answer."""

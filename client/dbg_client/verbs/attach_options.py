@@ -1,4 +1,4 @@
-"""What a session at a rank is like: the options of all verbs that attach."""
+"""Options of a session at a rank, shared by all verbs that attach."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Engine = Annotated[
 ]
 Commands = Annotated[
     str | None,
-    Option("-x", heading=Heading.ATTACH, metavar="FILE", help="tell pdb the lines of FILE first"),
+    Option("-x", heading=Heading.ATTACH, metavar="FILE", help="run the pdb commands in FILE first"),
 ]
 
 Recorded = Annotated[
@@ -39,17 +39,17 @@ Recorded = Annotated[
         "--record",
         heading=Heading.ATTACH,
         metavar="FILE",
-        help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
+        help="record the terminal's output in a new file; `asciinema play FILE` plays it",
     ),
 ]
 
 
 class AttachOptions(Record):
-    """What sessions are like.
+    """Settings of a session.
 
-    ``prefix`` is the byte of the escape key, None for no such key. ``status`` says whether the last row is a status
-    line. ``commands`` is the file whose lines a line debugger is told on attach. ``frame`` is empty for the usual one.
-    ``pager`` is the command that shows what a session answers. ``vi`` says that keys at pdb's prompt are those of vi.
+    ``prefix`` is the byte of the escape key, None for no such key. ``status`` is True if the last row is a status line.
+    ``commands`` is a file of commands for a line debugger to run on attach. ``frame`` is empty for the default frame.
+    ``pager`` is the command that shows the session's answers. ``vi`` is True for vi keys at pdb's prompt.
     """
 
     frame: Annotated[
@@ -59,17 +59,17 @@ class AttachOptions(Record):
             heading=Heading.ASKING,
             metavar="FRAME",
             in_session=True,
-            help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+            help="in this frame: a function name or a number such as -2 (default: the innermost of your code)",
             read=read_frame,
         ),
     ] = ""
     mode: Annotated[
         Mode,
-        Option("--watch", heading=Heading.ATTACH, const=Mode.WATCH, help="look only"),
-        Option("--take", heading=Heading.ATTACH, const=Mode.TAKE, help="take the keyboard from whoever has it"),
+        Option("--watch", heading=Heading.ATTACH, const=Mode.WATCH, help="watch only, without the keyboard"),
+        Option("--take", heading=Heading.ATTACH, const=Mode.TAKE, help="take the keyboard from its present user"),
     ] = Mode.DRIVE
     follow: Annotated[
-        bool, Option("--follow", heading=Heading.ATTACH, help="wait for the next stop whenever one ends")
+        bool, Option("--follow", heading=Heading.ATTACH, help="wait for the next stop whenever a stop ends")
     ] = False
     asked_engine: Engine = None
     default_engine: Annotated[str | None, Preferred(ENGINE, read_engine)] = None
@@ -99,10 +99,10 @@ class AttachOptions(Record):
 
     @property
     def wish(self) -> Wish:
-        """The debugger that the user prefers."""
+        """The user's preferred debugger."""
         return Wish(self.asked_engine, self.default_engine)
 
     def check(self) -> None:
         """Raise BadInput for options that contradict each other."""
-        what = "--frame chooses what the debugger shows and --watch looks only"
+        what = "--frame selects the debugger's frame, but --watch only watches"
         refuse(bool(self.frame) and self.mode is Mode.WATCH, what)

@@ -17,24 +17,24 @@ from dbg_wire.records.ranks import RankInfo, rank_order
 
 
 class ListRanks(WaitingVerb):
-    """List ranks; of a target those that it fits, else all that are there."""
+    """List the ranks of a target, or all ranks that are there."""
 
     name = "list"
     example = "list stopped"
     operands = Operands.MAYBE_TARGET
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "the ranks and their states; --all: exited ones, too"
+    help_in_session = "the ranks and their states; --all: exited ranks, too"
     without_target = True
     any_job = True
 
-    all: Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")] = False
+    all: Annotated[bool, Option("--all", in_session=True, help="include all exited ranks")] = False
     all_rows: Annotated[
-        bool, Option("--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
+        bool, Option("--all-rows", in_session=True, help="a row for each rank, also if there are more than 40")
     ] = False
 
     async def ask(self, asking: Asking) -> RankList:
         who = "No rank" if asking.target is None else "None of these ranks"
-        hint = f"{who} is left; --all lists the exited ones." if asking.known else nobody_yet(asking.url)
+        hint = f"{who} is left; --all lists exited ranks." if asking.known else nobody_yet(asking.url)
         ranks = list_ranks(asking.known, asking.target, asking.ranks, with_exited=self.all)
         return RankList(
             shown=ranks,
@@ -48,13 +48,13 @@ class ListRanks(WaitingVerb):
 def list_ranks(
     known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool = False
 ) -> tuple[RankInfo, ...]:
-    """Return the ranks of a list in their order; exited ranks of runs that live are among them."""
+    """Return the ranks of a list in their order, including exited ranks of live runs."""
     return tuple(sorted(listed(known, target, found, with_exited=with_exited), key=rank_order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankList:
-    """The ranks of a list in their order, and of which live runs ranks are missing."""
+    """The ranks of a list in their order, and the live runs that miss ranks."""
 
     shown: tuple[RankInfo, ...]
     absent: tuple[RollCall, ...]

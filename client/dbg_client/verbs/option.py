@@ -26,7 +26,7 @@ class Heading(enum.Enum):
 
 
 class Operands(enum.Enum):
-    """The words after a verb, as the usage line shows them."""
+    """The words after a verb, as in the usage line."""
 
     NONE = ""
     TARGET = "TARGET"
@@ -43,10 +43,10 @@ class Operands(enum.Enum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Option:
-    """Describe one option of a field.
+    """One option of a field.
 
-    Without ``metavar`` it is a switch that gives the field the value ``const``. ``read`` makes the value of the text
-    that was typed, and raises BadInput.
+    Without ``metavar`` it is a switch that sets the field to ``const``. ``read`` parses the typed text, and raises
+    BadInput.
     """
 
     flags: tuple[str, ...]
@@ -83,9 +83,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preferred:
-    """Name a variable of the environment that gives a field its value if no option does.
+    """Environment variable that sets a field if no option does.
 
-    ``usual`` is read if it is not set; None leaves the field's default. With ``empty_counts`` an empty one is set, too.
+    ``usual`` is read if the variable is not set; None leaves the field's default. ``empty_counts`` reads an empty one.
     """
 
     variable: str
@@ -95,38 +95,38 @@ class Preferred:
 
 
 NO_FLAGS = "no flags"
-"""Marks a nested record that is made of preferences only: its options are not offered."""
+"""Marks a nested record that consists of preferences only: its options are not offered."""
 
 
 MAX_PORT = 65535
 
 LONGEST_WAIT = 30 * 24 * 3600.0
-"""Seconds that ``--for`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
+"""Maximum of ``--for``, in seconds: no job is queued for longer, and event loops still count them exactly."""
 
 
 def read_seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
-    """Return a number of seconds between two bounds. Raise BadInput, naming the option."""
+    """Return a number of seconds between two bounds. Raise BadInput, which names the option."""
     seconds = read_number(text)
     if not (seconds > 0 and least <= seconds <= most):
-        raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
+        raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"use a number from 0.1 to {most:.0f}")
     return seconds
 
 
 def read_frame(text: str) -> str:
-    """Return the frame that is meant. Raise BadInput for an empty or a long text."""
+    """Return the frame, without surrounding spaces. Raise BadInput for an empty or a long text."""
     frame = text.strip()
     if not frame:
-        raise BadInput("--frame needs a function or a number, and has an empty text", "write e.g. `--frame train_step`")
+        raise BadInput("--frame needs a function or a number, but its text is empty", "write e.g. `--frame train_step`")
     if len(frame) > limits.MAX_FRAME_NAME:
         raise BadInput(
-            f"--frame has {len(frame):,} characters, and {limits.MAX_FRAME_NAME} are the most",
+            f"--frame has {len(frame):,} characters, but at most {limits.MAX_FRAME_NAME} are allowed",
             "write a number, e.g. `--frame -2`",
         )
     return frame
 
 
 def read_number(text: str) -> float:
-    """Return a number, NaN for a text that is not one."""
+    """Return a number, or NaN for a text that is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -134,7 +134,7 @@ def read_number(text: str) -> float:
 
 
 def read_port(text: str) -> int:
-    """Return the port of an IDE or a page. Raise BadInput for what is not a port."""
+    """Return the port of an IDE or a page. Raise BadInput for an invalid port."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 5 or int(text) > MAX_PORT:
-        raise BadInput(f"--port {printable(text, 20)} is no port", f"write 1024 to {MAX_PORT}, or 0 for a free one")
+        raise BadInput(f"--port {printable(text, 20)} is not a port", f"use 1024 to {MAX_PORT}, or 0 for a free port")
     return int(text)

@@ -1,4 +1,4 @@
-"""``continue``, ``release``, ``kill`` and ``interrupt``: orders to ranks, each of which fits ranks in some states."""
+"""``continue``, ``release``, ``kill`` and ``interrupt``: commands for ranks in certain states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_moving(rank: RankInfo) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderAnswer(GroupedAnswer):
-    """What ranks have answered to a command that fits some states only."""
+    """Answers of ranks to a command that applies to some states only."""
 
     @property
     def status(self) -> int:
@@ -37,29 +37,29 @@ class OrderAnswer(GroupedAnswer):
 
 
 def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:
-    """Return the answer to a command that was given to ranks."""
+    """Return the answer to a command that ranks have received."""
     grouped = tuple(group_answers(said))
     return OrderAnswer(command=command, answers=tuple(said), grouped=grouped, naming=Naming(ranks))
 
 
 class Order(WaitingVerb):
-    """A command that is given to those ranks that it fits."""
+    """A command for the ranks that are in a state that it applies to."""
 
     operands = Operands.TARGET
 
     def fits(self, rank: RankInfo) -> bool:
-        """Whether the rank does it."""
+        """Return True if the command applies to the rank."""
         raise NotImplementedError
 
     def may_change(self) -> bool:
         return True
 
     def why_none_fits(self, asking: Asking) -> DbgError:
-        """Return the error for ranks none of which it fits."""
+        """Return the error for a target without a rank that the command applies to."""
         return why_not_stopped(asking.ranks[0], _named(asking))
 
     async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
-        """Give the command to the ranks that it fits, if there are any. Raises what the asker raises."""
+        """Send the command to the ranks that it applies to, if there are any. Raises the asker's errors."""
         fitting = [rank for rank in ranks if self.fits(rank)]
         answers = await asker.ask(Action(self.name), fitting) if fitting else []
         return answered(self.name, list(zip(fitting, answers, strict=True)), ranks)
@@ -72,14 +72,14 @@ class Order(WaitingVerb):
 
 
 class Continue(Order):
-    """Let stopped ranks go on; a rank that was asked to stop and has not stopped yet does not stop then."""
+    """Resume stopped ranks, and withdraw the interrupt of a rank that has not stopped yet."""
 
     name = "continue"
     example = "continue stopped"
     in_session = Operands.TARGET
-    help_in_session = "let stopped ranks go on"
+    help_in_session = "resume stopped ranks"
     usual = "stopped"
-    for_agents = "Let stopped ranks go on; without `ranks` all that are stopped."
+    for_agents = "Resume stopped ranks; without `ranks`, all stopped ranks."
 
     def fits(self, rank: RankInfo) -> bool:
         return is_ready(rank)
@@ -88,7 +88,7 @@ class Continue(Order):
         if len(asking.ranks) < 2:
             return super().why_none_fits(asking)
         target = _named(asking)
-        return NotStopped(f"none of the {len(asking.ranks)} ranks that fit {target} is stopped", target)
+        return NotStopped(f"none of the {len(asking.ranks)} ranks that match {target} is stopped", target)
 
     async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
         moving = [rank for rank in ranks if is_moving(rank) and not is_ready(rank)]
@@ -100,12 +100,12 @@ class Continue(Order):
 
 
 class Release(Order):
-    """Let ranks go on that are held, waiting for others."""
+    """Release ranks that are held, waiting for others."""
 
     name = "release"
     example = "release held"
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "let held ranks go on; all, or these"
+    help_in_session = "release all held ranks, or these"
     usual = "all"
 
     def fits(self, rank: RankInfo) -> bool:
@@ -116,7 +116,7 @@ class Release(Order):
 
 
 class Kill(Order):
-    """End ranks; the user has to agree."""
+    """End ranks, after the user has confirmed."""
 
     name = "kill"
     example = "kill 5"
@@ -135,17 +135,17 @@ def _named(asking: Asking) -> str:
 
 
 class Interrupt(RanksVerb):
-    """Have ranks stop where they are; a terminal attaches to a single one then."""
+    """Stop ranks where they are; a terminal then attaches to a single rank."""
 
     name = "interrupt"
     example = "interrupt 4"
     operands = Operands.TARGET
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "break into running ranks; none named: into this one"
+    help_in_session = "break into running ranks; default: this one"
     usual = "running"
     is_about_this_rank = True
     for_agents = (
-        "Break into running ranks: each stops where it is and stays stopped until it is continued. Other ranks will "
+        "Break into running ranks: each stops where it is and stays stopped until it is resumed. Other ranks will "
         "wait for it in collectives."
     )
 

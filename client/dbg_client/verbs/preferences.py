@@ -1,4 +1,4 @@
-"""What a user prefers: the prefix key, the debugger, seconds and pager, and the texts that name them. Pure."""
+"""User preferences: the escape key, the debugger, timeout and pager, and the texts that name them. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DEFAULT_PREFIX = b"\x1d"
 """Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
 
 DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
+"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, then a person gives up."""
 
 PAGER = "less"
-"""The command that shows long answers, unless the user names another one."""
+"""Default command to show long answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The debugger that the user asked for, and the one to open where neither stop nor rank has a wish."""
+    """The debugger that the user requested, and the default if neither the stop nor the rank has a preference."""
 
     asked: str | None = None
     default: str | None = None
@@ -33,20 +33,20 @@ NO_WISH = Wish()
 
 
 def read_engine(text: str) -> str:
-    """Return the debugger that a preference names. Raise BadInput for one that we don't have."""
+    """Return the debugger that a preference names. Raise BadInput for an unknown one."""
     if text not in ENGINES:
-        raise BadInput(f"{ENGINE} {printable(text)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
+        raise BadInput(f"{ENGINE} {printable(text)!r} is not a supported debugger", f"use {' or '.join(ENGINES)}")
     return text
 
 
 _OWNED = frozenset("CDHIJMQSZ[?")
-"""Keys that the debugger or the terminal needs: to interrupt, to end, to suspend, for flow control and for editing."""
+"""Keys that the debugger or the terminal needs: for interrupt, end, suspend, flow control and editing."""
 
 
 def parse_escape_key(text: str) -> bytes | None:
     """Read an escape key as users write it: ``^]`` or ``none``.
 
-    Return the byte that the key sends, or None for no escape key. Raise BadInput for anything else, and for keys which
+    Return the byte that the key sends, or None for no escape key. Raise BadInput for anything else, and for keys that
     the debugger or the terminal needs.
     """
     if text.lower() == "none":
@@ -55,10 +55,10 @@ def parse_escape_key(text: str) -> bytes | None:
     if not re.fullmatch(r"\^[?-_A-Z]", text, re.IGNORECASE | re.ASCII):
         raise BadInput(f"escape key '{printable(text)}' is not a control key", "write it as ^] or ^\\, or none")
     if key in _OWNED:
-        raise BadInput(f"the debugger or the terminal needs {text} itself", "take another one, such as ^] or ^\\")
+        raise BadInput(f"the debugger or the terminal needs {text} itself", "use another key, such as ^] or ^\\")
     return bytes([ord(key) ^ 0x40])
 
 
 def key_name(prefix: bytes) -> str:
-    """Return what a user presses for the byte ``prefix``, as ``Ctrl-]``."""
+    """Return the key for the byte ``prefix``, as in ``Ctrl-]``."""
     return f"Ctrl-{chr(prefix[0] ^ 0x40)}"

@@ -1,4 +1,4 @@
-"""``screen``: what the debugger of one rank shows, as text."""
+"""``screen``: the screen of one rank's debugger, as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Screen(WaitingVerb):
     example = "screen 2"
     operands = Operands.TARGET
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "what a rank's debugger shows; none named: this one's"
+    help_in_session = "screen of a rank's debugger; default: this one"
     takes_one = True
     is_about_this_rank = True
 
@@ -31,7 +31,7 @@ class Screen(WaitingVerb):
 
 @dataclass(frozen=True, slots=True)
 class ScreenAnswer:
-    """The rows of a debugger's screen, or why there are none."""
+    """The rows of a debugger's screen, or the reason why it has none."""
 
     rank: RankInfo
     answer: RankAnswer

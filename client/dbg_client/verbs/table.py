@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def load(place: str) -> Any:
-    """Return what ``module:name`` names in this package; a module is imported when it is needed."""
+    """Import a module of this package and return the object ``module:name``."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"dbg_client.{module}"), name)
 
@@ -41,61 +41,61 @@ class VerbRow:
 
 
 VERBS: tuple[VerbRow, ...] = (
-    VerbRow("attach", "terminal.verb:Attach", "attach to a stopped rank; without TARGET pick one from a live list"),
-    VerbRow("wait", "terminal.verb:Wait", "wait until TARGET stops, for the time of --for at most, and attach"),
+    VerbRow("attach", "terminal.verb:Attach", "attach to a stopped rank; without TARGET, pick one from a live list"),
+    VerbRow("wait", "terminal.verb:Wait", "wait until TARGET stops, for at most --for, and attach"),
     VerbRow("run", "run.verb:Run", "run a command, and attach this terminal wherever one of its ranks stops"),
     VerbRow("list", "verbs.list:ListRanks", "list the ranks and their states", "l"),
     VerbRow("where", "verbs.where:Where", "merge the stacks of all ranks, or of TARGET, into one tree", "w"),
     VerbRow(
         "why",
         "why.verb:Why",
-        "say why a job does not go on: who is missing, and what that one does; of one that is over from FILEs",
+        "explain why a job hangs: which rank is missing and what it is doing; with FILEs, explain a job that has ended",
     ),
     VerbRow(
         "slow",
         "slow.verb:Slow",
-        "say which rank slows a job down that does not hang: who comes last, by how much, and where it is then",
+        "find the rank that slows the job down: which rank is last at collectives, by how much, and what it is doing",
     ),
-    VerbRow("collectives", "why.verb:Collectives", "show the last collective of each process group, and who is in it"),
-    VerbRow("eval", "verbs.values:Eval", "evaluate on the stopped and held ranks; equal answers are one group", "e"),
-    VerbRow("command", "verbs.values:PdbCommand", "a pdb command on the stopped and held ranks", "c"),
+    VerbRow("collectives", "why.verb:Collectives", "show the last collective of each process group, and its ranks"),
+    VerbRow("eval", "verbs.values:Eval", "evaluate on stopped and held ranks; group equal answers", "e"),
+    VerbRow("command", "verbs.values:PdbCommand", "run a pdb command on stopped and held ranks", "c"),
     VerbRow(
         "exec",
         "exec:Exec",
-        "run a command beside each rank, on its host, with DBG_PID and DBG_RANK; equal outputs are one group",
+        "run a command next to each rank, on its host, with DBG_PID and DBG_RANK set; group equal outputs",
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
-        "interrupt", "verbs.orders:Interrupt", "break in; attach if it is one rank; asks before it stops several", "i"
+        "interrupt", "verbs.orders:Interrupt", "break into running ranks; attach if one; asks first if several", "i"
     ),
-    VerbRow("continue", "verbs.orders:Continue", "let the stopped ranks go on"),
-    VerbRow("release", "verbs.orders:Release", "let held ranks go on"),
-    VerbRow("kill", "verbs.orders:Kill", "end the ranks; asks first"),
-    VerbRow("tmux", "tmux:Tmux", "attach to each rank in a pane of its own, in tmux"),
-    VerbRow("report", "after.report:Report", "print all that is known of the ranks, for a colleague or a bug report"),
-    VerbRow("adopt", "adopt.verb:Adopt", "make ranks of processes of this host that were started without us"),
-    VerbRow("mcp", "mcp.verb:Mcp", "serve the ranks as tools to a coding agent, by MCP on stdin and stdout"),
+    VerbRow("continue", "verbs.orders:Continue", "resume stopped ranks"),
+    VerbRow("release", "verbs.orders:Release", "release held ranks"),
+    VerbRow("kill", "verbs.orders:Kill", "end ranks; asks first"),
+    VerbRow("tmux", "tmux:Tmux", "attach to each rank in its own tmux pane"),
+    VerbRow("report", "after.report:Report", "print everything known about the ranks, for a colleague or a bug report"),
+    VerbRow("adopt", "adopt.verb:Adopt", "turn processes of this host that were started without dbg-broker into ranks"),
+    VerbRow("mcp", "mcp.verb:Mcp", "serve the ranks as tools to a coding agent, over MCP on stdin and stdout"),
     VerbRow(
         "dap",
         "dap.verb:Dap",
-        "serve the ranks to an IDE, each as a thread, by the Debug Adapter Protocol on stdin and stdout",
+        "serve the ranks to an IDE, each as a thread, over the Debug Adapter Protocol on stdin and stdout",
     ),
     VerbRow(
         "web",
         "web.verb:Web",
-        "serve the ranks as a page in a browser: grid, answers, terminals; it only looks without --drive",
+        "serve the ranks as a page in a browser: grid, answers, terminals; read-only without --drive",
     ),
     VerbRow(
         "completion",
         "command_line.completion:Completion",
-        "print what makes a shell complete verbs, options and live ranks",
+        "print a shell script that completes verbs, options and live ranks",
     ),
-    VerbRow("help", "command_line.help:Help", "show a page of one screen, or that of VERB", "h"),
+    VerbRow("help", "command_line.help:Help", "show a page of one screen, or the page of VERB", "h"),
 )
 """All verbs in the order in which they are listed."""
 
 BY_NAME = {row.name: row for row in VERBS} | {row.short: row for row in VERBS if row.short is not None}
-"""The rows by the words that stand for them."""
+"""The rows by name and by short form."""
 
 
 def load_verb(name: str) -> Any:
@@ -104,21 +104,21 @@ def load_verb(name: str) -> Any:
 
 
 ANNOTATE = "why.collectives:annotate"
-"""The function of the extension that tells ``where`` in which collectives ranks wait."""
+"""Function of the extension that names, for ``where``, the collectives in which ranks wait."""
 
 WHY_OF_FILES = "after.files:show_files"
-"""The function of the extension by which ``why`` explains a job that is over."""
+"""Function of the extension by which ``why`` explains a job that has ended."""
 
 SAVED_JOB = "after.files:saved_job"
-"""The function of the extension that reads the report which a page shows."""
+"""Function of the extension that reads the report that a page shows."""
 
 
 _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 
 
 def is_target(word: str) -> bool:
-    """Whether a word can be read as a target; names of groups can, whether remembered or not."""
-    from dbg_command.targets import parse_target  # help, version and most mistakes do without
+    """Return True if a word can be read as a target; names of groups can, remembered or not."""
+    from dbg_command.targets import parse_target  # not needed for help, version and most mistakes
 
     try:
         parse_target(word)
@@ -128,7 +128,7 @@ def is_target(word: str) -> bool:
 
 
 def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
-    """Raise BadInput for a word in place of a verb or target that is much like one of them, and is neither."""
+    """Raise BadInput for a word that is not a verb or target but resembles one."""
     if not _LIKE_A_VERB.fullmatch(word) or is_target(word):
         return
     from dbg_command.targets import Word

@@ -1,4 +1,4 @@
-"""``eval`` and ``command``: a value of each rank, or what a command of pdb prints there."""
+"""``eval`` and ``command``: a value of each rank, or the output of a pdb command there."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action, Kind
 
 _INSTEAD = {
-    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
-    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
-    **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
+    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` resumes them"),
+    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank"),
+    **dict.fromkeys(("run", "restart"), "a single rank can't be restarted: end the job and launch it again"),
 }
-"""Commands that are refused for several ranks, and what to do instead."""
+"""Commands that are refused for several ranks, with the alternative."""
 
 _WORD = re.compile(r"\s*([A-Za-z_]+)")
 
@@ -30,11 +30,11 @@ Frame = Annotated[
         heading=Heading.ASKING,
         metavar="FRAME",
         in_session=True,
-        help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+        help="in this frame: a function name or a number such as -2 (default: the innermost of your code)",
         read=read_frame,
     ),
 ]
-FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING, help="status 1 if ranks disagree")]
+FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING, help="status 1 if answers differ")]
 
 
 class Eval(WaitingVerb):
@@ -48,14 +48,14 @@ class Eval(WaitingVerb):
     usual = "stopped,held"
     without_target = True
     for_agents = (
-        "Evaluate a Python expression in the frame where each stopped or held rank stands. Equal values are one group, "
-        "whose name (@1, @2) can be used as `ranks` afterwards. The expression can change the program."
+        "Evaluate a Python expression in the current frame of each stopped or held rank. Equal values form one group; "
+        "its name (@1, @2) can be used as `ranks` afterwards. The expression can change the program."
     )
 
     expression: str = ""
     live: Annotated[
         bool,
-        Option("--live", heading=Heading.ASKING, in_session=True, help="break into running ranks for it, too"),
+        Option("--live", heading=Heading.ASKING, in_session=True, help="also in running ranks, by breaking into them"),
     ] = False
     frame: Frame = ""
     fail_if_differ: FailIfDiffer = False
@@ -77,21 +77,21 @@ class Eval(WaitingVerb):
             grouped=tuple(group_answers(said)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
-            hint=_why_none_has_answered(said, "" if self.live else "; --live asks them all the same"),
+            hint=_why_none_has_answered(said, "" if self.live else "; --live asks running ranks, too"),
             fails_if_different=self.fail_if_differ,
         )
 
 
 class PdbCommand(WaitingVerb):
-    """Run a command of pdb in each stopped rank."""
+    """Run a pdb command in each stopped rank."""
 
     name = "command"
     example = "command all n"
     operands = Operands.COMMAND
     in_session = Operands.COMMAND
-    help_in_session = "a pdb command, e.g. c all n: one step everywhere"
+    help_in_session = "a pdb command, e.g. c all n: one step in every rank"
     usual = "stopped"
-    for_agents = "Run a command of pdb on each stopped rank: n, s, r, unt, p x, up;;p x, … `n` steps all of them."
+    for_agents = "Run a pdb command on each stopped rank: n, s, r, unt, p x, up;;p x, … `n` steps all of them."
 
     command: str = ""
     frame: Frame = ""
@@ -131,18 +131,18 @@ def refuse_for_sets(command: str, count: int) -> None:
 
 
 def _why_none_has_answered(said: Sequence[RankAndAnswer], live: str) -> str:
-    """Return what to do if all ranks run, so that none has answered; else empty."""
+    """Return advice if no rank has answered because all of them run; else an empty text."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
-    who = "no rank of them is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
+    who = "none of these ranks is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
     return f"{who} stopped; --wait waits until one is, and `interrupt` breaks in{live}"
 
 
 def check_question(text: str, verb: str, needed: str, example: str) -> None:
     """Raise BadInput for an expression or a command that is empty or too long."""
     if not text.strip():
-        raise BadInput(f"{verb} needs {needed}, e.g. `{example}`, and has an empty one", "write one")
+        raise BadInput(f"{verb} needs {needed}, e.g. `{example}`, but it is empty", "write one")
     if len(text) > limits.MAX_TEXT:
         raise BadInput(
-            f"{verb} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
+            f"{verb} has {len(text):,} characters, but at most {limits.MAX_TEXT:,} are allowed", "put it into a module"
         )

@@ -1,4 +1,4 @@
-"""The base of all verbs, the options that they share, what a verb is given when it asks, and what it answers."""
+"""Base of all verbs: shared options, the input of a verb's question, and its answer."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Format(enum.Enum):
-    """How data is written to stdout."""
+    """Format of data on stdout."""
 
     TABLE = "table"
     JSON = "--json"
 
 
 def use_color(refused: str) -> bool:
-    """Whether answers on stdout have colours; ``refused`` is the value of NO_COLOR."""
+    """Return True if answers on stdout have colours; ``refused`` is the value of NO_COLOR."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     return is_terminal and not refused
 
@@ -51,7 +51,7 @@ Pager = Annotated[str, Preferred("PAGER", empty_counts=True)]
 
 
 class BrokerOptions(Record):
-    """Where the broker is, if not where the environment says, and how many seconds we wait for it and its answers."""
+    """Address of the broker, if not the one in the environment, and the timeout in seconds for it and its answers."""
 
     timeout: Annotated[
         float,
@@ -70,18 +70,18 @@ class BrokerOptions(Record):
 
 
 class OutputOptions(Record):
-    """How answers are written; ``pager`` is the command for long ones, empty for none."""
+    """Format of answers; ``pager`` is the command for long answers, empty for none."""
 
     format: Annotated[Format, Option("--json", const=Format.JSON, help="one JSON document on stdout")] = Format.TABLE
     color: Color = False
-    pager: Annotated[Pager, Option("--no-pager", const="", help="print long answers as they are")] = PAGER
+    pager: Annotated[Pager, Option("--no-pager", const="", help="print long answers without a pager")] = PAGER
 
 
 class Verb(Record):
-    """What one command line does. A subclass adds its options as fields.
+    """The action of one command line. A subclass adds its options as fields.
 
-    ``example`` is typed after ``dbg-attach``, ``short`` instead of the name. ``operands`` are those of a shell and
-    ``in_session`` those in a session, None where the verb can't be used.
+    ``example`` is typed after ``dbg-attach``, ``short`` instead of the name. ``operands`` follow the verb in a shell,
+    ``in_session`` in a session; None if the verb can't be used there.
     """
 
     name: ClassVar[str]
@@ -95,7 +95,7 @@ class Verb(Record):
 
     broker: BrokerOptions = BrokerOptions()
     yes: Annotated[bool, Option("-y", "--yes", in_session=True, help="don't ask")] = False
-    verbose: Annotated[bool, Option("-v", "--verbose", help="show where an error came from")] = False
+    verbose: Annotated[bool, Option("-v", "--verbose", help="show the traceback of an error")] = False
 
     def check(self) -> None:
         """Raise BadInput for options that contradict each other."""
@@ -104,7 +104,7 @@ class Verb(Record):
         """Raise BadInput for options that a session does not take."""
 
     def run(self) -> int:
-        """Do it, and return the exit status. Raises DbgError. A verb on ranks is asked instead."""
+        """Run the verb and return the exit status. Raises DbgError. A verb on ranks is asked instead."""
         raise NotImplementedError
 
     @classmethod
@@ -113,7 +113,7 @@ class Verb(Record):
         return f"{cls.name} {cls.operands.value}".rstrip()
 
 
-def refuse(is_wrong: bool, what: str, remedy: str = "give one of them") -> None:
+def refuse(is_wrong: bool, what: str, remedy: str = "use one of them") -> None:
     """Raise BadInput if options contradict each other."""
     if is_wrong:
         raise BadInput(what, remedy)
@@ -122,9 +122,9 @@ def refuse(is_wrong: bool, what: str, remedy: str = "give one of them") -> None:
 class RanksVerb(Verb):
     """A question or a command for any number of ranks.
 
-    ``usual`` are the ranks if the user names none, None where a target is needed. ``is_about_this_rank`` says that a
-    session means its own rank then. ``without_target`` says that a shell needs no target. ``for_agents`` is the
-    description that a coding agent reads, empty where the verb is no tool.
+    ``usual`` are the ranks if the user names none, None if a target is needed; with ``is_about_this_rank``, a session
+    means its own rank then. With ``without_target``, a shell needs no target. ``for_agents`` is the description for
+    coding agents, empty if the verb is not one of their tools.
     """
 
     usual: ClassVar[str | None] = None
@@ -132,9 +132,9 @@ class RanksVerb(Verb):
     is_about_this_rank: ClassVar[bool] = False
     for_agents: ClassVar[str] = ""
     any_job: ClassVar[bool] = False
-    """Whether a target may mean ranks of several jobs without naming them, and no rank is an answer."""
+    """Whether a target may select ranks of several jobs without naming them, and an empty selection is an answer."""
     is_stoppable: ClassVar[bool] = False
-    """Whether Ctrl-C withdraws the question and the ranks end what they have begun."""
+    """Whether Ctrl-C withdraws the question and makes the ranks end their work on it."""
 
     target: str | None = None
     output: OutputOptions = OutputOptions()
@@ -146,23 +146,23 @@ class RanksVerb(Verb):
 
     @property
     def with_exited(self) -> bool:
-        """Whether ranks that have exited are among those that are asked."""
+        """Whether exited ranks are asked, too."""
         return False
 
     def begin(self) -> int | None:
-        """Do what needs no broker; return the exit status if that is all, else None. Blocks. Raises DbgError."""
+        """Do the work that needs no broker. Return the exit status if that is all, or None. Blocks. Raises DbgError."""
         return None
 
     def may_change(self) -> bool:
-        """Whether a program may move, end or compute because of this."""
+        """Return True if this may make a program move, exit or compute."""
         return False
 
     def consent(self, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[RankInfo]]:
-        """Return how the question begins that the user has to agree to, and the ranks that it names; empty for none."""
+        """Return the beginning of the question that the user must confirm, and its ranks; empty for no question."""
         return "", ()
 
     async def ask(self, asking: Asking) -> Answer:
-        """Ask the ranks, and return their answers. Raises DbgError if the broker fails."""
+        """Ask the ranks and return their answers. Raises DbgError if the broker fails."""
         raise NotImplementedError
 
 
@@ -172,11 +172,11 @@ Bound = Annotated[
         "--for",
         heading=Heading.ATTACH,
         metavar="S",
-        help="wait at most S seconds, as in 60, 60s, 5m or 1h",
+        help="maximum wait, e.g. 60, 60s, 5m or 1h",
         read=partial(read_duration, name="--for", most=LONGEST_WAIT),
     ),
 ]
-"""The seconds of a wait."""
+"""Maximum wait, in seconds."""
 
 
 class WaitingVerb(RanksVerb):
@@ -194,14 +194,14 @@ class WaitingVerb(RanksVerb):
     def check(self) -> None:
         refuse(
             self.bound is not None and not self.wait,
-            "--for bounds a wait, and there is none",
+            "--for limits a wait, but there is no --wait",
             "add --wait, or leave --for out",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Ask ``ranks``, which ``target`` means, of all ``known`` ones; ``show`` takes what an answer waits for.
+    """A question to ``ranks``, which ``target`` selects from all ``known`` ones; ``show`` shows the status of the wait.
 
     ``url`` and ``welcome`` are the broker's, for an empty list and a report.
     """
@@ -215,12 +215,12 @@ class Asking:
     welcome: Welcome | None = None
 
     def missing(self) -> MissingInAnswer:
-        """Return the ranks that should be among those who are asked, and have exited or never connected."""
+        """Return the ranks that should be among the asked ones but have exited or never connected."""
         calls = call_roll(self.known, self.target, {rank.key for rank in self.ranks})
         return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in self.ranks}) > 1)
 
     def require_living(self) -> None:
-        """Raise the DbgError that says how they ended if all of these ranks have exited."""
+        """Raise a DbgError about their end if all of these ranks have exited."""
         if all(rank.state is RankState.EXITED for rank in self.ranks):
             raise why_not_stopped(self.ranks[0], self.target.text if self.target is not None else "")
 
@@ -238,9 +238,9 @@ DIFFER = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a text is written: ``columns`` are those of the terminal, None for lines of any length.
+    """Style of a text: ``columns`` is the terminal's width, None for lines of any length.
 
-    ``word`` says a remedy as the users of one interface know it, None as a command of the shell.
+    ``word`` phrases a remedy for the users of one interface; None phrases it as a shell command.
     """
 
     color: bool = False
@@ -252,7 +252,7 @@ PLAIN = Style()
 
 
 class Answer(Protocol):
-    """What a verb has found out."""
+    """Result of a verb."""
 
     @property
     def status(self) -> int:
@@ -264,7 +264,7 @@ class Answer(Protocol):
 
     @property
     def hint(self) -> str:
-        """A sentence on why there is no more; empty for none."""
+        """A sentence on why the answer is incomplete or empty, or an empty text."""
 
     def text(self, style: Style = PLAIN) -> str:
         """Return the answer as lines."""
@@ -275,9 +275,9 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedAnswer:
-    """Answers of ranks of which equal ones are one group; ``missing`` says which ranks were not asked.
+    """Answers of ranks, with equal ones in one group; ``missing`` are the ranks that were not asked.
 
-    ``fails_if_different`` makes differing values a failure.
+    With ``fails_if_different``, different values are a failure.
     """
 
     command: str
@@ -314,7 +314,7 @@ class GroupedAnswer:
 
 
 def left_unanswered(answers: Sequence[RankAndAnswer]) -> bool:
-    """Whether a rank that could have answered did not; an exited rank can't."""
+    """Return True if a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
         for rank, answer in answers

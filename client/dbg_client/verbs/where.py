@@ -15,7 +15,7 @@ from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
 from dbg_client.views.tree import show_others, show_tree
 from dbg_wire.messages import Action, Look
 
-WithExited = Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")]
+WithExited = Annotated[bool, Option("--all", in_session=True, help="include all exited ranks")]
 
 
 class Where(WaitingVerb):
@@ -28,7 +28,7 @@ class Where(WaitingVerb):
     help_in_session = "stacks of all ranks, or of these, as one tree"
     usual = "all"
     without_target = True
-    for_agents = "Show where ranks are: all their stacks merged into one tree, running ranks included. Stops nobody."
+    for_agents = "Show the stacks of ranks, including running ranks, merged into one tree. Does not stop any rank."
 
     threads: Annotated[
         bool, Option("--threads", heading=Heading.ASKING, in_session=True, help="all threads of each rank")
@@ -39,7 +39,7 @@ class Where(WaitingVerb):
             "--native",
             heading=Heading.ASKING,
             in_session=True,
-            help="frames of C code, too, which py-spy reads beside each rank; it stops the rank for a moment",
+            help="frames of C code, too, read by py-spy on each rank's host; it briefly pauses the rank",
         ),
     ] = False
     all: WithExited = False
@@ -48,7 +48,7 @@ class Where(WaitingVerb):
         super().check()
         refuse(
             self.native and self.threads,
-            "--native shows the main thread alone and --threads all of them",
+            "--native shows only the main thread, and --threads all threads",
         )
 
     @property
@@ -76,9 +76,9 @@ class Where(WaitingVerb):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackAnswer:
-    """Where ranks are: equal stacks are one group, ranks without a stack are in ``others``.
+    """Stacks of ranks: ranks with equal stacks form one group, ranks without a stack are in ``others``.
 
-    ``absent`` are the ranks that have not reached a collective in which others wait; None if there are none.
+    ``absent`` are the ranks that have not reached a collective where others wait, or None.
     """
 
     answers: tuple[RankAndAnswer, ...]
@@ -91,7 +91,7 @@ class StackAnswer:
 
     @property
     def grouped(self) -> tuple[AnswerGroup, ...]:
-        """All groups, those that are absent from a collective last."""
+        """All groups; the group of ranks that are absent from a collective is last."""
         return (*self.stacks, *self.others, *([self.absent] if self.absent is not None else ()))
 
     @property

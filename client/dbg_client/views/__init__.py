@@ -1,1 +1,1 @@
-"""Ranks, answers, stacks and the status line as text, tables and JSON. Pure; asks nobody and draws nothing."""
+"""Ranks, answers, stacks and the status line as text, tables and JSON. Pure: no queries, no drawing."""

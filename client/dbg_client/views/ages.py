@@ -1,4 +1,4 @@
-"""For how long ranks have been where they are, and for whom those in a collective wait. Pure."""
+"""Text on the time that ranks have been at their places, and on ranks that wait in a collective. Pure."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 
 SHORTEST_SECONDS = 1.0
-"""Seconds below which an age is no news: every rank has been somewhere for a moment."""
+"""Minimum age in seconds that is shown. Shorter ages are normal at any place."""
 
 STANDING = ("stopped", "held")
-"""States in which a rank stands still, so that no sentence needs to say what it has been in."""
+"""States of ranks that don't run. The meaning of their age is clear without an explanation."""
 
 TOLD = ("running", *STANDING)
-"""States to which the age is added; the texts of other states tell it themselves, or are about ranks that can't."""
+"""States with an added age. Texts of other states contain the age, or have none."""
 
 WAITS = "waits in "
-"""How the state of a rank in a collective begins."""
+"""Prefix of the state of a rank in a collective."""
 
 
 class StandingCounts:
-    """How many ranks of each job stand still, by state; the caller's list may be longer than what it shows."""
+    """Number of ranks of each job by state. The caller may count more ranks than it shows."""
 
     def __init__(self, ranks: Iterable[RankInfo]) -> None:
         self._counts = Counter((rank.job, rank.state) for rank in ranks)
 
     def show_wait(self, collective: str, job: str) -> str:
-        """Return what a running rank of a job waits for, as :func:`show_wait`."""
+        """Return the text for a running rank of a job, as :func:`show_wait` does."""
         return show_wait(collective, self._counts[job, RankState.STOPPED], self._counts[job, RankState.HELD])
 
 
 def show_wait(collective: str, stopped: int, held: int) -> str:
-    """Return ``waits in all_reduce for 3 stopped ranks``; empty without a collective or a rank to wait for."""
+    """Return ``waits in all_reduce for 3 stopped ranks``; empty without a collective or a stopped or held rank."""
     counts = [f"{count} {state}" for count, state in ((stopped, "stopped"), (held, "held")) if count]
     if not collective or not counts:
         return ""
@@ -45,24 +45,24 @@ def show_wait(collective: str, stopped: int, held: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """For how many seconds a rank has been at its place, or at least; None if that is unknown."""
+    """Seconds that a rank has been at its place; None if unknown. With ``at_least`` it may be longer."""
 
     seconds: float | None = None
     at_least: bool = False
 
 
 def age_of(answer: RankAnswer) -> Age:
-    """Return the age that an answer tells."""
+    """Return the age in an answer."""
     return Age(answer.age, answer.at_least)
 
 
 def oldest(ages: Sequence[Age]) -> float | None:
-    """Return the seconds of the oldest age that is known; None if none is."""
+    """Return the seconds of the oldest known age; None if no age is known."""
     return max((age.seconds for age in ages if age.seconds is not None), default=None)
 
 
 def with_age(state: str, ages: Sequence[Age]) -> str:
-    """Return the state of some ranks, and for how long they have been where they are."""
+    """Return the state of some ranks, and the time that they have been at their place."""
     seconds = oldest(ages)
     if seconds is None or seconds < SHORTEST_SECONDS or not (state in TOLD or state.startswith(WAITS)):
         return state
@@ -71,11 +71,11 @@ def with_age(state: str, ages: Sequence[Age]) -> str:
     how_long = f"{'at least ' if any(age.at_least for age in ages) else ''}{show_age(seconds)}"
     if differ:
         return f"{state}, the longest for {how_long}"
-    return f"{state} for {how_long}" if state in STANDING else f"{state}, in it for {how_long}"
+    return f"{state} for {how_long}" if state in STANDING else f"{state}, unchanged for {how_long}"
 
 
 def show_duration(seconds: float) -> str:
-    """Return seconds as people say them; clocks of two hosts differ, so never a negative number."""
+    """Return seconds as ``8 s``, ``4 min``, ``2 h`` or ``3 d``. Negative numbers, from clocks that differ, become 0."""
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole} s"

@@ -1,6 +1,6 @@
 """Equal answers of many ranks as groups, a table of them, and their JSON. Pure.
 
-Values are equal if their digests are: what the text of a long value leaves out counts, memory addresses don't.
+Values are equal if their digests are. A digest covers the omitted part of a long value, but no memory addresses.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, rank_order
 
 RankAndAnswer = tuple[RankInfo, RankAnswer]
-"""A rank and its answer, or the broker's answer for it."""
+"""Rank and its answer, or the broker's answer for it."""
 
 NOT_COMPARED = "values not compared"
 
 MAX_GROUPS = 32
-"""Groups of values that a table shows; a value that differs everywhere is better read as JSON."""
+"""Maximum groups of values in a table. A value that differs everywhere is easier to read as JSON."""
 
 MAX_NAMES = 40
-"""Columns for the ranks of one group; JSON has them all."""
+"""Maximum columns for the ranks of one group. JSON lists them all."""
 
 MAX_LINE = 4096
-"""Characters of one line of an answer's text."""
+"""Maximum characters of one line of an answer's text."""
 
 MAX_REASONS = 4
-"""Different places or reasons that one line names."""
+"""Maximum number of places or reasons in one line."""
 
 MAX_PLACES = 3
-"""Frames that the first line of an answer names."""
+"""Maximum number of frames in the first line of an answer."""
 
 MAX_PLACE = 200
-"""Characters of one frame's function and file."""
+"""Maximum characters of one frame's function and file."""
 
 ANSWERED = frozenset({"value", "error", "stack"})
-"""Kinds of answers that the rank itself gave."""
+"""Kinds of answers that come from the rank itself."""
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _KINDS = (Kind.VALUE, Kind.ERROR, Kind.RUNNING, Kind.SILENT, Kind.LOST)
@@ -50,34 +50,34 @@ _COLORS = {"error": "31", "silent": "35", "lost": "35", "running": "32"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerGroup:
-    """Ranks that gave the same answer; ``id`` works as a target afterwards."""
+    """Ranks with the same answer; ``id`` works as a target afterwards."""
 
     id: str
     kind: str
     ranks: tuple[RankInfo, ...]
     text: str
     frame: str = ""
-    """What is odd about where the value was evaluated: somebody has gone up the stack in the rank's debugger."""
+    """Remark if the value was evaluated in another frame, because the rank's debugger is up the stack."""
     places: tuple[Place, ...] = ()
-    """The frames in which the ranks have evaluated, one for each rank that tells."""
+    """Frames of the evaluation, one for each rank that reports it."""
 
     @property
     def count(self) -> int:
-        """Return how many ranks it has."""
+        """Number of ranks."""
         return len(self.ranks)
 
     @property
     def place(self) -> Place | None:
-        """Return the frame in which all of its ranks have evaluated; None if they are several, or one doesn't tell."""
+        """Common frame of the evaluation; None if frames differ or a rank does not report it."""
         agreed = len(self.places) == self.count and len(set(self.places)) == 1
         return self.places[0] if agreed else None
 
 
 def group_answers(said: Sequence[RankAndAnswer]) -> list[AnswerGroup]:
-    """Return the groups of answers, the biggest first, each under a name of its own.
+    """Return the groups of answers, the largest first, each with a unique name.
 
-    Ranks that run, are silent or are lost make one group of each kind. The text of a value without a digest says that
-    the value was not compared if that text may be cut.
+    Ranks that run, are silent or are lost form one group per kind. If the text of a value without a digest may be cut,
+    the text states that the value was not compared.
     """
     gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
     for rank, answer in said:
@@ -88,24 +88,24 @@ def group_answers(said: Sequence[RankAndAnswer]) -> list[AnswerGroup]:
 
 
 def normal(text: str) -> str:
-    """Return a text as it is compared where there is no digest: without memory addresses."""
+    """Return a text without memory addresses, to compare answers without a digest."""
     return _ADDRESS.sub("0x", text)
 
 
 def count_answered(groups: Sequence[AnswerGroup]) -> int:
-    """Return how many ranks answered themselves."""
+    """Return the number of ranks that answered themselves."""
     return sum(group.count for group in groups if group.kind in ANSWERED)
 
 
 def differ(groups: Sequence[AnswerGroup]) -> bool:
-    """Return whether the ranks that answered disagree."""
+    """Return True if the answers of the ranks differ."""
     return sum(group.kind in ANSWERED for group in groups) > 1
 
 
 def groups_document(
     command: str, groups: Sequence[AnswerGroup], naming: Naming, missing: MissingInAnswer = NOBODY_MISSING
 ) -> dict[str, object]:
-    """Return what becomes the JSON document."""
+    """Return the groups as a JSON document."""
     return {
         "schema": 1,
         "command": command,
@@ -127,7 +127,7 @@ def groups_document(
 
 
 def place_document(place: Place) -> dict[str, object]:
-    """Return what becomes the JSON of a place."""
+    """Return a place as JSON fields."""
     return {"file": place.file, "line": place.line, "function": place.function}
 
 
@@ -139,7 +139,7 @@ def show_groups(
     color: bool,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
+    """Return a summary, and a line for each group, or a block for each if a text has several lines."""
     shown, left_out = _shown(groups)
     rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
     blocks = any("\n" in group.text for group in shown)
@@ -148,12 +148,12 @@ def show_groups(
         lines += _lines(group, "  ".join(cells), blocks=blocks, color=color)
     if left_out:
         ranks = sum(group.count for group in left_out)
-        lines.append(f"and {len(left_out)} more values on {counted(ranks)}; --json has them all")
+        lines.append(f"and {len(left_out)} more values on {counted(ranks)}; --json lists them all")
     return "".join(f"{line}\n" for line in lines)
 
 
 def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer) -> str:
-    """Return the first line of an answer: how many answered what was asked, who is missing, how far they agree."""
+    """Return the first line: the command, the number of answers, the missing ranks, and how far the answers agree."""
     asked, answered = sum(group.count for group in groups), count_answered(groups)
     kinds = Counter(group.kind for group in groups)
     agreement = [
@@ -178,7 +178,7 @@ def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswe
 
 
 def _where(groups: Sequence[AnswerGroup]) -> list[str]:
-    """Say in which frames the ranks have evaluated, the most frequent first; nothing if none tells."""
+    """Return the frames of the evaluation, the most frequent first; empty if no frame is known."""
     places = Counter(_shown_place(place) for group in groups for place in group.places)
     if not places:
         return []
@@ -194,13 +194,13 @@ def _shown_place(place: Place) -> str:
 
 
 def show_ranks(ranks: Sequence[RankInfo], naming: Naming) -> str:
-    """Return a group's ranks, and what they have in common that no other has."""
+    """Return a group's ranks, and what distinguishes them from all other ranks."""
     names, reason = printable(clip(naming.names(ranks), MAX_NAMES), MAX_LINE), printable(naming.explain(ranks))
     return f"{names} = {reason}" if reason else names
 
 
 def counted(count: int) -> str:
-    """Return a number of ranks in words."""
+    """Return ``1 rank`` or ``3 ranks``."""
     return f"{count} rank" if count == 1 else f"{count} ranks"
 
 
@@ -210,7 +210,7 @@ def paint(text: str, code: str | None) -> str:
 
 
 def remembered(groups: Sequence[AnswerGroup]) -> Mapping[str, tuple[str, ...]]:
-    """Return the keys of each group's ranks by its name."""
+    """Return the keys of each group's ranks by the name of the group."""
     return {group.id: tuple(rank.key for rank in group.ranks) for group in groups}
 
 
@@ -252,7 +252,7 @@ def _group(kind: Kind, members: Sequence[RankAndAnswer]) -> AnswerGroup:
 
 
 def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
-    """Say which ranks have evaluated in another frame than that of their stop, and in which; empty if none has."""
+    """Return the number of ranks that evaluated in another frame than their stop's, and the frames; else empty."""
     places = Counter(
         _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)
     )
@@ -262,11 +262,11 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
         f"in {place}" if count == len(members) else f"{counted(count)} in {place}"
         for place, count in places.most_common(MAX_REASONS)
     ]
-    return f"evaluated up the stack, where the debugger looks: {'; '.join(shown)}"
+    return f"evaluated up the stack, in the debugger's current frame: {'; '.join(shown)}"
 
 
 def _is_compared(answer: RankAnswer) -> bool:
-    # The answer to a command that moves is a place, and complete; the output of other commands may be cut.
+    # The answer to a command that steps is a place and complete. Output of other commands may be cut.
     return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 
@@ -296,22 +296,22 @@ def _named(groups: Sequence[AnswerGroup]) -> list[AnswerGroup]:
 
 
 def lines_in(answer: RankAnswer) -> tuple[str, ...]:
-    """Return the lines of the screen in an answer; of a line debugger, those of its output, which is the text."""
+    """Return the lines of the screen in an answer, or for a line debugger the lines of its output."""
     return tuple(row for row in answer.rows if isinstance(row, str)) or tuple(answer.text.split("\n"))
 
 
 def show_screen(rows: Sequence[str]) -> str:
-    """Return a screen as text: every row on a line of its own, blanks at the right left out."""
+    """Return a screen as text, one line per row, without trailing blanks."""
     return "".join(f"{printable(row.rstrip(), 10_000)}\n" for row in rows)
 
 
 def screen_document(rank: RankInfo, rows: Sequence[str]) -> dict[str, object]:
-    """Return what becomes the JSON document of a screen."""
+    """Return a screen as a JSON document."""
     return {"schema": 1, "address": rank.address, "job": rank.job, "screen": list(rows)}
 
 
 def describe_answer(rank: RankInfo, answer: RankAnswer) -> str:
-    """Return what one rank has answered instead of a value, as a sentence."""
+    """Return the answer of one rank that is not a value, as a sentence."""
     explained = {
         Kind.ERROR: "refused",
         Kind.RUNNING: "is running",

@@ -1,4 +1,4 @@
-"""The ranks as `list` prints them: a table for people, JSON for programs. Pure."""
+"""Output of `list`: a table for people, JSON for programs. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 
 MAX_NAME = 32
-"""Characters of a child's name."""
+"""Maximum characters of a child's name."""
 
 MAX_NUMBERS = 40
-"""Columns for the numbers of one row; JSON has them all."""
+"""Maximum columns for the numbers of one row. JSON lists them all."""
 
 _COLORS = {
     RankState.RUNNING: "32",
@@ -41,17 +41,17 @@ LIST_FIELDS = (
 )
 
 MAX_ROWS = 40
-"""Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
+"""Maximum rows of a table with one rank each. With more ranks, similar ranks share a row."""
 
 
 def nobody_yet(url: str) -> str:
-    """Return the sentence in place of a list without ranks."""
-    how = "Start a job by `dbg-attach run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
+    """Return the sentence that replaces an empty list."""
+    how = "Start a job with `dbg-attach run -- COMMAND`; for a running job, use `dbg-attach adopt --mine`."
     return f"No rank is connected to {printable(url)} yet. {how}"
 
 
 def first_limits(ranks: Sequence[RankInfo]) -> list[str]:
-    """Return a line for each job with time limits: the limit that ends first, and for which rank."""
+    """Return a line for each job with time limits: the limit that ends first, and its rank."""
     limited: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in ranks:
         if rank.limit:
@@ -75,10 +75,10 @@ def show_table(
     fold: bool = False,
     known: Sequence[RankInfo] | None = None,
 ) -> str:
-    """Return an aligned table with a header, and below it each job's first time limit; empty for no ranks.
+    """Return an aligned table with a header, and below it each job's first time limit; empty without ranks.
 
-    ``now`` is wall-clock seconds, ``known`` are all ranks there are, by default those of the table. With ``fold`` the
-    ranks of a long table that are alike are one row, where the first of them would stand.
+    ``now`` is wall-clock seconds. ``known`` are all ranks, by default the ranks of the table. With ``fold``, similar
+    ranks of a long table share a row, at the position of the first one.
     """
     if not ranks:
         return ""
@@ -91,7 +91,7 @@ def show_table(
 def align(
     ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
 ) -> tuple[str, list[str]]:
-    """Return the table's header and a line for each rank; columns that hold nothing are left out."""
+    """Return the table's header and a line for each rank, without empty columns."""
     standing = StandingCounts(ranks if known is None else known)
     return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
 
@@ -117,7 +117,7 @@ def _align(
 
 
 def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
-    """Return what becomes the JSON document of a list: all that is known of the ranks, and those that are missing."""
+    """Return a list as a JSON document: the ranks with all their fields, and the missing ranks."""
     return {
         "schema": 1,
         "ranks": [msgspec.to_builtins({name: getattr(rank, name) for name in LIST_FIELDS}) for rank in ranks],
@@ -126,7 +126,7 @@ def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, obje
 
 
 def show_state(rank: RankInfo) -> str:
-    """Return a rank's state with what people ask next: why it stopped, how it ended."""
+    """Return a rank's state, with the reason of its stop or the way it ended."""
     if rank.state is RankState.EXITED:
         return rank.end.state
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
@@ -135,19 +135,19 @@ def show_state(rank: RankInfo) -> str:
 
 
 def child_name(rank: RankInfo) -> str:
-    """Return the name of a process that is no rank of its own, or of its program; empty for a rank."""
+    """Return the name of a child process, or of its program; empty for a rank."""
     return (rank.name or rank.script.rpartition("/")[2]) if rank.child is not None else ""
 
 
 def show_people(rank: RankInfo) -> str:
-    """Return who types there and how many look on."""
+    """Return the driver and the number of watchers."""
     watching = f"{rank.watchers} watching" if rank.watchers else ""
     driver = printable(rank.driver or "") + (" (silent)" if rank.driver_silent else "")
     return ", ".join(part for part in (driver, watching) if part)
 
 
 def _alike(ranks: Sequence[RankInfo], now: float, standing: StandingCounts) -> list[list[RankInfo]]:
-    """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
+    """Group the ranks whose rows differ only in rank, host, process and duration."""
     groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
         job, _, state, place, _, *others = _row(rank, now, standing)
@@ -182,7 +182,7 @@ def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...
 
 
 def show_place(place: Place | None) -> str | None:
-    """Return a place as people say it, ``train.py:41 in step``."""
+    """Return a place as ``train.py:41 in step``; None if it is unknown."""
     if place is None or not place.file:
         return None
     return printable(f"{PurePosixPath(place.file).name}:{place.line} in {place.function}")

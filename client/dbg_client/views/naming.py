@@ -1,4 +1,4 @@
-"""The names of sets of ranks, in the form of targets, so that a user can type them; sets of missing ranks. Pure."""
+"""Names of sets of ranks in the form of targets, so that a user can type them, and texts on missing ranks. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REASON = 48
-"""Characters of one explanation; a longer one is a list and explains nothing."""
+"""Maximum characters of one explanation. A longer one is a list that explains nothing."""
 
 
 class Naming:
-    """The names of the ranks of one question, and of sets of them, unique among the ranks asked.
+    """Names of the ranks of one question, and of sets of them, unique among the ranks that were asked.
 
-    A name is the rank's number. Its job stands before the number where several jobs were asked, and its host where
-    several ranks have the number. Its process id stands behind where several ranks of one host have the number.
+    A name is the rank's number. The job precedes the number if several jobs were asked, and the host precedes it if
+    several ranks have the number. The process id follows it if several ranks of one host have the number.
     """
 
     def __init__(self, asked: Sequence[RankInfo]) -> None:
@@ -44,7 +44,7 @@ class Naming:
         return f"{job}{host}{number}{pid}"
 
     def names(self, ranks: Sequence[RankInfo]) -> str:
-        """Return a set as ``a-b[/step],…``; children and ranks that need more than a number stand behind."""
+        """Return a set as ``a-b[/step],…``, then children and ranks that need more than a number."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         others: defaultdict[str, list[str]] = defaultdict(list)
         for rank in sorted(ranks, key=rank_order):
@@ -54,7 +54,7 @@ class Naming:
                 numbers[prefix].append(rank.rank)
             else:
                 others[prefix].append(name[len(prefix) :])
-        # A bare number behind a comma would belong to the host before it, so names without a host come first.
+        # A bare number after a comma would belong to the host before it, so names without a host come first.
         prefixes = sorted({*numbers, *others}, key=lambda prefix: (prefix.count(":"), prefix))
         pieces = []
         for prefix in prefixes:
@@ -64,7 +64,7 @@ class Naming:
         return ",".join(pieces)
 
     def explain(self, ranks: Sequence[RankInfo]) -> str:
-        """Return what a set is among all that were asked: one host, one local rank, or coordinates; else nothing."""
+        """Return the property that distinguishes a set: a host, a local rank or coordinates; else empty."""
         if len(ranks) == len(self._asked) or len(self._jobs) != 1:
             return ""
         reasons = [self._host(ranks), self._local_rank(ranks), self._coordinates(ranks)]
@@ -83,7 +83,7 @@ class Naming:
     def _coordinates(self, ranks: Sequence[RankInfo]) -> str:
         places = [self._place(rank) for rank in ranks] if self._axes else []
         taken = [set(indices) for indices in zip(*places, strict=True)]
-        # A block with more cells than ranks holds other ranks, or is a mesh full of holes.
+        # A block with more cells than ranks contains other ranks, or the mesh has holes.
         if not taken or math.prod(map(len, taken)) > len(ranks):
             return ""
         if sum(self._cells[cell] for cell in product(*taken)) != len(ranks):
@@ -100,7 +100,7 @@ class Naming:
 
 
 def name_few(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
-    """Return how many ranks are meant, and the addresses of the first; with their jobs if several are known."""
+    """Return the number of ranks, and the addresses of the first ones, with jobs if several jobs are known."""
     several_jobs = len({rank.job for rank in known}) > 1
     names = [f"{rank.job}/{rank.address}" if several_jobs else rank.address for rank in ranks[:4]]
     named = ", ".join(map(printable, names)) + (", …" if len(ranks) > 4 else "")
@@ -108,14 +108,14 @@ def name_few(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
 
 
 def _common_axes(places: Sequence[Mapping[str, int]]) -> dict[str, set[int]]:
-    """Return the axes that all ranks have, each with all indices on it."""
+    """Return the axes that all ranks have, each with all its indices."""
     first: Mapping[str, int] = places[0] if places else {}
     axes = [axis for axis in first if all(axis in place for place in places)]
     return {axis: {place[axis] for place in places} for axis in axes}
 
 
 def clip(names: str, limit: int) -> str:
-    """Return a set's names cut at a comma, if they are longer than ``limit``."""
+    """Return the names of a set, cut at a comma if they are longer than ``limit``."""
     if len(names) <= limit:
         return names
     kept = names[: limit - 2]
@@ -127,20 +127,20 @@ def _number(rank: RankInfo) -> str:
 
 
 def _typed_host(host: str) -> str:
-    """Return a host as the user has to type it: a short number would be read as a slice."""
+    """Return a host as the user must type it, because a short number would be read as a slice."""
     return f"[{host}]" if len(host) <= 8 and host.isdecimal() else host
 
 
 MAX_NAMES = 40
-"""Columns for the numbers of ranks that are missing for one reason; JSON has them all."""
+"""Maximum columns for the numbers of ranks that are missing for one reason. JSON lists them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingInAnswer:
-    """What the head of an answer says of ranks that were not asked since they are missing.
+    """Part of an answer's first line about ranks that were not asked because they are missing.
 
-    ``exited`` counts those that have exited, ``how`` says how, and ``connected`` who never came. ``documents`` are
-    for JSON.
+    ``exited`` is the number of exited ranks, ``how`` the text on how they ended, and ``connected`` the text on ranks
+    that never connected. ``documents`` are for JSON.
     """
 
     exited: int = 0
@@ -153,7 +153,7 @@ NOBODY_MISSING = MissingInAnswer()
 
 
 def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bool) -> MissingInAnswer:
-    """Return what an answer says of the ranks that are missing; ``now`` is wall-clock seconds."""
+    """Return the texts of an answer about missing ranks; ``now`` is wall-clock seconds."""
     return MissingInAnswer(
         exited=sum(len(ended.numbers) for call in calls for ended in call.exited),
         how=", ".join(_how(ended, now, call.job if several_jobs else None) for call in calls for ended in call.exited),
@@ -163,7 +163,7 @@ def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bo
 
 
 def missing_documents(calls: Sequence[RollCall], *, with_exited: bool = True) -> list[dict[str, object]]:
-    """Return what becomes the JSON of ranks that are missing."""
+    """Return missing ranks as JSON fields."""
     documents = []
     for call in calls:
         for ended in call.exited if with_exited else ():
@@ -178,7 +178,7 @@ def _document(job: str, numbers: Sequence[int], state: str, text: str, since: fl
 
 
 def absent_rows(calls: Sequence[RollCall], *, several_jobs: bool) -> str:
-    """Return a line for each run of which ranks never connected, to stand below a list."""
+    """Return a line for each run with ranks that never connected, to be shown below a list."""
     return "".join(
         f"{_names(call.absent, call.job if several_jobs else None)} never connected\n" for call in calls if call.absent
     )
@@ -196,9 +196,9 @@ def _connected(call: RollCall, *, several_jobs: bool) -> str:
     names = _names(call.absent, None)
     whose = f" of {printable(call.job)}" if several_jobs else ""
     if call.world is None or call.connected + len(call.absent) != call.world:
-        # Other ranks of the run, which were not asked for, have not come either.
-        return f"rank{'s' if len(call.absent) > 1 else ''} {names}{whose} never came"
-    return f"{call.connected} of {call.world} ranks{whose} have connected: {names} never came"
+        # Ranks of the run that were not asked for have not connected either, so counts would not add up.
+        return f"rank{'s' if len(call.absent) > 1 else ''} {names}{whose} never connected"
+    return f"{call.connected} of {call.world} ranks{whose} have connected: {names} never did"
 
 
 def _names(numbers: Sequence[int], job: str | None) -> str:

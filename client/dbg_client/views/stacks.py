@@ -1,4 +1,4 @@
-"""The stacks of many ranks, equal ones as one group, and who has not come to a collective; with their JSON. Pure."""
+"""Stacks of many ranks in groups of equal stacks, and ranks missing from a collective; also as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
+"""States that JSON omits because `list` shows them. Other states limit how far a stack can be trusted."""
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""
 
 ONLY_ONE = "main or stopped thread"
-"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
+"""Name of the thread whose stack is the only one in an answer, as of a rank in C code."""
 
 _NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
 
 _NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
 
 MISSING = "@missing"
-"""The name of the group, also as a target."""
+"""Name of the group of missing ranks, also as a target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An extension's note on a rank: the ``state`` in place of the rank's own, and the collective for JSON."""
+    """Note on a rank: a ``state`` that replaces the rank's own, and the collective for JSON."""
 
     state: str
     collective: Mapping[str, object] | None = None
@@ -55,23 +55,23 @@ NO_NOTES: Notes = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(AnswerGroup):
-    """Ranks with the same stack. ``frames`` has the outermost first, ``states`` and ``ages`` one for each rank.
+    """Ranks with the same stack. ``frames`` begins with the outermost frame; ``states`` and ``ages`` are per rank.
 
-    ``kind`` is ``stack``, or for the last stack of a rank that can't answer any more, ``silent`` or ``lost``.
+    ``kind`` is ``stack``, or for the last known stack of a rank that can't answer, ``silent`` or ``lost``.
     """
 
     frames: tuple[Place, ...]
     states: tuple[str, ...]
     ages: tuple[Age, ...]
     thread: str | None = None
-    """The name of the threads with this stack; None where only one thread of each rank was asked for."""
+    """Name of the threads with this stack; None if only one thread of each rank was asked for."""
     note: Note | None = None
-    """The note that most of the ranks have; None if none has one."""
+    """Note that most of the ranks have; None if no rank has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stack:
-    """One stack of one rank; ``thread`` is the name of its thread where all threads were asked for."""
+    """One stack of one rank; ``thread`` is the name of its thread if all threads were asked for, else None."""
 
     rank: RankInfo
     kind: str
@@ -88,11 +88,11 @@ def group_stacks(
     *,
     threads: bool = False,
 ) -> tuple[list[StackGroup], list[AnswerGroup]]:
-    """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
+    """Return the groups of equal stacks, the largest first, and the groups of ranks without a stack.
 
-    ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
-    stand still. With ``threads`` the stacks of all threads are grouped: main threads first, then the names that most
-    ranks have.
+    ``known`` are all ranks, by default the ranks that were asked. They are needed because a rank in a collective may
+    wait for stopped or held ranks. With ``threads``, the stacks of all threads are grouped: main threads first, then
+    the names that most ranks have.
     """
     still = StandingCounts([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, str | None, tuple[Place, ...]], list[_Stack]] = defaultdict(list)
@@ -119,12 +119,12 @@ def group_stacks(
 def _stacks_of(
     rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: Note | None, *, threads: bool
 ) -> Iterator[_Stack]:
-    """Yield the stacks in an answer: of each thread, or of the one that was asked for."""
+    """Yield the stacks in an answer: of each thread, or only of the thread that was asked for."""
     kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
     asked = ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True)
     for one in (answer.threads or (asked,)) if threads else (asked,):
         is_asked = one.halted or (one.name == MAIN and not any(other.halted for other in answer.threads))
-        # Next to the thread that stands in a stop the others run.
+        # While one thread is stopped, the other threads run.
         text = answer.text if one.halted or answer.kind is not Kind.VALUE else "running"
         yield _Stack(
             rank=rank,
@@ -137,7 +137,7 @@ def _stacks_of(
 
 
 def _group(stacks: Sequence[_Stack], notes: Notes) -> StackGroup:
-    """Return equal stacks as a group; a rank may have several threads of one name."""
+    """Return equal stacks as a group. A rank may have several threads with one name."""
     of_rank: defaultdict[str, list[_Stack]] = defaultdict(list)
     for one in sorted(stacks, key=lambda one: rank_order(one.rank)):
         of_rank[one.rank.key].append(one)
@@ -159,7 +159,7 @@ def _group(stacks: Sequence[_Stack], notes: Notes) -> StackGroup:
 
 
 def common_name(name: str) -> str:
-    """Return a thread's name without the number that Python gives it, so that it is the same in every rank."""
+    """Return a thread's name without the number from Python, so that it is the same in every rank."""
     target = _NUMBERED.fullmatch(name)
     if target is not None:
         return target[1]
@@ -168,7 +168,7 @@ def common_name(name: str) -> str:
 
 
 def state_of(rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: Note | None = None) -> str:
-    """Return the state of a rank by its answer, or the wait in a collective."""
+    """Return the state in a rank's answer, or its wait in a collective."""
     if answer.kind is not Kind.VALUE or answer.text != "running":
         return answer.text
     if note is not None:
@@ -177,14 +177,14 @@ def state_of(rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: No
 
 
 def usual_note(ranks: Sequence[RankInfo], notes: Notes) -> Note | None:
-    """Return the note that most of these ranks have; None if none has one."""
+    """Return the note that most of these ranks have; None if no rank has one."""
     found = {id(note): note for rank in ranks if (note := notes.get(rank.key)) is not None}
     counts = Counter(id(notes[rank.key]) for rank in ranks if rank.key in notes)
     return found[counts.most_common(1)[0][0]] if counts else None
 
 
 def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
-    """Return the state of most ranks of some groups, and which ranks are in others, each with its age."""
+    """Return the most frequent state in some groups, and the other states with their ranks, each with its age."""
     ranks_in: defaultdict[str, list[RankInfo]] = defaultdict(list)
     ages_in: defaultdict[str, list[Age]] = defaultdict(list)
     for group in groups:
@@ -207,7 +207,7 @@ def stacks_document(
     naming: Naming,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> dict[str, object]:
-    """Return what becomes the JSON document."""
+    """Return the stacks as a JSON document."""
     everyone: list[AnswerGroup] = [*stacks, *others]
     return {
         "schema": 1,
@@ -219,7 +219,7 @@ def stacks_document(
 
 
 def count_ranks(groups: Sequence[AnswerGroup]) -> int:
-    """Return how many ranks some groups have; a rank is in a group of each of its threads."""
+    """Return the number of different ranks in some groups. A rank is in one group for each of its threads."""
     return len({rank.key for group in groups for rank in group.ranks})
 
 

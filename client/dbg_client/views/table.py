@@ -1,20 +1,20 @@
-"""Text in columns: how wide it is in a terminal, never fewer than it takes, and rows as aligned lines. Pure."""
+"""Text in columns: the width of text in a terminal, as an upper bound, and rows as aligned lines. Pure."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
 
-_WIDE = frozenset({"W", "F", "A"})  # ambiguous counts as wide: some terminals draw it so
+_WIDE = frozenset({"W", "F", "A"})  # ambiguous characters count as wide because some terminals draw them so
 
 
 def text_width(text: str) -> int:
-    """Return the columns that printable ``text`` takes at most."""
+    """Return the maximum columns of printable ``text``."""
     return sum(char_width(char) for char in text)
 
 
 def char_width(char: str) -> int:
-    """Return the columns that one printable character takes at most."""
+    """Return the maximum columns of one printable character."""
     category = unicodedata.category(char)
     if category in ("Mn", "Me"):
         return 0
@@ -23,7 +23,7 @@ def char_width(char: str) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """Return printable ``text``, cut off if it takes more than ``width`` columns; an ellipsis says so."""
+    """Return printable ``text``, cut with an ellipsis if it is wider than ``width`` columns."""
     if text_width(text) <= width:
         return text
     ellipsis = "…" if width > text_width("…") else ""
@@ -46,9 +46,9 @@ def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], paint: Callable[[int, int, str], str] | None = None
 ) -> list[str]:
-    """Return a line for the header and one for each row, aligned; a column without a text in any row is left out.
+    """Return aligned lines for the header and each row, without columns that are empty in all rows.
 
-    ``paint`` gets the number of a row, that of a column, and the text there, and returns it in a colour.
+    ``paint`` gets the numbers of a row and a column, and the text there, and returns the text in a colour.
     """
     used = [column for column in range(len(header)) if any(row[column] for row in rows)]
     kept = [[row[column] for column in used] for row in (header, *rows)]

@@ -1,4 +1,4 @@
-"""The stacks of many ranks merged into one tree with counts, and a tree for each name of threads. Pure."""
+"""Stacks of many ranks merged into one tree with counts, or one tree for each thread name. Pure."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place, RankInfo
 
 SMALL_PART = 10
-"""A place counts as odd if at most one in so many ranks is there, and another place has more.
+"""A place is odd if at most one in SMALL_PART ranks is there, and another place has more ranks.
 
 If two thirds of the ranks are at one place, every other place is odd.
 """
 
 MAX_JOINED = 10
-"""Places on one line; of more the outermost and the innermost are shown."""
+"""Maximum places on one line. If there are more, only the outermost and innermost ones are shown."""
 
 KEPT_OUTER = 3
-"""Places at the outer end of a line that is too long: where the call came from. The others are at the inner end."""
+"""Outermost places that a shortened line keeps, which show the caller. The other places are innermost ones."""
 
 MAX_FILE = 60
-"""Characters of the name of a file."""
+"""Maximum characters of the name of a file."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 
 _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
 _LEFT_OUT = re.compile(r"\[(\d{1,12}) frames left out\]")
-"""What stands in place of frames that a rank has left out."""
+"""Text of a frame that replaces frames omitted by a rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One piece of a line: a place, or several places of libraries folded into one."""
+    """Piece of a line: a place, or several places of libraries folded into one."""
 
     text: str
 
 
 _HERE = Step("(no deeper)")
-"""Stands for stacks that end where others go on."""
+"""Step for stacks that end where others continue."""
 
 
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """The stacks that share the steps down to here; ``ends`` are those that end here."""
+    """Stacks that share the steps down to this branch; ``ends`` are the stacks that end here."""
 
     steps: list[Step] = field(default_factory=list)
     groups: list[StackGroup] = field(default_factory=list)
@@ -80,7 +80,7 @@ def show_tree(
     color: bool,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return how many answered, a tree for each name of threads, and a line for each group of ranks without a stack."""
+    """Return a summary, a tree for each thread name, and a line for each group of ranks without a stack."""
     lines = [summary_of_stacks(stacks, others, missing)]
     for title, groups in trees_of(stacks, naming):
         lines += [title] if title else []
@@ -90,10 +90,10 @@ def show_tree(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLine:
-    """One line of a tree: its ranks, the places that it stands for, and the groups that end there.
+    """Line of a tree: its ranks, its places, and the groups that end there.
 
-    ``lead`` are the lines of the tree left of it, three columns for each level. ``groups`` are all groups at or below
-    it.
+    ``lead`` is the drawing of the tree to the left, three columns for each level. ``groups`` are all groups at or below
+    the line.
     """
 
     lead: str
@@ -105,7 +105,7 @@ class TreeLine:
     is_odd: bool
 
     def text(self, *, color: bool) -> str:
-        """Return the line."""
+        """Return the line as text."""
         parts = [paint(f"{self.count} [{self.ranks}]", _RANKS_COLOR if color else None), self.places]
         if self.state:
             parts.append(f"({self.state})")
@@ -130,9 +130,9 @@ def show_others(others: Sequence[AnswerGroup], naming: Naming) -> list[str]:
 
 
 def fold(frames: Sequence[Place]) -> list[Step]:
-    """Return a stack as steps: places of the user's code, and in between runs of library frames as one each.
+    """Return a stack as steps: each place of the user's code, and each run of library frames in between as one step.
 
-    Frames outside of the user's outermost one say nothing and are left out; a stack of libraries alone is kept.
+    Library frames outside of the user's outermost frame are omitted. A stack with only library frames is kept.
     """
     runs: list[tuple[bool, list[Place]]] = []
     for place in frames:
@@ -153,7 +153,7 @@ def fold(frames: Sequence[Place]) -> list[Step]:
 
 @lru_cache(4096)
 def is_library(file: str) -> bool:
-    """Return whether a file is the standard library's or an installed package's."""
+    """Return True if a file belongs to the standard library or an installed package."""
     return any(part in file for part in _LIBRARIES)
 
 
@@ -163,7 +163,7 @@ def own_frames(frames: Sequence[Place]) -> list[Place]:
 
 
 def file_line(place: Place) -> str:
-    """Return where a frame is as ``train.py:41``."""
+    """Return the place of a frame as ``train.py:41``."""
     return f"{printable(place.file.rpartition('/')[2], MAX_FILE)}:{place.line}"
 
 
@@ -178,7 +178,7 @@ def _fold_run(run: Sequence[Place], *, innermost: bool) -> str:
     if len(run) == 1 and innermost:
         return show_frame(run[0])
     frames = f"[{len(run)} library {'frame' if len(run) == 1 else 'frames'}]"
-    # Between two of the user's frames library frames don't matter; at the end the call and the innermost frame do.
+    # Library frames matter only at the inner end of a stack: the call, and the innermost frame.
     return f"{printable(run[0].function)} … {show_frame(run[-1])} {frames}" if innermost else frames
 
 
@@ -186,7 +186,7 @@ def tree_lines(stacks: Sequence[StackGroup], naming: Naming) -> Iterator[TreeLin
     """Yield the lines of the tree, each before those below it."""
     root = _grown(stacks)
     odd = _odd_ones(root)
-    # A list instead of recursion: ranks that recurse to different depths make a tree as deep as their stacks.
+    # A list instead of recursion: ranks that recurse to different depths make the tree as deep as their stacks.
     open_nodes = [(root, "", "")] if stacks else []
     while open_nodes:
         node, lead, lead_below = open_nodes.pop()
@@ -232,7 +232,7 @@ def _grown(stacks: Sequence[StackGroup]) -> _Branch:
 
 
 def _join(root: _Branch) -> None:
-    """Join each node with its child if it has only one; stacks that end above others get a node of their own."""
+    """Join each node with an only child. Stacks that end where others continue get a node of their own."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -261,7 +261,7 @@ def _odd_ones(root: _Branch) -> set[_Branch]:
 
 
 def _frames_of(text: str) -> int:
-    """Return how many frames a step stands for: a rank says so of those that it has left out of a deep stack."""
+    """Return the number of frames of a step. A step for omitted frames of a deep stack contains the number."""
     left_out = _LEFT_OUT.match(text)
     return int(left_out[1]) if left_out is not None else 1
 
@@ -278,7 +278,7 @@ def _joined(steps: Sequence[Step]) -> str:
 def summary_of_stacks(
     stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], missing: MissingInAnswer = NOBODY_MISSING
 ) -> str:
-    """Return the first line: how many answered, and how many different stacks or threads they have."""
+    """Return the first line: the number of answers, and of different stacks or threads."""
     everyone = [*stacks, *others]
     threads = {group.thread for group in stacks} - {None}
     if not threads:
@@ -289,10 +289,10 @@ def summary_of_stacks(
 
 
 def trees_of(stacks: Sequence[StackGroup], naming: Naming) -> Iterator[tuple[str, list[StackGroup]]]:
-    """Yield the title and the groups of each tree: one without a title, or one for each name of threads."""
+    """Yield the title and the groups of each tree: one tree without a title, or one for each thread name."""
     answered = count_ranks([group for group in stacks if group.kind in ANSWERED])
     for name in dict.fromkeys(group.thread for group in stacks):
         groups = [group for group in stacks if group.thread == name]
         ranks = sorted_ranks(groups)
-        somewhere = f", on {show_ranks(ranks, naming)} alone" if len(ranks) < answered else ""
+        somewhere = f", on {show_ranks(ranks, naming)} only" if len(ranks) < answered else ""
         yield "" if name is None else f"thread {printable(name, 200)}{somewhere}", groups

@@ -1,1 +1,1 @@
-"""``dbg-attach web``: the ranks as a page in a browser, served on this host's loopback as long as the command runs."""
+"""``dbg-attach web``: ranks in a browser page, served on this host's loopback while the command runs."""

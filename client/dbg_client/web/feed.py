@@ -1,4 +1,4 @@
-"""What all pages are told: the ranks, and why they wait; each text is made once (publish and subscribe)."""
+"""News for all pages: the ranks, and why they wait; each message is encoded once (publish and subscribe)."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import Explanation
 
 ROWS_PER_PAGE = 500
-"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
+"""Maximum rows in one message: a browser reads that many within some milliseconds."""
 
 ROUND_SECONDS = 0.1
-"""Seconds in which changes are gathered (a debounce): several changes of a rank are one row, and nobody sees more."""
+"""Debounce interval for changes, in seconds: several changes of a rank become one row, and people see no more."""
 
 REST_OF_ROUND = 10
-"""Times that a round has taken before the next one begins: of 10,000 ranks one takes a tenth of a second."""
+"""Pause after a round, as a multiple of its duration; a round of 10,000 ranks takes a tenth of a second."""
 
 HANG_SECONDS = 60.0
-"""Seconds without a move of any rank after which a job counts as hanging."""
+"""Time without progress of any rank after which a job is considered hung, in seconds."""
 
 LOOKS = 3
-"""Looks within that time; each makes the ranks read their flight recorders, which takes milliseconds."""
+"""Samples within that time; for each, the ranks read their flight recorders, which takes milliseconds."""
 
 
 class Feed:
-    """The news of one target for any number of pages; a watcher of the broker's link. Belongs to one event loop."""
+    """News of one target for all pages; watches the connection to the broker. Belongs to one event loop."""
 
     def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], messages.Hello]) -> None:
         self.rows = Rows(target)
@@ -55,7 +55,7 @@ class Feed:
         self._rested_at = 0.0
         self._link = messages.Link(up=True, reason="")
         self.opened = asyncio.Event()
-        """Set when a page has come."""
+        """Set when a page has opened."""
         self._verdicts: dict[str, messages.Verdict] = {}
         self.rows.choose(switchboard.directory.ranks)
         self._job = self.rows.job
@@ -63,7 +63,7 @@ class Feed:
     # ----------------------------------------------------------------------------------------------------- pages
 
     def join(self, page: Outbox) -> None:
-        """Tell a page all there is, and what happens from now on."""
+        """Send the current state to a page, and subscribe it to updates."""
         page.say(self._hello(), self._link, self._job)
         *earlier, last = _paged(self.rows.all) or [()]
         page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
@@ -72,21 +72,21 @@ class Feed:
         self.opened.set()
 
     def leave(self, page: Outbox) -> None:
-        """Tell a page nothing more."""
+        """Unsubscribe a page."""
         self.pages.discard(page)
 
     def say(self, item: messages.ToPage) -> None:
-        """Tell all pages."""
+        """Send a message to all pages."""
         text = messages.encode(item)
         for page in self.pages:
             page.put(text)
 
     def is_judged(self, job: str) -> bool:
-        """Return whether there is a verdict on a job."""
+        """Return True if there is a verdict on a job."""
         return job in self._verdicts
 
     def judge(self, verdict: messages.Verdict) -> None:
-        """Tell of a verdict, or that a job goes on again."""
+        """Publish a verdict, or its removal when the job has moved again."""
         if not verdict.verdicts:
             if self._verdicts.pop(verdict.job, None) is None:
                 return
@@ -97,7 +97,7 @@ class Feed:
     # ------------------------------------------------------------------------------------------------ the broker
 
     async def receive(self, event: Event) -> None:
-        """Take what the broker says; the directory knows it already."""
+        """Handle an event of the broker, which the directory has already stored."""
         if isinstance(event, (Up, Down)):
             self._link_changed(event)
         elif isinstance(event, LISTS) and self._switchboard.directory.complete and self._round is None:
@@ -105,7 +105,7 @@ class Feed:
             self._round = loop.call_at(max(loop.time() + ROUND_SECONDS, self._rested_at), self._make_round)
 
     def close(self) -> None:
-        """Make no more rounds."""
+        """Stop making rounds."""
         if self._round is not None:
             self._round.cancel()
 
@@ -117,7 +117,7 @@ class Feed:
             self.say(link)
 
     def _make_round(self) -> None:
-        """Tell the pages what has changed since the last round."""
+        """Send the changes since the last round to the pages."""
         self._round, loop = None, asyncio.get_running_loop()
         began = loop.time()
         changes = self.rows.choose(self._switchboard.directory.ranks)
@@ -137,7 +137,7 @@ def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
 
 
 def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = False) -> list[messages.Verdict]:
-    """Return what pages get of each job that hangs; with ``stands`` no rank of it moves."""
+    """Return the pages' verdict message for each job that hangs; with ``stands`` none of its ranks moves."""
     told = []
     for worst in hangs_among(found.verdicts, known, stands=stands):
         own = verdicts_of([verdict for verdict in found.verdicts if verdict.job == worst.job], harmless=False)
@@ -147,9 +147,9 @@ def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = Fal
 
 
 class VerdictWatch:
-    """Look at each job of a feed until this is cancelled; nobody is asked while no page is open.
+    """Periodic check of each job of a feed, until cancelled; it asks no ranks while no page is open.
 
-    A verdict stays until a look finds that the job moves: a page that opens has it at once.
+    A verdict stays until a sample shows progress in the job, so a page that opens receives it at once.
     """
 
     def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
@@ -158,7 +158,7 @@ class VerdictWatch:
         self._standing: defaultdict[str, Standstill] = defaultdict(lambda: Standstill(seconds))
 
     async def run(self) -> None:
-        """Look again and again."""
+        """Sample periodically."""
         opened, is_opened = self._feed.opened, False
         while True:
             with contextlib.suppress(TimeoutError):
@@ -175,7 +175,7 @@ class VerdictWatch:
                 del self._standing[job]
                 self._feed.judge(messages.Verdict(job=job))
             for job, ranks in jobs.items():
-                # An answer that does not come says nothing of the ranks; the next look may have one.
+                # A missing answer proves nothing about the ranks; the next sample may have one.
                 with contextlib.suppress(DbgError):
                     await self._look(job, ranks, is_opened=is_opened)
             is_opened = False
@@ -188,7 +188,7 @@ class VerdictWatch:
             standing.begin_anew()
         else:
             standing.look(answers, asyncio.get_running_loop().time())
-            # Since the last look of an earlier page a job may have moved, and hang all the same.
+            # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
             is_same = self._feed.is_judged(job) and not standing.is_moving
             if is_opened or is_same or standing.is_told:
                 told = await self._judge(ranks, stands=standing.is_told)

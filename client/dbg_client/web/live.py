@@ -1,4 +1,4 @@
-"""The socket of one page: all news, and what it asks by a line as in a session."""
+"""The ``/live`` socket of one page: sends all news, and answers questions written as in a session."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import SavedJob
 
 MAX_AT_ONCE = 16
-"""Questions of one page that are open at the same time; the link asks as many at once of all pages together."""
+"""Maximum open questions of one page; the connection allows as many for all pages together."""
 
 MAX_ANSWERS = 60
-"""Answers of one page whose groups are known by name; the page keeps as many."""
+"""Maximum answers of one page with named groups; the page keeps as many."""
 
-NAME_ONE = "name those of one job, such as `train-4711/all`"
+NAME_ONE = "name the ranks of one job, such as `train-4711/all`"
 
 COMMANDS = {
     "list": "the grid",
@@ -49,11 +49,11 @@ COMMANDS = {
     "release": "`release {ranks}`",
     "attach": "the terminal of {ranks}",
 }
-"""What a page has where an error names a command of the terminal."""
+"""The page's replacement for each terminal command that an error names."""
 
 
 class SavedAnswers(Asker):
-    """Answers questions about stacks by what a report has of them."""
+    """Asker that answers questions about stacks from a report."""
 
     def __init__(self, switchboard: Switchboard, saved: SavedJob) -> None:
         super().__init__(switchboard)
@@ -61,14 +61,14 @@ class SavedAnswers(Asker):
 
     async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
         if question.action is not Action.WHERE or question.threads:
-            raise BadInput("a report does not tell that", "ask `where`, `why` or `collectives`")
+            raise BadInput("a report does not contain that", "ask `where`, `why` or `collectives`")
         return [self._said[rank.key] for rank in ranks]
 
 
 class Meant(NamedTuple):
     """The ranks that a line is about.
 
-    ``target`` says which missing ranks are told, None for all. ``whom`` names what the line or its verb means.
+    ``target`` selects the missing ranks to report, None for all. ``whom`` is the target that the line or verb names.
     """
 
     ranks: Sequence[RankInfo]
@@ -79,7 +79,7 @@ class Meant(NamedTuple):
 class LivePage:
     """One page: its open questions, which end with it, and the groups of its answers.
 
-    ``why_not`` says why the page may change nothing, and is empty if it may. ``saved`` answers where it is given.
+    ``why_not`` returns why the page may not change ranks, or "" if it may. If given, ``saved`` answers the questions.
     """
 
     def __init__(
@@ -97,25 +97,25 @@ class LivePage:
         feed.join(outbox)
 
     async def receive(self, frame: str | bytes) -> None:
-        """Take what the page asks. Raises PeerError."""
+        """Handle a message of the page. Raises PeerError."""
         if isinstance(frame, bytes):
-            raise PeerError("bytes of a page that takes texts")
+            raise PeerError("bytes from a page, where only text is allowed")
         item = messages.read(messages.LIVE, frame)
         if isinstance(item, messages.Ask):
             self._begin(item.id, lambda: self._answer(item))
         elif isinstance(item, messages.Find):
             self._begin(item.id, lambda: self._find(item))
         elif self._requests.give_up(item.id):
-            self._outbox.say(messages.Failed(id=item.id, sentence="given up"))
+            self._outbox.say(messages.Failed(id=item.id, sentence="cancelled"))
 
     async def leave(self) -> None:
-        """Give up what is open."""
+        """Cancel open questions, and unsubscribe the page."""
         self._feed.leave(self._outbox)
         await self._requests.close()
 
     def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         if why_not := self._requests.begin(number, lambda: self._try(number, work)):
-            self._outbox.say(messages.Failed(id=number, sentence=f"this was not asked: {why_not}"))
+            self._outbox.say(messages.Failed(id=number, sentence=f"the question was not sent: {why_not}"))
 
     async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -134,7 +134,7 @@ class LivePage:
                 raise BadInput(f"`{verb.name}` may change the program", why_not)
             asks, those = verb.consent(meant.ranks)
             question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
-            # Other ranks may fit by now than those to which the user has agreed.
+            # Ask again if other ranks match now than those to which the user has agreed.
             if question != item.yes and question:
                 self._outbox.say(messages.Confirm(id=item.id, question=question))
                 return
@@ -152,38 +152,38 @@ class LivePage:
         return with_groups(parse_target(text), {} if shown is None else self._groups.get(shown, {}))
 
     def _meant(self, item: messages.Ask, verb: RanksVerb) -> Meant:
-        """Return the ranks that are meant, of those that this server shows."""
+        """Return the ranks that a line is about, among those that this server shows."""
         rows = self._feed.rows
         if verb.target is None and item.keys:
             wanted = frozenset(item.keys)
             target = with_groups(parse_target("@1"), {"@1": wanted})
             chosen = [rank for rank in rows.ranks if rank.key in wanted]
             if not chosen:
-                raise BadInput("none of the chosen ranks is there any more", "choose others")
+                raise BadInput("none of the selected ranks is connected any more", "select others")
             return Meant(chosen, target, "")
         named = verb.target or item.ranks
         if not named and isinstance(verb, ListRanks):
             return Meant(rows.ranks, rows.target, "")
         text = named or self._usual(verb)
         if text is None:
-            raise BadInput(f"`{verb.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
+            raise BadInput(f"`{verb.name}` needs ranks", "select some, or name them, e.g. `0-7`")
         target = read_scope(self._target(text, item.shown), item.job)
         try:
-            # A page that shows several jobs may look at all of them at once.
+            # Read-only questions may cover several jobs at once.
             is_strict = named or verb.may_change()
             found = find(target, rows.ranks) if is_strict else select(target, rows.ranks, any_job=True)
         except AmbiguousTarget as error:
-            raise error if named else BadInput("several jobs have such ranks", NAME_ONE) from None
+            raise error if named else BadInput("several jobs match", NAME_ONE) from None
         if text == "all":
             return Meant(found.ranks, rows.target or target, "all ranks" if verb.target else "")
         if isinstance(verb, Continue) and not named:
-            # Ranks that were asked to stop, and have not stopped yet, go on as well.
+            # Also resume ranks that were asked to stop and have not stopped yet.
             jobs = {rank.job for rank in found.ranks}
             return Meant([rank for rank in rows.ranks if rank.job in jobs], target, text)
         return Meant(found.ranks, target, text)
 
     def _usual(self, verb: RanksVerb) -> str | None:
-        """Return the ranks that a verb means in a page if none are chosen: a page has no rank of its own."""
+        """Return the usual ranks of a verb if none are selected: unlike a terminal, a page has no rank of its own."""
         none_is_halted = not any(map(_is_halted, self._feed.rows.ranks))
         if isinstance(verb, Eval) and (verb.live or none_is_halted):
             return "all"
@@ -222,9 +222,9 @@ def _verb(line: str) -> RanksVerb:
     verb = read_session_line(line, os.environ, has_ranks=True)
     if verb is None or isinstance(verb, Exec):
         what = "help" if verb is None else verb.name
-        raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
+        raise BadInput(f"`{what}` does not work in a page", "use it in a terminal")
     if not isinstance(verb, RanksVerb) or isinstance(verb, Screen):
-        raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
+        raise BadInput("a page attaches to a rank in a separate terminal", "open the terminal of one rank")
     return verb
 
 

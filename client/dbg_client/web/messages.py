@@ -1,8 +1,8 @@
-"""What a page and its server say to each other over two kinds of WebSocket: JSON texts, told apart by their ``type``.
+"""JSON messages between a page and its server on two kinds of WebSocket, identified by their ``type``.
 
-``/live`` has the ranks and answers, one socket for a page. ``/terminal`` is one seat at one rank, with
-the bytes of its terminal as binary frames both ways. A rank is known by its ``key``. A page draws what it gets, and
-works nothing out. All text of ranks is as they have sent it: a page shows it as text and never as HTML.
+``/live`` carries the ranks and answers, one socket for a page. ``/terminal`` is one seat at one rank; its binary frames
+carry the bytes of the terminal in both directions. A rank is identified by its ``key``. A page draws what it receives
+and computes nothing. Text of ranks is sent unchanged, so a page must show it as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dbg_wire.limits import KIB, MAX_COLUMNS, MAX_ROWS, MAX_TEXT
 from dbg_wire.records.record import Record, refusal
 
 MAX_FRAME = 256 * KIB
-"""Bytes of one frame from a page; a paste is sent in several."""
+"""Maximum size of one frame from a page, in bytes; a paste is sent in several."""
 
 MAX_RANKS = 100_000
-"""Ranks that a page asks at once."""
+"""Maximum ranks in one question of a page."""
 
 BEAT_SECONDS = 5.0
-"""Seconds without another message before a beat: a page that hears nothing for three of them dials anew."""
+"""Idle time before the server sends a beat, in seconds; a page that receives nothing for three beats reconnects."""
 
 _KEY = Annotated[str, msgspec.Meta(max_length=1000)]
 _TEXT = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
@@ -30,24 +30,24 @@ _NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class _Said(Record, tag_field="type", tag=str.lower):
-    """What is said by one side; its type is the class's name in small letters, as in ``endofinput``."""
+    """Base of all messages; the type on the wire is the class name in lower case, as in ``endofinput``."""
 
 
 # ------------------------------------------------------------------------------------------------ /live, to the page
 
 
 class Axis(Record):
-    """An axis of the mesh, such as ``tp``, and how many places it has."""
+    """An axis of the mesh, such as ``tp``, and its size."""
 
     name: str
     size: int
 
 
 class Hello(_Said):
-    """The first text of each connection. ``now`` is the server's wall clock, by which ``since`` and ``at`` are read.
+    """The first message of each connection; ``now`` is the server's wall clock, which ``since`` and ``at`` use.
 
-    ``target`` are the ranks that the command was given, empty for all; ``nobody`` is shown while there is no rank.
-    ``drive`` says whether the page may change anything; if not, ``why_not`` says what to do about it.
+    ``target`` is the target of the command, empty for all ranks; ``nobody`` is the text to show without ranks.
+    ``drive`` means that the page may change ranks; otherwise ``why_not`` gives the reason and the remedy.
     """
 
     target: str
@@ -59,9 +59,9 @@ class Hello(_Said):
 
 
 class Job(_Said):
-    """The ``axes`` of the mesh and a line for each run of which ranks never came, whenever either has changed.
+    """The mesh axes and one line per run about missing ranks, sent whenever either changes.
 
-    Axes have the outermost first; there are none if no rank tells.
+    ``axes`` are outermost first, and empty if no rank reports any.
     """
 
     axes: tuple[Axis, ...]
@@ -69,10 +69,10 @@ class Job(_Said):
 
 
 class Ranks(_Said):
-    """A page of rows, behind ``hello``; ``last`` says that no more follows, but for ``change``.
+    """A page of rows, sent after ``hello``; after the page with ``last`` only ``change`` messages follow.
 
-    A row has the names and numbers of a rank and its ``coordinates`` as an object of axes; as texts its ``state``, in
-    which a stop after an exception is ``crashed``, and its ``place``, ``who`` is there, and ``detail``.
+    A row has a rank's names, numbers and ``coordinates``, an object of axes. It has texts for ``state``, where a stop
+    after an exception is ``crashed``, for ``place``, ``detail`` and the users at the rank (``who``).
     """
 
     rows: tuple[msgspec.Raw, ...]
@@ -80,21 +80,21 @@ class Ranks(_Said):
 
 
 class Change(_Said):
-    """What has changed since the text before: several changes of a rank are one row, the last. ``gone`` are keys."""
+    """Rows changed since the last message; a rank's changes are merged into its newest row. ``gone`` are keys."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...] = ()
 
 
 class Link(_Said):
-    """Whether the server has its connection to the broker; while it has not, ``reason`` says why, and it redials."""
+    """State of the server's connection to the broker; while it is down, ``reason`` says why, and the server retries."""
 
     up: bool
     reason: str
 
 
 class Group(Record):
-    """Ranks that answered the same; ``id`` is a target such as ``@2``. ``keys`` are those of its ranks."""
+    """Ranks with the same answer; ``id`` is a target such as ``@2``, and ``keys`` are the keys of its ranks."""
 
     id: str
     kind: str
@@ -104,7 +104,7 @@ class Group(Record):
 
 
 class Branch(Record):
-    """One line of a tree of stacks, ``depth`` levels deep; ``groups`` are the ids of those at or below it."""
+    """One line of a stack tree, ``depth`` levels deep; ``groups`` are the ids of the groups at or below it."""
 
     depth: int
     count: int
@@ -114,11 +114,11 @@ class Branch(Record):
 
 
 class Answer(_Said):
-    """The answer to ``ask`` with this id.
+    """The answer to the ``ask`` with this id.
 
-    ``summary`` says how many answered. ``tree`` has the stacks, ``verdicts`` are those of ``why --json``, and ``text``
-    is what a terminal shows where there are no groups, tree or verdicts. ``whom`` is the target that the line or its
-    verb means, empty for the page's own keys, and for all.
+    ``summary`` has the number of answers. ``tree`` has the stacks, ``verdicts`` are the verdicts of ``why --json``, and
+    ``text`` is the terminal's text for answers without groups, tree or verdicts. ``whom`` is the target that the line
+    or its verb names, empty for the page's own keys and for all ranks.
     """
 
     id: int
@@ -132,31 +132,31 @@ class Answer(_Said):
 
 
 class Progress(_Said):
-    """What an answer still waits for, once a second: ``12 of 16 answered, waiting for 3 (2 s)``."""
+    """Progress of an open answer, once a second: ``12 of 16 answered, waiting for 3 (2 s)``."""
 
     id: int
     text: str
 
 
 class Failed(_Said):
-    """Nothing (more) comes for this id, and why, in one sentence."""
+    """No (further) answer for this id will be sent; ``sentence`` is the reason."""
 
     id: int
     sentence: str
 
 
 class Confirm(_Said):
-    """The user has to agree first: send the same ``ask`` with the question as ``yes``, or nothing."""
+    """Request for the user's consent: to agree, send the same ``ask`` with the question as ``yes``."""
 
     id: int
     question: str
 
 
 class Verdict(_Said):
-    """The last ``verdicts`` of ``why --json`` on a job in which ranks wait; none once they go on again.
+    """Latest ``verdicts`` of ``why --json`` on a job with waiting ranks; empty once they continue.
 
-    They come when a page opens, when no rank has moved for a minute, every 20 seconds from then on, and whenever a page
-    asks ``why``. ``missing`` are the keys of ranks that have not come to a collective.
+    They are sent when a page opens, when no rank has moved for a minute, then every 20 seconds, and whenever a page
+    asks ``why``. ``missing`` are the keys of ranks that have not reached a collective.
     """
 
     job: str
@@ -165,14 +165,14 @@ class Verdict(_Said):
 
 
 class Found(_Said):
-    """The ranks that a set names: the answer to ``find`` with this id; ``failed`` where it is no set."""
+    """Ranks in a set: the answer to the ``find`` with this id, or ``failed`` if the text is not a set."""
 
     id: int
     keys: tuple[str, ...]
 
 
 class Beat(_Said):
-    """Nothing but that the server is there, after BEAT_SECONDS without another message, in both kinds of session."""
+    """Sign of life of the server after BEAT_SECONDS without another message, on both kinds of socket."""
 
 
 ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed | Confirm | Verdict | Found
@@ -181,14 +181,13 @@ ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed
 
 
 class Ask(_Said):
-    """Ask ranks by a line as it is typed behind ``Ctrl-] :``; ``eval 0-7 loss``, ``where``, ``command n``,
-    ``interrupt``. A line that begins with no verb is an expression: short forms of verbs are names of programs, too.
+    """Ask ranks by a line as typed after ``Ctrl-] :``, such as ``eval 0-7 loss``, ``where`` or ``command n``.
 
-    ``id`` is the page's, and larger than those before. The line is about the ranks that it names itself, else about
-    ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
-    means. ``yes`` is the question of a ``confirm`` to which the user agrees. ``shown`` is the id of the answer on the
-    screen, whose groups have names such as ``@2``. Ranks that the line names without a job are those of ``job``, if
-    that is given.
+    A line without a verb is an expression; short forms of verbs are not recognized, because programs use such names.
+    ``id`` is chosen by the page, larger than all before. The line is for the first of these that is given: ranks that
+    it names itself, ``keys``, ``ranks`` (a target such as ``0-7`` or ``@2``), the verb's usual ranks. ``yes`` repeats
+    the question of a ``confirm`` to agree to it. ``shown`` is the id of the answer on the screen; its groups have names
+    such as ``@2``. ``job``, if given, is the job of ranks that the line names without one.
     """
 
     id: _NUMBER
@@ -201,13 +200,13 @@ class Ask(_Said):
 
 
 class Withdraw(_Said):
-    """Give up an ``ask``; ``failed`` follows."""
+    """Cancel an ``ask``; ``failed`` follows."""
 
     id: _NUMBER
 
 
 class Find(_Said):
-    """Ask which ranks a set names, such as ``0-7``, ``gpu013:*``, ``stopped`` or a group of the answer ``shown``."""
+    """Ask for the ranks in a set, such as ``0-7``, ``gpu013:*``, ``stopped`` or a group of the answer ``shown``."""
 
     id: _NUMBER
     text: _TEXT
@@ -218,17 +217,17 @@ FromPage = Ask | Withdraw | Find
 
 # ------------------------------------------------------------------------------------------- /terminal, to the page
 
-# Binary frames are bytes for the terminal emulator, in both kinds of session; only what draws is in them.
+# Binary frames are bytes for the terminal emulator on both kinds of socket; they contain only drawing sequences.
 
 
 class State(_Said):
-    """What holds at this seat, whenever that changes.
+    """State of this seat, sent whenever it changes.
 
-    ``kind`` is ``screen`` where keys are bytes (PuDB), ``lines`` where they answer prompts (pdb), empty while no
-    debugger is open. ``state`` is the rank's, ``place`` its file and line. ``driving`` says whether this page has the
-    keyboard, ``comes`` that it has been asked for, ``driver`` who has it. ``link`` is empty while all is connected,
-    else it says what is missing: the broker or the rank. ``notice`` is a sentence to be shown for a while. ``size`` are
-    the rows and columns of the debugger's screen, which are those of who drives.
+    ``kind`` is ``screen`` if the debugger reads bytes (PuDB), ``lines`` if it reads replies to prompts (pdb), empty if
+    no debugger is open. ``state`` is the rank's, ``place`` its file and line. ``driving`` means that this page has the
+    keyboard, ``comes`` that it has requested the keyboard; ``driver`` is the user who has it. ``link`` is empty while
+    all is connected, else it names the missing part: the broker or the rank. ``notice`` is a sentence to show for a
+    while. ``size`` is the size of the debugger's screen in rows and columns, set by the driver's terminal.
     """
 
     kind: str
@@ -245,26 +244,26 @@ class State(_Said):
 
 
 class Clear(_Said):
-    """Bring the terminal to its first state and clear it; ``text`` stands there instead of a debugger."""
+    """Reset and clear the terminal; ``text`` is shown instead of a debugger."""
 
     text: str
 
 
 class Bell(_Said):
-    """Something that was typed had no effect; the next ``state`` says why."""
+    """Input had no effect; the next ``state`` says why."""
 
 
 class Note(_Said):
-    """A sentence among a line debugger's output, which is not the rank's."""
+    """A notice within a line debugger's output, not written by the rank."""
 
     text: str
 
 
 class Prompt(_Said):
-    """A line debugger asks: ``number`` is for the reply, ``text`` stands before the line.
+    """A line debugger's prompt: ``number`` is for the reply, ``text`` precedes the line.
 
-    ``state`` is ``command``, ``more`` (a block goes on), ``commands`` (for a breakpoint), ``input`` (of the program) or
-    ``confirm``. None waits if ``number`` is -1. ``held`` counts lines that wait for the next prompt.
+    ``state`` is ``command``, ``more`` (a block continues), ``commands`` (for a breakpoint), ``input`` (of the program)
+    or ``confirm``. ``number`` is -1 if no prompt is open. ``held`` is the number of lines queued for the next prompt.
     """
 
     number: int = -1
@@ -274,7 +273,7 @@ class Prompt(_Said):
 
 
 class Ended(_Said):
-    """The seat is over, and the socket closes: the rank went on, has exited, or gave no seat."""
+    """The seat has ended and the socket closes: the rank has resumed or exited, or there is no seat."""
 
     sentence: str
 
@@ -285,22 +284,22 @@ ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Ended
 
 
 class Size(_Said):
-    """The page's terminal has another size."""
+    """The page's terminal has been resized."""
 
     rows: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)]
     columns: Annotated[int, msgspec.Meta(ge=1, le=MAX_COLUMNS)]
 
 
 class Take(_Said):
-    """Take the keyboard from whoever has it."""
+    """Take the keyboard from its current holder."""
 
 
 class Release(_Said):
-    """Give the keyboard up and look on."""
+    """Release the keyboard, and keep watching."""
 
 
 class Reply(_Said):
-    """A line for a prompt, or for the next one if that number is not open (any more)."""
+    """A line for a prompt, or for the next prompt if that number is not open (any more)."""
 
     prompt: Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
     text: _TEXT
@@ -311,7 +310,7 @@ class EndOfInput(_Said):
 
 
 class Stop(_Said):
-    """Ctrl-C: interrupt what runs, or break into the rank; drops lines that wait."""
+    """Ctrl-C: interrupt the running command or the rank; drops queued lines."""
 
 
 FromTerminal = Size | Take | Release | Reply | EndOfInput | Stop
@@ -327,13 +326,13 @@ def encode(item: ToPage | ToTerminal) -> str:
 
 LIVE: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
 TERMINAL: msgspec.json.Decoder[FromTerminal] = msgspec.json.Decoder(FromTerminal)
-"""What a page says on ``/live`` and on ``/terminal``."""
+"""Decoders of a page's messages on ``/live`` and on ``/terminal``."""
 
 _Item = TypeVar("_Item")
 
 
 def read(decoder: msgspec.json.Decoder[_Item], text: str) -> _Item:
-    """Return what a page says. Raises PeerError, which names what is wrong."""
+    """Decode a page's message. Raises PeerError, which names the error."""
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:

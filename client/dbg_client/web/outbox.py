@@ -1,4 +1,4 @@
-"""The WebSocket of one page, with a bounded queue before it: a page that does not read is cut off, and dials anew."""
+"""WebSocket of one page with a bounded send queue: a page that does not read is disconnected, and reconnects."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from dbg_client.web.messages import ToPage, ToTerminal
 
 MAX_UNSENT = 32 * MIB
-"""Bytes that wait for a page: the rows of 10,000 ranks are 5 MB, and an answer in which all of them differ no more."""
+"""Maximum unsent bytes for a page: the rows of 10,000 ranks are 5 MB, and so is an answer with as many groups."""
 
 COST = 100
-"""Bytes that anything counts beside its own: the objects around it."""
+"""Overhead of each queued message in bytes, for the objects around it."""
 
 HEARTBEAT_SECONDS = 20.0
-"""Seconds between two pings: the page of a laptop that sleeps is given up after that time and its half."""
+"""Ping interval in seconds: the page of a sleeping laptop is disconnected after 1.5 intervals."""
 
 WRONG, FAULT = 1008, 1011
-"""Codes of a close, as in RFC 6455: a page breaks the protocol; the server has a fault."""
+"""Close codes of RFC 6455: the page violates the protocol; internal error of the server."""
 
 MAX_REASON = 100
-"""Characters of the reason in a close, which takes 123 bytes."""
+"""Maximum length of a close reason, in characters; the protocol allows 123 bytes."""
 
 
 class Guest(Protocol):
-    """What serves one socket: the ranks of a page, or a seat."""
+    """Handler of one socket: a page's ranks or a seat."""
 
     async def receive(self, frame: str | bytes) -> None:
-        """Take what the page sends. Raises PeerError."""
+        """Handle a frame of the page. Raises PeerError."""
 
     async def leave(self) -> None:
-        """Take note that the page is gone."""
+        """Clean up after the page has disconnected."""
 
 
 class Outbox:
-    """Send to one page in order, without having anybody wait; belongs to one event loop.
+    """Send queue for one page; sending never blocks. Belongs to one event loop.
 
-    Texts that go to several pages are shared. Policy: beyond ``most`` bytes the connection is aborted, since whatever
-    was left out would be missed; the page dials anew and gets all there is.
+    Messages for several pages are shared. Policy: above ``most`` bytes the connection is aborted, because dropping
+    messages would leave the page wrong; it reconnects and receives the full state.
     """
 
     def __init__(self, socket: WebSocketResponse, abort: Callable[[], None], most: int = MAX_UNSENT) -> None:
@@ -62,12 +62,12 @@ class Outbox:
         self._close: tuple[int, str] | None = None
 
     def say(self, *items: ToPage | ToTerminal) -> None:
-        """Send messages."""
+        """Queue messages."""
         for item in items:
             self.put(encode(item))
 
     def put(self, frame: str | bytes) -> None:
-        """Send a text or bytes."""
+        """Queue a text or binary frame."""
         if self.is_over:
             return
         self._size += len(frame) + COST
@@ -78,25 +78,25 @@ class Outbox:
             self._abort()
 
     def finish(self, code: int, reason: str) -> None:
-        """Close the socket once all is sent that waits."""
+        """Close the socket after sending all queued frames."""
         if not self.is_over:
             self.is_over, self._close = True, (code, printable(reason, MAX_REASON))
             self._some.set()
 
     def drop(self) -> None:
-        """Forget what waits; nothing is sent any more."""
+        """Discard queued frames and send nothing more."""
         self.is_over, self._close = True, None
         self._waiting.clear()
         self._some.set()
 
     async def run(self) -> None:
-        """Send what is put, until the end."""
+        """Send queued frames until the end."""
         with contextlib.suppress(ConnectionError):
             while self._waiting or not self.is_over:
                 try:
                     await within(BEAT_SECONDS, self._some.wait())
                 except TimeoutError:
-                    # What a tunnel has lost ends no connection: a page must hear that the server is there.
+                    # A dead tunnel closes no connection, so the page relies on beats to know that the server is there.
                     self.say(Beat())
                 self._some.clear()
                 while self._waiting:
@@ -110,12 +110,12 @@ class Outbox:
 
 
 def new_socket() -> WebSocketResponse:
-    """Return the server's end of a WebSocket that is yet to be opened."""
+    """Return a new, unopened server side of a WebSocket."""
     return WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_FRAME, compress=False)
 
 
 async def hold(socket: WebSocketResponse, outbox: Outbox, guest: Guest) -> None:
-    """Serve one socket until the page has gone or is sent away."""
+    """Serve one socket until the page disconnects or is rejected."""
     sending = asyncio.create_task(outbox.run())
     try:
         async for message in socket:
@@ -124,7 +124,7 @@ async def hold(socket: WebSocketResponse, outbox: Outbox, guest: Guest) -> None:
     except PeerError as error:
         outbox.finish(WRONG, str(error))
     except Exception as error:
-        # Whatever fails, the other pages go on, and this one dials anew.
+        # Regardless of the error, other pages continue, and this page reconnects.
         outbox.finish(FAULT, bug(error))
     finally:
         await guest.leave()

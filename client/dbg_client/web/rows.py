@@ -1,4 +1,4 @@
-"""What a page draws of ranks and answers, finished on the server. Pure."""
+"""Rows of ranks and answers, prepared on the server for a page to draw. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def row_of(rank: RankInfo) -> msgspec.Raw:
 
 
 def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
-    """Return the message for the answer to the question with this number."""
+    """Return the message that answers the question with this number."""
     told = messages.Answer(id=number, at=time.time(), whom=whom)
     if isinstance(answer, WhyAnswer):
         return told.replace(verdicts=verdicts_of(answer.found.verdicts))
@@ -64,16 +64,16 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
 
 
 def verdicts_of(verdicts: Sequence[Verdict], *, harmless: bool = True) -> tuple[msgspec.Raw, ...]:
-    """Return the documents of verdicts, without ``harmless`` only of those that are no good news.
+    """Return the JSON documents of verdicts; without ``harmless``, leave out verdicts that report no problem.
 
-    ``line`` in each is what a page asks next.
+    ``line`` in each document is the page's next question.
     """
     wanted = [one for one in verdicts if harmless or one.kind is not VerdictKind.BUSY]
     return tuple(msgspec.Raw(_encoder.encode({**verdict_document(one), "line": _line_of(one)})) for one in wanted)
 
 
 def _line_of(verdict: Verdict) -> str:
-    """Return the line by which a page does what a verdict offers next; empty where it is for a terminal."""
+    """Return the line with which a page can do a verdict's next step, or "" if the step needs a terminal."""
     if verdict.next is None or verdict.next.remedy.verb == "attach":
         return ""
     remedy = verdict.next.remedy
@@ -111,14 +111,14 @@ def _branches(answer: StackAnswer) -> Iterator[messages.Branch]:
 
 
 class RowChanges(NamedTuple):
-    """What has changed of the rows; ``gone`` are keys."""
+    """Changes of the rows; ``gone`` are keys."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...]
 
 
 class Rows:
-    """The rows of the ranks that ``list`` shows of a target, None for all; made anew for what has changed alone."""
+    """Rows of the ranks that ``list`` shows for a target, None for all; only changed ranks get new rows."""
 
     def __init__(self, target: Target | None) -> None:
         self._missing: tuple[str, ...] = ()
@@ -129,26 +129,26 @@ class Rows:
 
     @property
     def all(self) -> tuple[msgspec.Raw, ...]:
-        """Return all rows."""
+        """All rows."""
         return tuple(self._rows.values())
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
-        """Return the ranks behind the rows."""
+        """The ranks of the rows."""
         return tuple(self._ranks.values())
 
     def rank(self, key: str) -> RankInfo | None:
-        """Return the rank of a row; None if there is no such row."""
+        """Return the rank of a row, or None if there is no such row."""
         return self._ranks.get(key)
 
     @property
     def job(self) -> messages.Job:
-        """Return the axes of the mesh, as far as ranks tell them, and who never came."""
+        """The axes of the mesh, if ranks report any, and the missing ranks."""
         axes = tuple(messages.Axis(name=name, size=size) for name, size in self._sizes.items())
         return messages.Job(axes=axes, missing=self._missing)
 
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
-        """Take the ranks that are listed now, and return what has changed."""
+        """Store the ranks that are listed now, and return the changed rows."""
         shown = {rank.key: rank for rank in list_ranks(known, self.target, self._fitting(known))}
         gone = tuple(key for key in self._ranks if key not in shown)
         for key in gone:

@@ -1,4 +1,4 @@
-"""Serve the page on this host's loopback until the command ends."""
+"""Server of the page on this host's loopback, until the command ends."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 SECRET_BYTES = 16
-"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
+"""Random bytes of a secret: 128 bits cannot be guessed, so wrong secrets are rejected without a limit."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Hosts by which a browser may call this server, also through a tunnel; any other is the name of somebody's page."""
+"""Host names of this server in a browser, also through a tunnel; any other name belongs to another page."""
 
 NONCE = "{{nonce}}"
-"""What the page has in place of the nonce."""
+"""Placeholder of the nonce in the page."""
 
 FIXED_HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
@@ -56,23 +56,23 @@ FIXED_HEADERS: Mapping[str, str] = {
     "X-Frame-Options": "DENY",
     "Server": "dbg-attach",
 }
-"""Headers of each answer."""
+"""Headers of each response."""
 
 
 class NotAdmitted(DbgError):
-    """Say why a request is refused, to a person who may have come by an old link."""
+    """Raised when a request is rejected; the text is for a person who may have opened an old link."""
 
     def __init__(self, sentence: str, status: int = 403) -> None:
         super().__init__(sentence)
         self.status = status
 
 
-NO_COOKIE = "this page needs the link that `dbg-attach web` has printed in its terminal; open that one"
-USED = "this link was used before, or is of another server; the terminal of `dbg-attach web` shows the next one"
+NO_COOKIE = "this page needs the link that `dbg-attach web` has printed in its terminal; open that link"
+USED = "this link was already used, or is of another server; the terminal of `dbg-attach web` shows the next link"
 
 
 class Access:
-    """The token that is good now and the cookie's secret; ``tell`` gets the next token whenever one was used."""
+    """The current token and the cookie's secret; ``tell`` receives the next token whenever one is used."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         self.cookie = f"dbg-web-{port}"
@@ -81,32 +81,32 @@ class Access:
         self._token = self.new_token()
 
     def new_token(self) -> str:
-        """Make the token that is good from now on, once."""
+        """Make a new token, valid once, in place of the current one."""
         self._token = new_secret()
         return self._token
 
     def exchange(self, token: str) -> str:
-        """Return the value of the cookie for the token. Raises NotAdmitted for any other one, and for a used one."""
+        """Exchange the token for the value of the cookie. Raises NotAdmitted for any other or a used token."""
         if not is_same(token, self._token):
             raise NotAdmitted(USED)
         self._tell(self.new_token())
         return self._secret
 
     def has_cookie(self, cookies: Mapping[str, str]) -> bool:
-        """Tell whether a browser has been let in."""
+        """Return True if the browser has the cookie."""
         return is_same(cookies.get(self.cookie), self._secret)
 
 
 def require_own(host: str, origin: str | None, site: str | None, *, of_page: bool) -> None:
-    """Raise NotAdmitted for a request that no page of ours makes.
+    """Raise NotAdmitted for a request that does not come from our page.
 
-    ``host`` is the header Host: of a page whose name leads to this address (DNS rebinding) it is that name. ``origin``
-    is the header Origin, which a browser sends with each WebSocket. ``site`` is Sec-Fetch-Site: a link in another page
-    may lead to the page itself, and nothing but our page may load what ``of_page`` it needs.
+    ``host`` is the Host header; with DNS rebinding it is the name of the attacker's page. ``origin`` is the Origin
+    header, which a browser sends with each WebSocket. ``site`` is Sec-Fetch-Site: a link in another page may open the
+    page itself, but only our page may load its parts (``of_page``).
     """
     name = host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
     if name not in NAMES_OF_LOOPBACK:
-        raise NotAdmitted("this server is called by another name than its own; open http://127.0.0.1 and its port", 421)
+        raise NotAdmitted("the host name in this address is not this server's; open http://127.0.0.1 and its port", 421)
     if origin is not None and origin != f"http://{host}":
         raise NotAdmitted("another page may not use this server")
     if of_page and site not in (None, "same-origin", "none"):
@@ -114,7 +114,7 @@ def require_own(host: str, origin: str | None, site: str | None, *, of_page: boo
 
 
 def content_policy(nonce: str) -> str:
-    """Return the Content-Security-Policy of the page; xterm makes style elements, which carry the nonce."""
+    """Return the Content-Security-Policy of the page; xterm creates style elements, which carry the nonce."""
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; connect-src 'self'; "
         "img-src 'self' data: blob:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -122,25 +122,25 @@ def content_policy(nonce: str) -> str:
 
 
 NOTHING_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""The policy of all that is no page."""
+"""The policy of all responses except the page."""
 
 
 PROGRAM = "web"
-"""What other users see behind the name of this server's user."""
+"""Program name that other users see after the name of this server's user."""
 
-LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
-WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
+LOOKS_ONLY = "this page is read-only, unless started by `dbg-attach web --drive`"
+WATCHES = "this server's token is read-only: make another by `dbg-broker token --role driver`"
 
-OF_REPORT = "this page shows a report, whose ranks can't be asked any more"
+OF_REPORT = "this page shows a report, so its ranks cannot be asked"
 
 GOING_AWAY = 1001
-"""Code of a close at the server's end, as in RFC 6455."""
+"""Close code of RFC 6455 for a server that shuts down."""
 
 MAX_SOCKETS = 128
-"""Pages and terminals that are open at once, of all browsers together."""
+"""Maximum open pages and terminals, of all browsers together."""
 
 END_SECONDS = 2.0
-"""Seconds for the pages to take the end."""
+"""Timeout for closing the pages at the end, in seconds."""
 
 STATIC = Path(__file__).with_name("static")
 
@@ -148,7 +148,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PageServer:
-    """The pages of one target, for those who have the cookie; belongs to one event loop."""
+    """Pages of one target, for browsers with the cookie; belongs to one event loop."""
 
     def __init__(
         self,
@@ -176,13 +176,13 @@ class PageServer:
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
-        """Serve at a socket while the block runs."""
+        """Serve on a listening socket while the block runs."""
         application = web.Application(middlewares=[self._admit])
         application.on_response_prepare.append(_add_headers)
         application.add_routes(
             [
                 web.get("/", self._index),
-                # Some installers make links of all files.
+                # Some installers symlink all files.
                 web.static("/static", STATIC, follow_symlinks=True),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
@@ -202,14 +202,14 @@ class PageServer:
             await runner.cleanup()
 
     async def _watch(self) -> None:
-        """Look why ranks wait; a fault of ours there is told, and the pages go on."""
+        """Run the verdict watch; an internal error there is reported, and the pages continue."""
         try:
             await VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()
         except Exception as error:
             tell(bug(error))
 
     async def _send_away(self) -> None:
-        """Close all sockets; those that do not take it are cut off."""
+        """Close all sockets, and abort those that do not close in time."""
         for outbox in self._guests.values():
             outbox.finish(GOING_AWAY, "the command has ended")
         if self._guests:
@@ -217,11 +217,11 @@ class PageServer:
         await cancel_and_wait(*self._guests)
 
     def why_not(self) -> str:
-        """Return why a page may change nothing, empty if it may."""
+        """Return why a page may not change ranks, or "" if it may."""
         if self._saved is not None:
             return OF_REPORT
         if self._switchboard.welcome is not None:
-            # While the broker is away its last word counts.
+            # Keep the last value while the broker is away.
             self._may_act = self._switchboard.may_act
         if not self._may_act:
             return WATCHES
@@ -259,12 +259,12 @@ class PageServer:
         except web.HTTPException as error:
             return web.Response(status=error.status, text=f"{error.reason}\n")
         except Exception as error:
-            # Whatever fails, the other requests go on.
+            # Regardless of the error, other requests continue.
             return web.Response(status=500, text=f"{bug(error)}\n")
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})
-        # Whoever is in stays in by an old link, and uses up no new one.
+        # A browser that already has the cookie may reopen an old link; don't consume the current token for it.
         if not self._access.has_cookie(request.cookies):
             value = self._access.exchange(request.query["token"])
             answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Lax", path="/")
@@ -296,11 +296,11 @@ class PageServer:
         return await self._hold(request, come)
 
     async def _hold(self, request: web.Request, come: Callable[[Outbox], Guest | None]) -> web.StreamResponse:
-        """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
+        """Serve a socket of our page: a browser proves that by Origin, and other clients do not have the cookie."""
         if request.headers.get("Origin") is None:
-            raise NotAdmitted("a WebSocket without an Origin is of no page")
+            raise NotAdmitted("a WebSocket without an Origin is not from our page")
         if len(self._guests) >= MAX_SOCKETS:
-            raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open at this server; close one", 503)
+            raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open on this server; close one", 503)
         socket, task, transport = new_socket(), asyncio.current_task(), request.transport
         await socket.prepare(request)
         if task is None or transport is None:
@@ -316,7 +316,7 @@ class PageServer:
 
 async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(FIXED_HEADERS)
-    # A browser asks whether a file has changed; nothing else is kept.
+    # A browser revalidates static files; it must not cache anything else.
     is_file = request.path.startswith("/static/")
     answer.headers.setdefault("Cache-Control", "no-cache" if is_file else "no-store")
     answer.headers.setdefault("Content-Security-Policy", NOTHING_POLICY)
@@ -324,7 +324,7 @@ async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None
 
 @asynccontextmanager
 async def _served_page(settings: Web, saved: SavedJob | None) -> AsyncIterator[None]:
-    """Serve while the block runs, and tell where. Raises DbgError without a broker, or if the port can't be had."""
+    """Serve while the block runs, and print the address. Raises DbgError without a broker or if the port is taken."""
     broker = settings.broker
     target = None
     if settings.target is not None and saved is None:
@@ -348,10 +348,10 @@ async def _served_page(settings: Web, saved: SavedJob | None) -> AsyncIterator[N
 
 
 async def serve_web(settings: Web, saved: SavedJob | None) -> int:
-    """Serve ranks, or a report of them, until the command is ended; return the exit status. Raises DbgError."""
+    """Serve ranks or a report until the command is ended; return the exit status. Raises DbgError."""
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup the end of the terminal is ignored, and stays so.
+        # Under nohup SIGHUP is ignored and must stay ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, ended.set)
     async with _served_page(settings, saved):
@@ -365,7 +365,7 @@ def address_of(port: int, token: str) -> str:
 
 
 def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapping[str, str]) -> list[str]:
-    """Return what is said of the page: where it is, and how to get there from another host."""
+    """Return the lines that announce the page: its address, and how to reach it from another host."""
     lines = [f"The page is at {address}"]
     if why_not:
         lines.append(f"{why_not[0].upper()}{why_not[1:]}.")
@@ -375,7 +375,7 @@ def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapp
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
+    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput if the port is taken."""
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -384,7 +384,7 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
+        raise BadInput(f"port {port} can't be served ({why})", "omit --port to use a free one") from None
     listening.setblocking(False)
     return listening
 
@@ -395,5 +395,5 @@ def new_secret() -> str:
 
 
 def is_same(given: object, secret: str) -> bool:
-    """Tell whether a client has given the secret, in a time that tells nothing of it."""
+    """Return True if a client has sent the secret; compares in constant time."""
     return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())

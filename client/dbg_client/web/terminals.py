@@ -1,4 +1,4 @@
-"""The socket of one terminal in a page: a seat at one rank, over a connection to the broker of its own."""
+"""The ``/terminal`` socket of a page: a seat at one rank, over its own connection to the broker."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from dbg_wire.records.ranks import RankInfo
 
 COLORS = 256
-"""Colours of the page's terminal."""
+"""Number of colours of the page's terminal."""
 
 CTRL_C = b"\x03"
 
 OVER, REFUSED, NO_RANK = 4000, 4001, 4004
-"""Codes of a close: the stop is over; there is no seat, or a fault; there is no such rank."""
+"""WebSocket close codes: the stop has ended; no seat, or an internal error; no such rank."""
 
 
 class PageSeat:
-    """One seat of a page: keys and lines come in, what the debugger shows goes out; it ends with the socket.
+    """One seat of a page: receives keys and lines, and sends the debugger's output; it ends with the socket.
 
-    ``wish`` is the debugger to open. ``why_not`` says why the page may not type, and is empty if it may.
+    ``wish`` is the debugger to open. ``why_not`` is the reason why the page may not type, empty if it may.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class PageSeat:
     # ---------------------------------------------------------------------------------------------------- the page
 
     async def receive(self, frame: str | bytes) -> None:
-        """Take what the page sends. Raises PeerError."""
+        """Handle a message of the page. Raises PeerError."""
         item = frame if isinstance(frame, bytes) else messages.read(messages.TERMINAL, frame)
         seat = self._seat
         if isinstance(item, messages.Size):
             seat.perform(seat.attachment.resize(item.rows, item.columns, seat.now()))
             self._opening = self._opening or asyncio.create_task(self._open())
         elif self._opening is None:
-            raise PeerError("a page's terminal that has no size yet")
+            raise PeerError("input of a page's terminal before its size")
         elif not self._why_not:
             self._act(item)
         else:
@@ -69,14 +69,14 @@ class PageSeat:
         self._tell()
 
     async def leave(self) -> None:
-        """Leave the rank as it is."""
+        """Close the seat, and leave the rank as it is."""
         await cancel_and_wait(self._opening)
         self._seat.end()
         await self._switchboard.close()
 
     async def _open(self) -> None:
         try:
-            # The seat need not wait for the list of all ranks, which comes as well.
+            # Don't wait for the list of all ranks, which arrives on the same connection: the seat doesn't need it.
             await self._switchboard.dial()
             self._seat.begin()
         except Exception as error:
@@ -88,7 +88,7 @@ class PageSeat:
         keys = CTRL_C if isinstance(item, messages.Stop) else item
         done: effects.Effects = []
         if isinstance(keys, bytes):
-            # A line debugger has a field of its own for what is typed.
+            # A line debugger has its own input field.
             refused = conversation.interrupt if keys == CTRL_C else lambda: attachment.refuse(now)
             done = refused() if is_line else attachment.keys(keys, now)
         elif isinstance(item, messages.Take):
@@ -106,15 +106,15 @@ class PageSeat:
     # --------------------------------------------------------------------------------------------------- the rank
 
     def _finish(self, error: BaseException | None) -> None:
-        """Tell the page that the rank is left, or of a fault of ours, and close the socket."""
+        """Report the end of the seat or an internal error to the page, and close the socket."""
         attachment = self._seat.attachment
         by = attachment.ending.by
-        sentence = "it went on" + (f" ({by})" if by else "")
+        sentence = "the rank has resumed" + (f" ({by})" if by else "")
         if error is not None:
             sentence = str(error) if isinstance(error, DbgError) else bug(error)  # type: ignore[arg-type]
         self._outbox.say(messages.Ended(sentence=sentence))
         is_over = error is None or (attachment.opened and isinstance(error, DbgError))
-        self._outbox.finish(OVER if is_over else REFUSED, "the seat is over")
+        self._outbox.finish(OVER if is_over else REFUSED, "the seat has ended")
 
     def _show(self, effect: effects.Effect) -> None:
         """Carry out an effect of the seat."""
@@ -148,7 +148,7 @@ class PageSeat:
         self._outbox.say(messages.Clear(text=text))
 
     def _tell(self) -> None:
-        """Tell the page what holds, if that is news."""
+        """Send the seat's state and prompt to the page if they have changed."""
         conversation = self._seat.attachment.conversation
         prompt = messages.Prompt(held=conversation.held)
         if (asked := conversation.prompt) is not None:

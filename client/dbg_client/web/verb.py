@@ -1,4 +1,4 @@
-"""``web``."""
+"""The ``web`` command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbg_wire.errors import NeedsExtra
 class Web(Verb):
     """Serve a page of ranks, or of the report in ``files``.
 
-    ``port`` is where, 0 for a free one, and ``drive`` says whether it may act.
+    ``port`` is the port to listen on, 0 for a free one; ``drive`` allows the page to act.
     """
 
     name = "web"
@@ -32,13 +32,11 @@ class Web(Verb):
         Option(
             "--port",
             metavar="PORT",
-            help="on this port of the loopback, 0 for a free one (default)",
+            help="listen on this loopback port; 0 (default) picks a free one",
             read=read_port,
         ),
     ] = 0
-    drive: Annotated[bool, Option("--drive", help="let the page act: type, ask for values, break in, let go, end")] = (
-        False
-    )
+    drive: Annotated[bool, Option("--drive", help="let the page act: type, evaluate, interrupt, resume, kill")] = False
 
     @property
     def wish(self) -> Wish:
@@ -51,7 +49,7 @@ class Web(Verb):
 
         if find_spec("aiohttp") is None:
             raise NeedsExtra("the page", "aiohttp", "web")
-        from dbg_client.web.serve import serve_web  # hardly any command loads a server
+        from dbg_client.web.serve import serve_web  # few commands load a server
 
         saved = load(SAVED_JOB)(self.files, self.target) if self.files or self.target else None
         return asyncio.run(serve_web(self, saved))

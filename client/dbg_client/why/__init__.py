@@ -1,1 +1,1 @@
-"""Why the ranks of a job do not go on: verdicts made from what they have told, as sentences and JSON. Pure."""
+"""Causes of a hang: verdicts from the evidence of the ranks, as sentences and JSON. Pure."""

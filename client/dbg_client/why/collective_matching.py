@@ -1,7 +1,7 @@
-"""Which collectives a job stands in: who has come to each, who has not, and for how long. Pure.
+"""Pending collectives of a job: the ranks that have reached each, the missing ranks, and the waiting time. Pure.
 
-A rank that hangs stands in the first collective of a group that it has called and not finished. All ranks that have
-called that one have come to it; the other members of the group are missing.
+A rank that hangs is in the first collective of a group that it has called and not finished. All ranks that have called
+this collective have reached it; the other members of the group are missing.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _ALIKE = frozenset(
     {"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"}
     | {"allgatherintotensor", "allgathersingle", "reducescattertensor", "reducescattersingle"}
 )
-"""Collectives whose inputs have one size and type in all ranks; those of others may differ."""
+"""Collectives whose inputs have the same size and type in all ranks. Inputs of other collectives may differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCollective:
-    """A collective, or a send or receive, in which ranks of one run wait. Ranks are told by their numbers.
+    """Collective, or send or receive, with waiting ranks of one run. Ranks are given by their numbers.
 
-    ``calls`` are those of the ranks that wait in it, ``came`` the ranks that have called it, those included that have
-    gone on, and ``finished`` the calls of those that still tell of it. ``missing`` have told that they have not called
-    it, ``unheard`` have told nothing of the group. ``peer`` is the other rank of a send or receive. ``sequence`` is
-    None where the library does not count. What is computed over all ranks is cached: each rank's line asks for it.
+    ``calls`` are the calls of the waiting ranks. ``came`` are all ranks that have called it, including ranks that have
+    finished it; ``finished`` are the finished calls that are still in a record. ``missing`` ranks report that they have
+    not called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or receive.
+    Libraries without call numbers have no ``sequence``. Values over all ranks are cached for the lines of each rank.
     """
 
     group: ProcessGroup
@@ -56,22 +56,22 @@ class PendingCollective:
 
     @cached_property
     def all_calls(self) -> dict[int, CollectiveSeen]:
-        """Return the calls of the ranks that wait in it, and of those that have finished it."""
+        """Calls of the ranks that wait in it or have finished it."""
         return {**self.finished, **self.calls}
 
     @cached_property
     def waiting(self) -> tuple[int, ...]:
-        """Return the ranks that wait in it."""
+        """Ranks that wait in it."""
         return tuple(sorted(self.calls))
 
     @cached_property
     def has_peer(self) -> bool:
-        """Return whether it is a send or receive."""
+        """Whether it is a send or receive."""
         return self.is_receive or self.peer is not None or any(map(has_peer, self.calls.values()))
 
     @cached_property
     def is_recorded(self) -> bool:
-        """Return whether a library has recorded who called it; otherwise the ranks' stacks tell."""
+        """Whether a library has recorded its callers. Otherwise they are inferred from stacks."""
         counts = any(member.seen.completed is not None for member in self.group.members.values())
         return not self.group.is_inferred and (
             (counts and not self.has_peer) or all(call.timeout is not None for call in self.calls.values())
@@ -79,7 +79,7 @@ class PendingCollective:
 
     @cached_property
     def roots(self) -> dict[int, list[int]]:
-        """Return the ranks in it by the root that they have passed, as far as that is known."""
+        """Ranks by the root that they have passed, as far as it is known."""
         found: defaultdict[int, list[int]] = defaultdict(list)
         for number, call in sorted(self.all_calls.items()):
             if call.root is not None:
@@ -88,12 +88,12 @@ class PendingCollective:
 
     @cached_property
     def age(self) -> float | None:
-        """Return for how many seconds the first of them has waited; None if that is unknown."""
+        """Longest wait of a rank, in seconds; None if unknown."""
         return max((call.age for call in self.calls.values() if call.age is not None), default=None)
 
     @cached_property
     def seconds_left(self) -> float | None:
-        """Return the seconds until the library gives up in the first of them; None if that is unknown."""
+        """Seconds until the library times out in the first rank; None if unknown."""
         left = [
             call.timeout - call.age
             for call in self.calls.values()
@@ -103,30 +103,30 @@ class PendingCollective:
 
     @property
     def tag(self) -> int | None:
-        """Return the tag of a send or receive; None for any tag, for 0, which calls without one have, or an unknown."""
+        """Tag of a send or receive. None for any tag, an unknown tag, or 0, the tag of calls without one."""
         tag = next((call.tag for call in self.calls.values()), None) if self.has_peer else None
         return tag if tag is not None and tag > 0 else None
 
     @property
     def root(self) -> int | None:
-        """Return the root of a collective if its ranks have passed one root as far as they tell."""
+        """Root of a collective, if all known roots are equal."""
         return next(iter(self.roots)) if len(self.roots) == 1 else None
 
     @property
     def call(self) -> str:
-        """Return what it is called, as in ``all_reduce #3172``."""
+        """Name and number, as in ``all_reduce #3172``."""
         name = self.name or "a collective"
         return f"{name} #{self.sequence}" if self.sequence is not None else name
 
     @property
     def label(self) -> str:
-        """Return what it is called with its group, as in ``all_reduce #3172 of dp_0``."""
+        """Name and number with the group, as in ``all_reduce #3172 of dp_0``."""
         return f"{self.call} of {self.group.title}" if self.group.label else self.call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """The groups of one run, and the collectives that its ranks stand in."""
+    """Groups of one run, and its pending collectives."""
 
     run: Run
     roster: Roster
@@ -137,7 +137,7 @@ class Matched:
 
 
 def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
-    """Return for each run its groups and the collectives in which its ranks stand."""
+    """Return the groups and pending collectives of each run."""
     everybody = tuple(everybody)
     children = [one for one in everybody if one.rank.child is not None]
     return [
@@ -147,7 +147,7 @@ def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
 
 
 def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
-    """Return by the rank's key what each rank waits in; of several the one that most others have not come to."""
+    """Return the collective of each waiting rank, by its key; if several, the one with most missing ranks."""
     found: dict[str, PendingCollective] = {}
     for one in matched:
         for standing in sorted(one.standings, key=_importance):
@@ -158,7 +158,7 @@ def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
 
 
 def _as_called(name: str, standing: PendingCollective) -> PendingCollective:
-    """Return a standing as those see it that call it so: who has called another collective in its place is missing."""
+    """Return the collective as its callers by ``name`` see it: a rank that called another one instead is missing."""
     if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
         return standing
     others = {other for other, call in standing.all_calls.items() if call.name not in ("", name)}
@@ -181,13 +181,13 @@ def _matched(run: Run, roster: Roster) -> Matched:
 
 
 def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
-    """Return the collectives of a group, one for each number that is the first unfinished one of a rank."""
+    """Return the pending collectives of a group, one for each number that is the first unfinished one of a rank."""
     first: defaultdict[tuple[int | None, str], dict[int, CollectiveSeen]] = defaultdict(dict)
     for number, member in group.members.items():
         open_calls = member.open_calls
         call = min(open_calls, key=_sequence) if open_calls else _unlisted(group, number, roster[number])
         if call is not None:
-            # Without numbers two names are two collectives; with numbers they are one, called in different ways.
+            # Without numbers, two names are two collectives; with equal numbers they are one with differing calls.
             first[call.sequence, call.name if call.sequence is None else ""][number] = call
     found = [_standing(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
     return sorted(found, key=lambda standing: (_number(standing.sequence), standing.name))
@@ -208,7 +208,7 @@ def _standing(
         if number in calls:
             came.append(number)
         elif member is None:
-            # A rank that tells of other groups and not of this one has not made it, so it has not come either.
+            # A rank that reports other groups but not this one has not created it, so it has not arrived either.
             told = number in roster and roster[number].would_tell_of(group.library)
             (missing if told else unheard).append(number)
         elif sequence is None:
@@ -231,7 +231,7 @@ def _standing(
 
 
 def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int, CollectiveSeen]]:
-    """Return the calls of one collective by the function that ranks are in, where others have another name of it."""
+    """Return the calls of one collective with a common name where libraries have several names for one function."""
     names = {call.name for part in parts for call in part.values()}
     if len(names) < 2:
         return parts
@@ -247,13 +247,13 @@ def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int,
 
 
 def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> CollectiveSeen | None:
-    """Return the collective that a rank is in if the library counts collectives and keeps no list of them."""
+    """Return the collective that a rank is in if its library counts collectives but does not list them."""
     seen = group.members[number].seen
     if seen.enqueued is None or group.members[number].calls:
         return None
     name = collective_of(one.answer.frames)
     if name in ("new_group", "init_process_group"):
-        # These are no collectives of a group that is there.
+        # These create a group; they are not collectives of an existing one.
         return None
     if seen.completed is not None:
         if seen.completed >= seen.enqueued:
@@ -261,7 +261,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
         return CollectiveSeen(
             group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.completed + 1, age=one.answer.age
         )
-    # Only the stack tells that the last one is not finished. It may be that of another group, whose members agree.
+    # Only the stack shows that the last call is unfinished. It may belong to another group if all counts are equal.
     others = {member.seen.enqueued for member in group.members.values()}
     if not name or len(others) == 1:
         return None
@@ -271,7 +271,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
 
 
 def _with_peers(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
-    """Return the sends and receives of a group that wait, the oldest one for each pair of ranks and direction."""
+    """Return the pending sends and receives of a group, the oldest for each pair of ranks and direction."""
     found = []
     for number, member in group.members.items():
         waiting: dict[tuple[int | None, bool], CollectiveSeen] = {}
@@ -305,7 +305,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
 
 
 def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) -> bool:
-    """Tell whether the peer is in the other half of a send or receive."""
+    """Return True if the peer is in the other half of a send or receive."""
     member = group.members.get(peer)
     return member is not None and any(
         other.peer in (number, None) and _receives(other) is not _receives(call) and not _have_other_tags(call, other)
@@ -315,7 +315,7 @@ def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) 
 
 
 def _have_other_tags(call: CollectiveSeen, other: CollectiveSeen) -> bool:
-    """Tell whether both are known to have a tag, and not the same."""
+    """Return True if both calls have known tags that differ."""
     tags = {one.tag for one in (call, other) if one.tag is not None and one.tag >= 0}
     return len(tags) > 1
 
@@ -341,7 +341,7 @@ def _number(sequence: int | None) -> float:
 
 
 class Difference(enum.Enum):
-    """In what the calls of one collective differ."""
+    """Kind of difference between the calls of one collective."""
 
     NAME = enum.auto()
     ROOT = enum.auto()
@@ -349,23 +349,23 @@ class Difference(enum.Enum):
 
 
 def difference_of(standing: PendingCollective) -> Difference | None:
-    """Return in what ranks call a collective differently, the gravest first; None if all call it alike."""
+    """Return the most severe difference between the calls of a collective; None if they agree."""
     if standing.has_peer:
         return None
     if len({call.name for call in standing.all_calls.values() if call.name}) > 1:
         return Difference.NAME
-    # Who has not come is waited for in any case; and without numbers, the others may be in two calls.
+    # Missing ranks explain the wait in any case, and without numbers the other ranks may be in two calls.
     if len(standing.roots) > 1 and not standing.missing:
         return Difference.ROOT
-    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
+    # Ranks that have passed less data may finish, while the others wait for the rest.
     payloads = {_payload(standing, number) for number in standing.all_calls} - {("", "")}
     return Difference.DATA if len(payloads) > 1 else None
 
 
 def is_certain(standing: PendingCollective) -> bool:
-    """Return whether ranks call it by different names and their library records name and number together.
+    """Return True if ranks make different calls and their library records name and number together.
 
-    Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
+    The age is then irrelevant. Otherwise count and stack of a rank are read one after the other and may not match.
     """
     is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
     return is_recorded and difference_of(standing) is Difference.NAME
@@ -390,12 +390,12 @@ def sides(standing: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]
 
 
 def is_parting(called: Sequence[tuple[CollectiveSeen, list[int]]]) -> bool:
-    """Return whether as many ranks do one thing as the other, so that nobody is to blame."""
+    """Return True if both calls have equally many ranks, so the culprit is unknown."""
     return len(called[0][1]) == len(called[1][1])
 
 
 def _payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
-    """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
+    """Return the types and the size, or else the shapes, if they must be equal in all ranks; else empty values."""
     call = standing.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""

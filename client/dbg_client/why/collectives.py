@@ -1,4 +1,4 @@
-"""The collectives in which ranks wait: as notes on their stacks for ``where``, as a table, and as JSON. Pure."""
+"""Pending collectives as notes on the stacks of ``where``, as a table, and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_LABEL = 120
-"""Characters of a collective and its group."""
+"""Maximum characters of a collective and its group."""
 
 YOUNGEST_SECONDS = 1.0
-"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
-"""
+"""Seconds before a rank counts as missing, because in a healthy job the slowest rank arrives slightly later."""
 
 
 MAX_NAMES = 24
-"""Columns for the ranks of one cell; JSON has them all."""
+"""Maximum columns for the ranks of one cell. JSON lists them all."""
 
 MAX_ROWS = 200
-"""Rows of a table: a large mesh has some hundred groups, and more are better read as JSON."""
+"""Maximum rows of a table. A large mesh has some hundred groups; more are easier to read as JSON."""
 
 MAX_LACKS, MAX_LACK = 4, 600
-"""Lacks of libraries that are told, and characters of one."""
+"""Maximum number of limitations of libraries that are shown, and maximum characters of one."""
 
-NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
+NO_LIBRARY = "no library that reports collectives is loaded in these ranks; only their stacks are known"
 
 HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "NOT CALLED BY", "DATA", "AGE")
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveNotes:
-    """A note for each rank in a collective, and the ranks that are ``absent`` from one, None for none."""
+    """Notes on the ranks in a collective, and the ranks that are ``absent`` from one; None if no rank is."""
 
     notes: Mapping[str, Note]
     absent: AnswerGroup | None
@@ -69,7 +68,7 @@ def collective_notes(matched: Iterable[Matched]) -> dict[str, Note]:
 
 
 def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
-    """Return who is missing from a collective, as recorded by a library; None if nobody is."""
+    """Return the ranks that are missing from a collective, as recorded by a library; None if no rank is."""
     ranks: dict[str, RankInfo] = {}
     reasons: list[str] = []
     for one in matched:
@@ -92,14 +91,14 @@ def _reason(standing: PendingCollective) -> str:
     label = printable(standing.label, MAX_LABEL)
     if standing.has_peer:
         other = ", ".join(str(number) for number in standing.waiting)
-        return f"not come to {label} with rank {other}"
-    return f"not come to {label}"
+        return f"not reached {label} with rank {other}"
+    return f"not reached {label}"
 
 
 def show_pending(standing: PendingCollective) -> str:
     """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
 
-    The tag of a send or receive, and the root that all ranks have passed, stand behind the group.
+    The tag of a send or receive, or the root that all ranks have passed, follows the group.
     """
     arguments = tag_and_root(standing)
     label = printable(standing.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
@@ -110,14 +109,14 @@ def show_pending(standing: PendingCollective) -> str:
 
 
 def tag_and_root(standing: PendingCollective) -> str:
-    """Return ``tag 12`` of a send or receive, or ``root 1`` of a collective; empty if neither says something."""
+    """Return ``tag 12`` of a send or receive, or ``root 1`` of a collective; empty if there is neither."""
     if standing.tag is not None:
         return f"tag {standing.tag}"
     return f"root {standing.root}" if standing.root is not None else ""
 
 
 def pending_document(standing: PendingCollective) -> dict[str, object]:
-    """Return what becomes the JSON of a collective; of a send or receive two ranks are expected."""
+    """Return a collective as JSON fields. A send or receive expects two ranks."""
     came, of = len(standing.came), len(standing.group.numbers)
     if standing.has_peer:
         came, of = (1 if standing.missing or standing.unheard else 2), 2
@@ -134,7 +133,7 @@ def pending_document(standing: PendingCollective) -> dict[str, object]:
 
 
 def group_rows(matched: Matched) -> list[PendingCollective]:
-    """Return the last collective of each group that libraries tell of, and the sends and receives that wait."""
+    """Return the last collective of each group that a library reports, and the pending sends and receives."""
     exchanges = [one for one in matched.standings if one.has_peer]
     unnumbered = [
         one for one in matched.standings if one.sequence is None and not one.has_peer and not one.group.is_inferred
@@ -145,14 +144,14 @@ def group_rows(matched: Matched) -> list[PendingCollective]:
 
 
 def show_collectives(everybody: Sequence[Matched], *, color: bool) -> str:
-    """Return a table for each job, and below it what libraries can't tell; a sentence for a job without groups."""
+    """Return a table for each job, followed by the limitations of its libraries; a sentence without any groups."""
     several_jobs = len({one.run for one in everybody}) > 1
     blocks = [_block(one, named=several_jobs, color=color) for one in everybody]
-    return "\n".join(blocks) if blocks else "there is no rank with an agent that could tell\n"
+    return "\n".join(blocks) if blocks else "no rank has an agent that could answer\n"
 
 
 def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
-    """Return what becomes the JSON document."""
+    """Return the collectives as a JSON document."""
     told = [one for matched in everybody for one in matched.roster.values()]
     return {
         "schema": 1,
@@ -164,7 +163,7 @@ def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
 
 
 def _last(group: ProcessGroup) -> PendingCollective:
-    """Return the last collective of a group that a rank has called."""
+    """Return the last collective that any rank of a group has called."""
     numbers = {number: member.called for number, member in group.members.items()}
     last = max((called for called in numbers.values() if called is not None and called >= 0), default=None)
     came = tuple(number for number, at in numbers.items() if last is not None and at is not None and at >= last)
@@ -190,7 +189,7 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
     rows = group_rows(matched)
     lines = [f"{printable(matched.run[0], 200)}:"] if named else []
     if not rows:
-        lines.append("no rank tells of a process group" if matched.roster else "no rank has answered")
+        lines.append("no rank reports a process group" if matched.roster else "no rank has answered")
     if rows:
         header, *shown = table(HEADERS, [_cells(row) for row in rows[:MAX_ROWS]])
         lines.append(header)
@@ -198,16 +197,16 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
             paint(line, "1;33") if row.missing and color else line for row, line in zip(rows, shown, strict=False)
         ]
     if len(rows) > MAX_ROWS:
-        lines.append(f"and {len(rows) - MAX_ROWS} more; --json has them all")
+        lines.append(f"and {len(rows) - MAX_ROWS} more; --json lists them all")
     silent = [one for one in matched.roster.values() if not one.tells_collectives]
     if rows and silent:
-        lines.append(f"{len(silent)} of {len(matched.roster)} ranks told of no group")
+        lines.append(f"{len(silent)} of {len(matched.roster)} ranks reported no group")
     lines += _lacks(matched)
     return "".join(f"{line}\n" for line in lines)
 
 
 def lacks(roster: Roster, names: NamedRanks) -> list[str]:
-    """Return a line for each thing that libraries can't tell of collectives, with the ranks in which it is so."""
+    """Return a line for each limitation in what libraries report on collectives, with the ranks concerned."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
     bare = 0
     for number, one in roster.items():

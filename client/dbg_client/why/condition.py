@@ -1,4 +1,4 @@
-"""What one rank does by itself, whatever others wait for, as facts. Pure."""
+"""Condition of one rank by itself, regardless of the ranks that wait for it, as facts. Pure."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from dbg_wire.records.ranks import CRASH, EndKind, RankState
 
 
 class State(enum.Enum):
-    """What a rank is in."""
+    """State of a rank."""
 
     EXITED = enum.auto()
     LOST = enum.auto()
-    """Its connection is gone, and its process may live."""
+    """The rank is disconnected, and its process may be alive."""
     CRASHED = enum.auto()
-    """An exception has ended it, and it is kept."""
+    """An exception has ended the program, and the process is kept."""
     STOPPED = enum.auto()
     HELD = enum.auto()
-    """It stands for others that are in the debugger."""
+    """The rank is held while other ranks are in the debugger."""
     SUSPENDED = enum.auto()
     STUCK = enum.auto()
     """C code lets no thread run Python code."""
     COMPUTES = enum.auto()
-    """The same, and it uses a processor."""
+    """As STUCK, but the process uses a processor."""
     UNHEARD = enum.auto()
-    """It has been silent."""
+    """The rank has been silent."""
     WAITS = enum.auto()
-    """Its main thread waits, or is in C code, or in a call of a library."""
+    """The main thread waits, or is in C code or in a library call."""
     DEADLOCK = enum.auto()
-    """Its threads wait for each other."""
+    """Threads of the rank wait for each other."""
     FOR_ITSELF = enum.auto()
-    """Its main thread waits for a process that waits for it, or for itself."""
+    """The main thread waits for a process that waits for the rank, or for itself."""
     RUNS = enum.auto()
-    """Nothing is known to keep it."""
+    """Nothing is known that blocks the rank."""
 
 
 AGE_TOLD = frozenset(
     {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.UNHEARD} | {State.DEADLOCK}
 )
-"""States whose text tells the age itself, or of which it is no news."""
+"""States whose text contains the age, or does not need it."""
 
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
@@ -58,11 +58,11 @@ _WAITS: Mapping[WaitKind, VerdictKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What a rank is in, and the ``kind`` of verdict that it makes, if something is wrong.
+    """State of a rank, and the ``kind`` of its verdict if something is wrong.
 
-    ``age`` is for how many seconds it has been so. ``is_still`` says that the rank can't go on by itself, or has been
-    at one instruction for ``age``. ``is_sure`` says that the kernel, the broker or the interpreter tells it. ``does``
-    is what its main thread waits for, and ``threads`` are those that wait for each other, or for themselves.
+    ``age`` is the number of seconds in this state. ``is_still`` means that the rank can't continue by itself, or has
+    been at one instruction for ``age``. ``is_sure`` means that the kernel, the broker or the interpreter reports it.
+    ``does`` is the activity of the main thread, and ``threads`` wait for each other or for themselves.
     """
 
     state: State
@@ -75,18 +75,18 @@ class Condition:
 
     @property
     def is_loop(self) -> bool:
-        """Return whether the rank tries something again and again: of such it is told at each look, wherever it is."""
+        """Whether the rank repeats something in a loop. It reports the loop at each snapshot, wherever its stack is."""
         return self.does is not None and self.does.what is What.LOOPS
 
     @property
     def stands(self) -> bool:
-        """Return whether the rank stands in a debugger, of ours or another one."""
+        """Whether the rank is stopped in a debugger, ours or another one."""
         in_pdb = self.does is not None and self.does.what is What.PDB
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
 
 def condition_of(one: RankEvidence, now: float) -> Condition:
-    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
+    """Return the condition of a rank; ``now`` is wall-clock seconds by the broker's clock."""
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
@@ -111,13 +111,13 @@ def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], *, by_thre
 
 
 def main_wait(one: RankEvidence) -> ThreadWait | None:
-    """Return what a rank's main thread is in; None if it has not told."""
+    """Return the wait of a rank's main thread; None if it was not reported."""
     waits = one.evidence.waits if one.evidence is not None else ()
     return next((wait for wait in waits if wait.is_main), None)
 
 
 def waits_of(one: RankEvidence, kind: WaitKind) -> list[ThreadWait]:
-    """Return what threads of a rank are in that is of one kind."""
+    """Return the waits of one kind of a rank's threads."""
     return [wait for wait in one.evidence.waits if wait.kind is kind] if one.evidence is not None else []
 
 
@@ -127,7 +127,7 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
     if one.is_suspended:
         return Condition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
     if one.answer.found is GuardFinding.STUCK:
-        # Who computes lets no other thread run Python code either, and may get on; mpi4py spins so in some collectives.
+        # C code that computes also blocks the rank's Python threads, but may progress; mpi4py spins so in collectives.
         computes = process is not None and process.state == "R"
         state = State.COMPUTES if computes else State.STUCK
         return Condition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)
@@ -143,11 +143,11 @@ def _of_main_thread(one: RankEvidence) -> Condition:
     kind = _WAITS.get(main.kind)
     if kind is None and main.kind is not WaitKind.COLLECTIVE:
         return Condition(state=State.RUNS, kind=None, age=age)
-    # Not all calls of a library are known as collectives, and so are told by the thread alone.
+    # Some library calls are not known as collectives; these are inferred from the thread's stack only.
     is_sure = main.is_sure or kind is None
     return Condition(state=State.WAITS, kind=kind, age=age, is_sure=is_sure, does=main.does)
 
 
 def has_finished(one: RankEvidence) -> bool:
-    """Return whether a rank has ended its program well."""
+    """Return True if the rank's program has ended with status 0 and a goodbye message."""
     return one.rank.exit == 0 and one.rank.end.kind is EndKind.GOODBYE

@@ -1,7 +1,7 @@
-"""The verdicts on jobs, from one look at their ranks or several. Pure.
+"""Verdicts on jobs, from one or several snapshots of their ranks. Pure.
 
-A collective, or a place in the code, in which ranks are since five seconds is no part of usual work. What is younger
-may be, so it takes another look to tell.
+Ranks that have been in the same collective, or at the same place in the code, for five seconds are not doing normal
+work. For shorter times a second snapshot is needed to decide.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LAST_LOOK_SECONDS = 5.0
-"""Seconds after the first look at which nothing is young any more."""
+"""Seconds between the first and the last snapshot. A state that has not changed in between is not normal work."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
-"""Kinds that tell what their ranks do by themselves as well."""
+"""Kinds whose sentence also describes the ranks themselves."""
 
 
 _MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
-"""What a rank may compute in."""
+"""Kinds of waits of a rank that may be computing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLook:
-    """What all ranks told ``at`` seconds after the first look."""
+    """Evidence of all ranks, ``at`` seconds after the first snapshot."""
 
     at: float
     everybody: Sequence[RankEvidence]
@@ -63,10 +63,10 @@ class JobLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The verdicts, the worst first; not ``is_settled`` if another look might tell more.
+    """Verdicts, the worst first; ``is_settled`` is False if another snapshot might change them.
 
-    ``asked`` counts the ranks of the world sizes, ``answered`` those that answered. ``missing`` are the ranks that
-    verdicts name as missing from a collective.
+    ``asked`` is the number of ranks by the world sizes, ``answered`` the number of answers. ``missing`` are the ranks
+    that verdicts name as missing from a collective.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -78,10 +78,10 @@ class Explanation:
 
 @dataclass(slots=True, kw_only=True)
 class _Judged:
-    """The verdicts on one run's collectives: those that hold, and what may be usual work.
+    """Verdicts on the collectives of one run: certain ones, and possible normal work.
 
-    ``young`` are the ranks in collectives that are too young to tell, ``workers`` those that work while others wait,
-    as ``notes`` say; ``is_open`` says that another look would tell.
+    ``young`` are ranks in collectives that are too recent to judge. ``workers`` are ranks that work while others wait;
+    ``notes`` describe them. ``is_open`` means that another snapshot would decide.
     """
 
     certain: list[Verdict] = field(default_factory=list)
@@ -92,9 +92,9 @@ class _Judged:
 
 
 def explain(looks: Sequence[JobLook], now: float) -> Explanation:
-    """Return the verdicts on the jobs of the last look; ``now`` is wall-clock seconds.
+    """Return the verdicts on the jobs of the last snapshot; ``now`` is wall-clock seconds.
 
-    The earlier looks tell what has moved since.
+    The first snapshot shows which ranks have made progress since.
     """
     first, last = looks[0], looks[-1]
     before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
@@ -103,14 +103,14 @@ def explain(looks: Sequence[JobLook], now: float) -> Explanation:
     found: list[Verdict] = []
     missing: list[RankInfo] = []
     is_settled = True
-    # A rank may read what it has recorded only once it is seen to stand still.
+    # A rank may read its library's records only after it was seen to make no progress.
     telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         moved = movement(before[one.run], one, last.at - first.at) if one.run in before else Movement()
         run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts()
         found += verdicts
-        # Of several jobs, one may hang for all to see and another one not.
+        # With several jobs, one may clearly hang while another needs a further snapshot.
         is_settled = is_settled and (settled or any(one.kind in telling and one.is_settled for one in verdicts))
         numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
@@ -126,7 +126,7 @@ def explain(looks: Sequence[JobLook], now: float) -> Explanation:
 
 
 def _names_missing(verdict: Verdict) -> bool:
-    # Ranks that wait for what one in the collective holds have not come either.
+    # Ranks that wait for a resource of a rank in the collective have not arrived either.
     is_held = verdict.kind is VerdictKind.DEADLOCK and verdict.collective is not None
     return verdict.kind is VerdictKind.MISSING or is_held
 
@@ -146,7 +146,7 @@ class _RunVerdicts:
         *,
         several_jobs: bool,
     ) -> None:
-        """Take the last look at one run, the first one, if that was another, and what has changed in between."""
+        """Take the last snapshot of one run, an earlier first one or None, and the changes in between."""
         roster = matched.roster
         names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
         self._matched = matched
@@ -162,12 +162,12 @@ class _RunVerdicts:
         self._scene = set_scene(matched, conditions, names, self._moved, waits_for, children=children)
         self._roots = find_roots(self._scene, waits_for)
         got_on = self._moved.moved | self._moved.data
-        # What polls a file moves as well.
+        # A rank that polls a file also changes its stack.
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
         self._seen = {_key(standing) for standing in before.standings} if before is not None else set()
 
     def verdicts(self) -> tuple[list[Verdict], bool]:
-        """Return the verdicts, and whether another look would tell nothing more."""
+        """Return the verdicts, and whether they are settled."""
         judged = self._judge()
         found = judged.certain
         named = {n for one in found if one.kind in _NAMES_CULPRITS for n in one.ranks}
@@ -179,14 +179,14 @@ class _RunVerdicts:
             verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
         )
         answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
-        # What is young is no reason to call a job busy in which nothing has moved.
+        # A recent collective is not a reason to call a job busy if no rank has made progress.
         tells = answers and (unmoved or self._moved.moved)
         if is_quiet and silence is None and (tells or not found):
             found.append(self._of_quiet_job(judged, unmoved))
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(silence)
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
-        # Who has long been at one instruction, and does not compute, is not elsewhere a few seconds later.
+        # A rank that has long been at one instruction, and does not compute, will still be there in a few seconds.
         may_move = may_move and (not unmoved or not all(map(self._has_long_stood, unmoved)))
         is_open = judged.is_open or (may_move and self._seconds < LAST_LOOK_SECONDS)
         return found, self._has_two and not is_open
@@ -200,7 +200,7 @@ class _RunVerdicts:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
             verdict = unmoved_verdict(self._scene, unmoved or self._unmoved(set()), notes)
-            # Who is waited for says more than what has not moved.
+            # The rank that others wait for is more informative than the ranks without progress.
             is_told = notes and unmoved <= judged.workers
             return replace(verdict, finding=notes[0], notes=notes[1:]) if is_told else verdict
         return Verdict(
@@ -214,12 +214,12 @@ class _RunVerdicts:
         )
 
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
-        """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""
+        """Return a condition at least as old as the snapshots, because a rank that polls changes its instruction."""
         number = one.rank.rank
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
             call = last_call(one, None)
-            # The rank has done something else before, or was seen in it.
+            # The loop is at most as old as the last finished collective.
             most = int(call.age) if call is not None and call.age is not None and call.age >= 1 else None
             return replace(
                 condition,
@@ -248,7 +248,7 @@ class _RunVerdicts:
         return judged
 
     def _may_move(self, verdict: Verdict) -> bool:
-        """Tell whether one look can't say if those that others wait for work or are stuck."""
+        """Return True if one snapshot can't distinguish whether the awaited ranks work or are stuck."""
         mains = [main_wait(one) for n in verdict.ranks if (one := self._matched.roster.get(n)) is not None]
         may = any(main is not None and main.kind in _MAY_MOVE for main in mains)
         return may and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER)
@@ -257,15 +257,15 @@ class _RunVerdicts:
         if is_certain(standing):
             return True
         if self._has_two and _key(standing) not in self._seen:
-            # Calls may be enqueued long before their turn comes: what was finished meanwhile counts for more.
+            # Calls may be enqueued long before they run, so ignore the age of a collective that was not pending before.
             return False
         return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing, verdict)
 
     def _is_held_up(self, standing: PendingCollective, verdict: Verdict) -> bool:
-        """Tell whether those that have not come are known to wait elsewhere, however new the collective is."""
+        """Return True if the missing ranks are known to wait elsewhere, even if the collective is recent."""
         conditions = [self._scene.conditions.get(number) for number in standing.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
-            # Ranks that tell nothing may have come before they ended, unless others still wait at a later look.
+            # Ranks without evidence may have arrived before they ended, unless a later snapshot still shows waiting.
             gone = [self._scene.conditions.get(number) for number in verdict.ranks]
             long = min(self._seconds, OLD_SECONDS) if self._has_two else OLD_SECONDS
             return all(one is not None and (one.age or 0.0) >= long for one in gone)
@@ -280,7 +280,7 @@ class _RunVerdicts:
             judged.is_open = True
 
     def _may_work(self, verdict: Verdict, standings: Sequence[PendingCollective]) -> bool:
-        """Tell whether those that others wait for seem to work, or the data still goes to and fro."""
+        """Return True if the awaited ranks seem to work, or if data is still being exchanged."""
         if verdict.kind is VerdictKind.UNKNOWN:
             return bool(self._moved.data & set(verdict.others + verdict.ranks))
         if verdict.kind not in (VerdictKind.MISSING, VerdictKind.PARTNER):
@@ -288,7 +288,7 @@ class _RunVerdicts:
         if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
             return False
         conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
-        # C code that computes is at one instruction all the time.
+        # For Python, C code that computes is at one instruction all the time.
         if any(
             one is None or one.is_still or ((one.age or 0.0) >= OLD_SECONDS and one.kind is not VerdictKind.STUCK)
             for one in conditions
@@ -308,7 +308,7 @@ class _RunVerdicts:
         judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, standing=root.standing))
 
     def _unmoved(self, young: set[int]) -> set[int]:
-        """Return the ranks that answered and have not moved, and are in no collective that may be usual work."""
+        """Return the ranks that answered, made no progress, and are not in a collective that may be normal work."""
         return {
             number
             for number, one in self._matched.roster.items()
@@ -321,7 +321,7 @@ class _RunVerdicts:
 
 
 def _polls(one: RankEvidence) -> tuple[object, ...]:
-    """Return the file, or the process with the data, that a main thread waits for, without ages; empty for neither."""
+    """Return a key of the file or process that a main thread waits for, without ages; empty without such a wait."""
     main = main_wait(one)
     if main is None or (main.kind is not WaitKind.FILE and (main.kind is not WaitKind.DATA or main.holder is None)):
         return ()
@@ -337,21 +337,18 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What ranks told in some looks, and further lines for the worst verdict on a run.
-
-    ``now`` is when the last look was made, in wall-clock seconds.
-    """
+    """Snapshots of a job's ranks; ``now`` is the time of the last one, in wall-clock seconds."""
 
     looks: Sequence[JobLook]
     now: float
 
     def explanation(self) -> Explanation:
-        """Return the verdicts."""
+        """Return the verdicts on these snapshots."""
         return explain(self.looks, self.now)
 
 
 class SavedJob(NamedTuple):
-    """A job as a report tells it: what each rank answered last, and why it waited. Nobody can be asked any more."""
+    """Job from a saved report: the last answer of each rank, and the verdicts. Its ranks can't be asked any more."""
 
     about: str
     now: float

@@ -1,4 +1,4 @@
-"""What has moved between the looks at a job. Pure."""
+"""Progress of ranks between two snapshots of a job. Pure."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dbg_client.why.process_groups import Member, ProcessGroup, RankEvidence
 from dbg_wire.records.evidence import Doing, ProcessSeen, WaitKind, What
 
 COMPUTING = 0.3
-"""Part of the time between two looks that a thread which computes has had a processor."""
+"""Minimum fraction of processor time between two snapshots for a main thread to count as computing."""
 
 LEAST_COMPUTING = 0.02
-"""The same of a thread that is in no wait that is known: a busy host leaves it little."""
+"""Minimum fraction for a thread in C or Python code without a known wait. A busy host leaves it little time."""
 
 _COMPUTES = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
 
 MOVED_BYTES = 1 << 20
-"""Bytes read or written between two looks that are more than what the looks themselves cost."""
+"""Bytes read or written between two snapshots that exceed the cost of the snapshots themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """What has changed in ``seconds``: ``collectives`` are the ranks that have called or finished one.
+    """Ranks that have changed in ``seconds``: ``collectives`` have called or finished a collective.
 
-    ``stacks`` are the ranks that are elsewhere in the user's code, ``within`` those that are elsewhere in a library's
-    alone, ``computing`` those whose main thread had a processor, ``data`` those that have read or written. ``loops``
-    say of ranks that they sleep between tries: they are elsewhere at each look, and get on no more than who stands.
+    ``stacks`` are at another place of the user's code, ``within`` only at another place of a library's code.
+    ``computing`` used a processor in the main thread, and ``data`` have read or written. ``loops`` sleep between
+    retries: their stacks differ at each snapshot, but they make no progress.
     """
 
     seconds: float = 0.0
@@ -43,17 +43,17 @@ class Movement:
 
     @property
     def moved(self) -> frozenset[int]:
-        """Return the ranks that have got on: in collectives, or in the user's code."""
+        """Ranks that have made progress, in collectives or in the user's code."""
         return self.collectives | self.stacks
 
     @property
     def working(self) -> frozenset[int]:
-        """Return the ranks that have moved in any way. What polls or spins does so as well, and need not get on."""
+        """Ranks that have changed in any way. Ranks that poll or spin change too, but need not make progress."""
         return self.moved | self.within | self.computing | self.data
 
 
 def movement(before: Matched, now: Matched, seconds: float) -> Movement:
-    """Return what has changed in the ranks of one run from the first of some looks to the last."""
+    """Return the changes in the ranks of one run between two snapshots."""
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
     told = {
         number: (old.answer.frames, new.answer.frames)
@@ -84,13 +84,13 @@ def movement(before: Matched, now: Matched, seconds: float) -> Movement:
 
 
 def _share(one: RankEvidence) -> float:
-    """Return the part of the time above which a main thread computes: one that waits uses none."""
+    """Return the fraction of processor time above which a main thread counts as computing."""
     main = main_wait(one)
     return LEAST_COMPUTING if main is not None and main.kind in _COMPUTES else COMPUTING
 
 
 def _loop(old: RankEvidence, new: RankEvidence) -> Doing | None:
-    """Return the loop of a rank that has told of it at a look, and is in it at both; None if there is none."""
+    """Return the loop that a rank has reported, if its stack is in the loop at both snapshots; else None."""
     for one in (new, old):
         main = main_wait(one)
         if main is not None and main.does.what is What.LOOPS:
@@ -105,7 +105,7 @@ def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
 
 
 def _free(now: Matched) -> frozenset[int]:
-    """Return the ranks that wait in no collective: some libraries keep a processor busy while they wait."""
+    """Return the ranks that are not in a collective. Some libraries keep a processor busy while they wait."""
     waiting = {number for standing in now.standings for number in standing.calls}
     return frozenset(number for number, one in now.roster.items() if number not in waiting and not one.is_in_collective)
 

@@ -1,4 +1,4 @@
-"""The words for ranks, sizes and ages in sentences of ``why`` and ``slow``. Pure."""
+"""Text for ranks, sizes and next commands in sentences of ``why`` and ``slow``. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, RankState
 
 MAX_NAMES = 24
-"""Columns for the ranks of one sentence; JSON has them all."""
+"""Maximum columns for the ranks of one sentence. JSON lists them all."""
 
 MAX_WORD = 60
-"""Characters of a name that a rank has told."""
+"""Maximum characters of a name from a rank."""
 
 MANY = 8
-"""Ranks from which on a sentence counts them."""
+"""Minimum number of ranks for a sentence to state it."""
 
 SHUTDOWN = "_shutdown"
-"""The function of threading in which a program that has ended waits for its threads; nobody breaks in there."""
+"""Function of threading that waits for the threads of an ended program. A rank can't be interrupted there."""
 
 
 class NamedRanks:
-    """Name the ranks of one run; where ``several_jobs`` are asked, a command names the job, too."""
+    """Names of the ranks of one run. With ``several_jobs``, a command also names the job."""
 
     def __init__(self, run: Run, roster: Roster, *, several_jobs: bool) -> None:
         self._job = run[0]
@@ -35,7 +35,7 @@ class NamedRanks:
         self._several_jobs = several_jobs
 
     def ranks(self, numbers: Iterable[int]) -> str:
-        """Return ``rank 11``, ``ranks 0-3,5``, or of many ``12 ranks (0-11)`` or ``all 8 ranks``."""
+        """Return ``rank 11``, ``ranks 0-3,5``, or for many ranks ``12 ranks (0-11)`` or ``all 8 ranks``."""
         several = sorted(set(numbers))
         if len(several) < MANY:
             return f"rank{'s' if len(several) != 1 else ''} {format_ranks(several)}"
@@ -54,7 +54,7 @@ class NamedRanks:
         return ", ".join([*axes, printable(rank.host, MAX_WORD)])
 
     def _target(self, numbers: Iterable[int]) -> str | None:
-        """Return what a command is to name these ranks by; None if one of them can't be named."""
+        """Return the target of a command for these ranks; None if one of them can't be named."""
         several = set(numbers)
         if not several or not all(number in self._roster for number in several):
             return None
@@ -63,7 +63,7 @@ class NamedRanks:
         return f"{self._job}/{format_ranks(several)}" if JOB_NAME.fullmatch(self._job) else None
 
     def entering(self, numbers: Sequence[int]) -> NextStep | None:
-        """Return the command that opens the debugger of the first of these ranks; None if it can't be named."""
+        """Return the next command for the first rank, usually to open its debugger; None if it can't be named."""
         target = self._target(numbers[:1])
         if target is None:
             return None
@@ -80,19 +80,19 @@ class NamedRanks:
         return NextStep(Remedy("interrupt", target), Purpose.BREAKS_IN)
 
     def looking(self, numbers: Iterable[int], *, threads: bool = False) -> NextStep | None:
-        """Return the command that shows the stacks of these ranks; None if one of them can't be named."""
+        """Return the command that shows the stacks of these ranks; None if a rank can't be named."""
         target = self._target(numbers)
         options = ("--threads",) if threads else ()
         return NextStep(Remedy("where", target, options), Purpose.STACKS) if target is not None else None
 
 
 def agreeing(those: Sized, one: str, several: str) -> str:
-    """Return the word that goes with one of those, or with several."""
+    """Return the singular or the plural form, by the number of items."""
     return one if len(those) == 1 else several
 
 
 def show_bytes(count: int) -> str:
-    """Return a number of bytes as ``40 B``, ``1.2 GiB``."""
+    """Return a number of bytes as ``40 B`` or ``1.2 GiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:

@@ -1,4 +1,4 @@
-"""What ranks have told of why they do not go on, and the process groups of a run put together from that. Pure."""
+"""Evidence of ranks about a hang, and the process groups of a run, assembled from it. Pure."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence,
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 UNKNOWN = "unknown"
-"""Stands in place of a library for calls of a group of which their rank tells nothing."""
+"""Library of calls whose group their rank does not report."""
 
 STACKS = "stacks"
-"""Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""
+"""Library of the group that is inferred from stacks if no library reports groups."""
 
 MAX_TITLE = 60
-"""Characters of a group's title in a label."""
+"""Maximum characters of a group's title in a label."""
 
 MAX_TEXTS = 1024
-"""Lists of members that are read once: a large mesh has some hundred groups."""
+"""Maximum number of cached member lists. A large mesh has some hundred groups."""
 
 MAX_MEMBERS_SHOWN = 20
-"""Characters of the members behind a title that several groups have."""
+"""Maximum characters of the members that follow a title shared by several groups."""
 
 _POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "ssend", "bsend", "rsend", "sendrecv", "mrecv"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEvidence:
-    """One rank, its answer, and the evidence in it; None if the answer holds none."""
+    """Rank with its answer, and the evidence in the answer, if any."""
 
     rank: RankInfo
     answer: RankAnswer
@@ -43,12 +43,12 @@ class RankEvidence:
 
     @property
     def tells_collectives(self) -> bool:
-        """Return whether a library of the rank has told of its groups."""
+        """Whether a library of the rank has reported groups or collectives."""
         return self.evidence is not None and bool(self.evidence.groups or self.evidence.collectives)
 
     @property
     def is_in_collective(self) -> bool:
-        """Return whether the main thread is in a collective, a send or a receive, or in another call of their library.
+        """Whether the main thread is in a collective, a send or a receive, or in another call of their library.
 
         Some libraries keep a processor busy while they wait there.
         """
@@ -58,22 +58,22 @@ class RankEvidence:
 
     @property
     def is_suspended(self) -> bool:
-        """Return whether a signal or a tracer has stopped its process."""
+        """Whether a signal or a tracer has stopped the process."""
         process = self.evidence.process if self.evidence is not None else None
         return self.answer.found is Finding.SUSPENDED or (process is not None and process.state in ("T", "t"))
 
     def would_tell_of(self, library: str) -> bool:
-        """Return whether a call in a group of this library would be told: mpi4py tells nothing while there is none."""
+        """Return True if the rank would report a call in a group of this library; without calls mpi4py reports none."""
         sources = self.evidence.sources if self.evidence is not None else ()
         return self.tells_collectives or any(source.library == library for source in sources)
 
 
 Roster = Mapping[int, RankEvidence]
-"""The ranks of one run by their numbers."""
+"""Ranks of one run by their numbers."""
 
 
 def read_evidence(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> list[RankEvidence]:
-    """Return each rank with its answer."""
+    """Return each rank with its answer and evidence."""
     return [
         RankEvidence(rank=rank, answer=answer, evidence=evidence_in(answer.rows))
         for rank, answer in zip(ranks, answers, strict=True)
@@ -81,9 +81,9 @@ def read_evidence(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> l
 
 
 def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
-    """Return the ranks of each run; of several processes of one number the one that lives, or else the newest.
+    """Return the ranks of each run. If a number has several processes, a live one or else the newest is used.
 
-    Children and stock debuggers are left out: they are in no process group of their rank's number.
+    Children and stock debuggers are omitted because they are not members of process groups under a rank's number.
     """
     found: defaultdict[Run, dict[int, RankEvidence]] = defaultdict(dict)
     for one in everybody:
@@ -101,36 +101,36 @@ def _currency(one: RankEvidence) -> tuple[bool, float, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """What one rank has told of one group, and of its collectives in it."""
+    """Report of one rank on one group and its collectives."""
 
     seen: GroupSeen
     calls: tuple[CollectiveSeen, ...]
 
     @property
     def open_calls(self) -> list[CollectiveSeen]:
-        """Return the collectives without a peer that are not finished."""
+        """Unfinished collectives, without sends and receives."""
         return [call for call in self.calls if call.state is not CollectiveState.COMPLETED and not has_peer(call)]
 
     @property
     def called(self) -> int | None:
-        """Return the number of the last collective that the rank has called; None if that is unknown."""
+        """Number of the last collective that the rank has called; None if unknown."""
         if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
-            # A library that has recorded sends and receives alone may have counted them.
+            # A library that has recorded only sends and receives may have counted them.
             return None
         numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
         return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)
 
     def call_of(self, sequence: int | None) -> CollectiveSeen | None:
-        """Return the collective of this number, if the rank tells of it."""
+        """Return the collective with this number, if the rank reports it."""
         return next((call for call in self.calls if call.sequence == sequence and not has_peer(call)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGroup:
-    """A process group of one run.
+    """Process group of one run.
 
-    ``label`` is its name for people, unlike that of any other group of the run. ``numbers`` are the global ranks in it,
-    ``members`` those of them that have told of it. ``library`` is STACKS if the group is only inferred.
+    ``label`` is its displayed name, unique in the run. ``numbers`` are its global ranks, ``members`` the ranks that
+    have reported it. ``library`` is STACKS if the group is only inferred.
     """
 
     run: Run
@@ -142,22 +142,22 @@ class ProcessGroup:
 
     @property
     def title(self) -> str:
-        """Return its label for a sentence, in which torch's number of a group without a name would be no word."""
+        """Label for a sentence. The number that torch gives an unnamed group becomes ``group 3``."""
         return f"group {self.label}" if self.label.partition(" ")[0].isdecimal() else self.label
 
     @property
     def is_inferred(self) -> bool:
-        """Return whether stacks alone tell of it, so that neither its members nor its calls are certain."""
+        """Whether the group is only inferred from stacks, so its members and calls are not certain."""
         return self.library == STACKS
 
 
 def has_peer(call: CollectiveSeen) -> bool:
-    """Tell whether this is a send or a receive."""
+    """Return True if this is a send or a receive."""
     return call.peer is not None or call.is_receive or call.name.lower() in _POINT_TO_POINT
 
 
 def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
-    """Return the groups that the libraries of these ranks tell of, ordered by their labels."""
+    """Return the groups that the libraries of these ranks report, ordered by label."""
     told: defaultdict[tuple[str, str, str], dict[int, Member]] = defaultdict(dict)
     for number, one in roster.items():
         if one.evidence is not None:
@@ -181,7 +181,7 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
 
 
 def inferred_group(run: Run, roster: Roster) -> ProcessGroup | None:
-    """Return all ranks of a run as one group, whose calls are those on their stacks; None if no stack has any."""
+    """Return all ranks of a run as one group with the calls on their stacks; None without any call."""
     members = {
         number: Member(seen=GroupSeen(library=STACKS, name="", title=""), calls=_calls_on_stack(one))
         for number, one in roster.items()
@@ -194,7 +194,7 @@ def inferred_group(run: Run, roster: Roster) -> ProcessGroup | None:
 
 
 def world_size(roster: Roster) -> int | None:
-    """Return how many ranks the run has; None if no rank knows, or one tells a number that nobody can believe."""
+    """Return the number of ranks of the run; None if it is unknown or not plausible."""
     size = max((one.rank.world_size or 0 for one in roster.values()), default=0)
     return size if 0 < size <= MAX_WORLD else None
 
@@ -210,7 +210,7 @@ def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSe
 
 
 def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
-    """Take the age of the stack for a call that the rank is in and whose age the library does not tell."""
+    """Use the age of the stack for a current call whose age the library does not report."""
     if one.answer.age is None or all(call.age is not None for call in calls) or not one.is_in_collective:
         return calls
     return tuple(
@@ -222,13 +222,13 @@ def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[Co
 def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
     name = collective_of(one.answer.frames)
     if not name or one.rank.state not in LIVE_STATES:
-        # The last stack of a rank that has ended stays known.
+        # The last stack of an ended rank is still available, but is not current.
         return ()
     return (CollectiveSeen(group="", name=name, state=CollectiveState.STARTED, age=one.answer.age),)
 
 
 def _join_unlisted(told: dict[tuple[str, str, str], dict[int, Member]]) -> None:
-    """Put ranks that do not tell a group's members to those that do, if only one group has its name."""
+    """Merge reports without a member list into the group with a list, if only one group has the name."""
     listing: defaultdict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for library, name, listed in told:
         if listed:
@@ -248,7 +248,7 @@ def _numbers(listed: str, members: Mapping[int, Member], everybody: tuple[int, .
 
 @lru_cache(MAX_TEXTS)
 def _parsed(listed: str) -> tuple[int, ...]:
-    """Return the members that a text lists; a thousand ranks tell the same text."""
+    """Parse a list of members. It is cached because a thousand ranks report the same text."""
     try:
         numbers = parse_ranks(listed) if listed else ()
     except BadTarget:
@@ -263,7 +263,7 @@ def _title(members: Iterable[Member]) -> str:
 
 
 def _told_apart(groups: list[ProcessGroup]) -> list[ProcessGroup]:
-    """Add the members, or else the name, to the label of groups that have the same one."""
+    """Add the members, or else the name, to labels that several groups share."""
     for way in (_with_members, _with_name):
         times = Counter(group.label for group in groups)
         groups = [group if times[group.label] == 1 else replace(group, label=way(group)) for group in groups]

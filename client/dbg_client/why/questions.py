@@ -1,4 +1,4 @@
-"""Ask ranks why their job does not go on, once or some seconds apart, and return the verdicts."""
+"""Queries to ranks for evidence of a hang, once or some seconds apart, and the verdicts on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import fitted
 
 BETWEEN_SECONDS = 1.0
-"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
+"""Seconds between two snapshots. With less, a working rank may still be at the same place."""
 
 
 async def find_case(
@@ -34,10 +34,11 @@ async def find_case(
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
 ) -> tuple[Case, Explanation]:
-    """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
+    """Query all ranks of the chosen ranks' runs until waiting ranks can be distinguished from working ones.
 
-    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
-    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    Return the verdicts about the chosen ranks, or all verdicts if none is about them. One snapshot takes as long as the
+    slowest rank; further snapshots follow for at most ``longest`` seconds. ``show`` displays the current wait. Raises
+    DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
     case, found = await gather_case(asker, ranks, show=show, longest=longest)
@@ -51,16 +52,16 @@ async def gather_case(
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
 ) -> tuple[Case, Explanation]:
-    """Ask these ranks, which are all of their runs, and return what :func:`find_case` does of all of them."""
+    """Query all ranks of some runs, and return the case and all verdicts, as :func:`find_case` does."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     now = time.time()
-    # Of ten thousand ranks this takes seconds, and keys of a debugger beside it must not wait for that.
+    # With ten thousand ranks this takes seconds, and keys of a debugger in this process must not wait for it.
     found = await asyncio.to_thread(explain, tuple(looks), now)
-    # What a look takes counts for nothing: on a busy host the last one would be too early to tell.
+    # Compare start times, without the duration of a snapshot: on a busy host the last one would be too early.
     while not found.is_settled and looks[-1].at < longest:
-        show("looking again, to tell waiting from working")
+        show("checking again for progress")
         try:
             await asyncio.sleep(BETWEEN_SECONDS)
         finally:
@@ -73,10 +74,10 @@ async def gather_case(
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
-    """Return the worst verdict on each job, as given worst first, unless it names no culprit.
+    """Return the worst verdict on each job that hangs; ``verdicts`` must be sorted, the worst first.
 
-    With ``stands`` it is known that no rank moves, so that a hang without a known cause counts, too. A verdict does not
-    count if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
+    With ``stands`` it is known that no rank makes progress, so an UNKNOWN verdict is also a hang. A verdict whose ranks
+    are all stopped or held, according to ``known``, is not a hang, because a user stopped them.
     """
     found: dict[str, Verdict] = {}
     in_debugger = {(rank.job, rank.rank) for rank in known if rank.is_paused}
@@ -98,7 +99,7 @@ async def judge(
 ) -> tuple[Case, Explanation]:
     """Return the evidence and the verdicts on the runs of the chosen ranks, and report a hang to the broker.
 
-    With ``stands`` it is known that no rank moves, whatever the reason. Raises DbgError if the broker fails.
+    With ``stands`` it is known that no rank makes progress. Raises DbgError if the broker fails.
     """
     case, found = await find_case(asker, chosen, known, show=show)
     report_hangs(asker.send, found.verdicts, known, stands=stands)
@@ -112,7 +113,7 @@ def report_hangs(
     *,
     stands: bool = False,
 ) -> None:
-    """Send the broker the worst verdict on each job that hangs; with ``stands`` it is known that no rank moves."""
+    """Send the broker the worst verdict on each job that hangs; for ``stands`` see :func:`hangs_among`."""
     for verdict in hangs_among(verdicts, known, stands=stands):
         send(
             fitted(
@@ -128,16 +129,16 @@ def report_hangs(
 async def ask_collectives(
     asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
 ) -> tuple[list[Matched], list[RankAnswer]]:
-    """Return the collectives of the chosen ranks' runs, and what tells them. Raises what the asker raises."""
+    """Return the collectives of the chosen ranks' runs, and the answers of the ranks. Errors of the asker propagate."""
     ranks = ranks_of_runs(chosen, known)
     answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
     return match_collectives(read_evidence(ranks, answers)), answers
 
 
 def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:
-    """Return all ranks of the runs of these: a hang can't be told from a part of its ranks.
+    """Return all ranks of the runs of the chosen ranks, because a hang can't be explained from a part of its ranks.
 
-    Those that have exited are among them, the newest process of each that is missing; all are, of a run that is over.
+    For a live run this includes the newest process of each rank that has exited; for an ended run, all processes.
     """
     runs = {(rank.job, rank.run) for rank in chosen}
     live = live_runs(known)
@@ -155,7 +156,7 @@ async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvi
 
 
 def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
-    """Leave out verdicts that are not about the chosen ranks, if these are a part of those that are there."""
+    """Keep only verdicts about the chosen ranks, unless all ranks that have not exited are chosen or none remains."""
     keys = {rank.key for rank in chosen}
     if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
         return found

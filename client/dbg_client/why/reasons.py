@@ -1,4 +1,4 @@
-"""What keeps one rank, as the end of a sentence, and what keeps that in turn. Pure."""
+"""Reason why one rank does not continue, and the chain of waits that follows from it, as text. Pure."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from dbg_wire.records.evidence import Relation, Target, WaitKind, What
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, EndKind, RankInfo
 
 MAX_TEXT, MAX_NAME = 300, 40
-"""Characters of a text that a rank has told, and of a name, in one line."""
+"""Maximum characters of a text from a rank, and of a name, in one line."""
 
 MAX_LINKS = 3
-"""Waits behind each other that a sentence tells: further ones are evidence of the ranks that they lead to."""
+"""Maximum length of a chain of waits in a sentence. Further waits are in the evidence of the ranks they lead to."""
 
 MAX_THREADS = 4
-"""Threads of a deadlock that a sentence names."""
+"""Maximum number of threads of a deadlock in a sentence."""
 
 _FROM_THREADS = frozenset({What.QUEUE_GET, What.QUEUE_PUT, What.QUEUE_JOIN, What.CONDITION, What.EVENT})
-"""What another thread of the process usually ends."""
+"""Waits that another thread of the process usually ends."""
 
 STATES: dict[State, str] = {
     State.EXITED: "{end}",
-    State.LOST: "is lost: its connection is gone{since}, and its process may live",
+    State.LOST: "is lost: it has been disconnected{since}, and its process may be alive",
     State.CRASHED: "has crashed{error}{at} and is kept",
-    State.STOPPED: "stands in the debugger{place}",
-    State.HELD: "is held{place} for others that stand in the debugger",
-    State.SUSPENDED: "is suspended{by}{so_long}",
-    State.STUCK: "is stuck in C code{so_long}{caller}",
-    State.COMPUTES: "computes, or spins in a wait, in C code{so_long}{caller}",
+    State.STOPPED: "is stopped in the debugger{place}",
+    State.HELD: "is held{place} while other ranks are in the debugger",
+    State.SUSPENDED: "has been suspended{by}{so_long}",
+    State.STUCK: "has been stuck in C code{so_long}{caller}",
+    State.COMPUTES: "has been computing or busy-waiting in C code{so_long}{caller}",
     State.UNHEARD: "has been silent{so_long}: its interpreter is stuck in C code, or its process is suspended",
     State.WAITS: "{wait}",
-    State.DEADLOCK: "has a deadlock: {circle}",
+    State.DEADLOCK: "is deadlocked: {circle}",
     State.FOR_ITSELF: "{wait}{itself}",
     State.RUNS: "",
 }
-"""What one rank is in, behind its name or ``it``."""
+"""Text of each state, after the name of the rank or ``it``."""
 
 
 class Brevity(NamedTuple):
-    """How much a sentence leaves out.
+    """Amount of detail that a sentence omits.
 
-    From ``level`` 1 on names are short and times are left out, from 2 on what stands beside names and places of what
-    waits in turn, and from 3 on the first of three waits. ``room`` are the characters of what keeps a rank.
+    From ``level`` 1 on, names are shortened and times omitted. From 2 on, additions to names and the places of
+    intermediate waits are omitted, and from 3 on the first of three waits. ``room`` is the maximum number of characters
+    of a rank's reason.
     """
 
     level: int = 0
@@ -64,68 +65,68 @@ WHOLE = Brevity()
 
 
 class Reasons:
-    """The words for what keeps ranks of a scene, with as much as a :class:`Brevity` leaves."""
+    """Texts for the reasons of the ranks of a scene, at one :class:`Brevity`."""
 
     def __init__(self, scene: Scene | None, way: Brevity = WHOLE) -> None:
         self._scene = scene
         self._way = way
         self._known: dict[tuple[int, int], str] = {}
-        """The reasons that were made already, by rank and number of waits."""
+        """Cached reasons, by rank and maximum number of waits."""
 
     def briefer(self, way: Brevity) -> None:
-        """Leave out more; what was made already of the same level stays."""
+        """Set the brevity. Cached reasons of the same level are kept."""
         if way.level != self._way.level:
             self._known.clear()
         self._way = way
 
     @property
     def is_long(self) -> bool:
-        """Return whether there is room for times."""
+        """Whether there is room for times."""
         return self._way.level == 0
 
     @property
     def has_ago(self) -> bool:
-        """Return whether it is told how long ago ranks parted: an error or a loop beside them says more."""
+        """Whether to state how long ago ranks diverged. At level 1 an error or a loop next to them takes precedence."""
         return self._way.level in (0, 2)
 
     @property
     def scene(self) -> Scene:
-        """Return the scene of findings that are about ranks."""
+        """The scene; raises ValueError if the findings are not about ranks."""
         if self._scene is None:
             raise ValueError
         return self._scene
 
     @property
     def names(self) -> NamedRanks:
-        """Return the names of the ranks; those of files are only numbers."""
+        """Names of the ranks. Without a scene, as for dump files, these are only numbers."""
         return self._scene.names if self._scene is not None else NamedRanks(("", ""), {}, several_jobs=False)
 
     def has_room(self, text: str) -> bool:
-        """Return whether a sentence has room for all of a text."""
+        """Return True if a sentence has room for the whole text."""
         return len(text) <= self._way.room
 
     def _cut(self, text: str) -> str:
-        """Return as much of a text as there is room for, between words."""
+        """Cut a text between words to the available room."""
         if self.has_room(text):
             return text
         words = text[: self._way.room].rpartition(" ")[0] or text[: self._way.room]
         return f"{words.rstrip(' ,;:')}…"
 
     def with_error(self, number: int) -> str:
-        """Return what keeps a rank behind what its main thread handles, such as an error."""
+        """Return the error or signal that a rank's main thread handles, followed by the reason of the rank."""
         text, condition, handles = self.reason(number), self.scene.conditions.get(number), self.handles(number)
         if condition is None or not handles or condition.is_loop or condition.is_still:
             return text
         return f"{handles}, and {text}" if text else handles
 
     def handles(self, number: int) -> str:
-        """Return the exception or signal that a rank's main thread handles; empty if it does not."""
+        """Return the exception or signal that a rank's main thread handles, if any."""
         one = self.scene.matched.roster.get(number)
         handled = waits_of(one, WaitKind.HANDLED) if one is not None else []
         return wait_text(handled[0].does) if handled else ""
 
     def reason(self, number: int, most: int = MAX_LINKS) -> str:
-        """Return what keeps a rank, and what keeps that in turn: ``waits for the end of thread pump, which …``."""
+        """Return the reason of a rank with its chain of waits: ``waits for the end of thread pump, which …``."""
         if (number, most) not in self._known:
             self._known[number, most] = self._reason_of(number, most)
         return self._known[number, most]
@@ -145,13 +146,13 @@ class Reasons:
             links.append(("" if len(following) == 1 else "each of " if len(texts) == 1 else "one of ", texts[0]))
             node = following[0]
             if node.kind is NodeKind.RANK:
-                # What keeps a rank that others wait for is a verdict of its own.
+                # The cause of that rank's wait is reported in a verdict of its own.
                 break
         if self._way.level >= 3 and len(links) > 2 and not links[1][0]:
-            # What the last one is for says most.
+            # The last wait of the chain is the most informative one.
             del links[0]
         if len(links) == 1 and condition.does is not None and condition.does.what in _FROM_THREADS:
-            # Who has ended may be whom it waits for.
+            # The rank may be waiting for a thread that has ended.
             ended = waits_of(scene.matched.roster[number], WaitKind.ENDED)
             if ended:
                 thread = self.thread(ended[-1].thread, wait_text(ended[-1].does, brief=min(self._way.level, 2)))
@@ -159,7 +160,7 @@ class Reasons:
         return ", ".join([links[0][1], *(f"{several}which {text}" for several, text in links[1:])])
 
     def _brief(self, node: Node) -> int:
-        """Return how brief a wait is told: the place says least of what only waits for something else."""
+        """Return the level for the text of a wait. The place of an intermediate wait is the least informative part."""
         return 3 if self._way.level >= 2 and self.scene.following(node) else min(self._way.level, 2)
 
     def _does(self, node: Node) -> str:
@@ -183,7 +184,7 @@ class Reasons:
         return f"in {file_line(own[-1])} {function} {text}"
 
     def condition(self, number: int) -> str:
-        """Return what a rank is in by itself: ``is suspended (SIGSTOP) for 12 s``; empty if nothing keeps it."""
+        """Return the condition of a rank, as in ``has been suspended (SIGSTOP) for 12 s``; empty if it just runs."""
         scene = self.scene
         condition, one = scene.conditions[number], scene.matched.roster[number]
         holder = scene.behind(number)
@@ -202,7 +203,7 @@ class Reasons:
         template = STATES[condition.state]
         return template.format(
             end=end_text(one, age if self.is_long else None) if condition.state is State.EXITED else "",
-            since=f" since {show_age(age)}" if age is not None else "",
+            since=f" for {show_age(age)}" if age is not None else "",
             error=f" ({printable(rank.halt.error, MAX_TEXT)})" if rank.halt.error else "",
             at=f" at {file_line(rank.where)}" if rank.where is not None else "",
             place=f" ({file_line(rank.where)})" if rank.where is not None else "",
@@ -215,13 +216,13 @@ class Reasons:
         )
 
     def _itself(self, number: int) -> str:
-        """Return how a rank waits for itself: over a process that waits for it, or at once."""
+        """Return how a rank waits for itself: through a process that waits for it, or directly."""
         scene = self.scene
         process = next((node for node in scene.following(rank_node(number)) if node.kind is NodeKind.PROCESS), None)
         if process is None:
             does = scene.conditions[number].does
             is_told = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
-            return "" if is_told else ", and so for itself"
+            return "" if is_told else ", and therefore for itself"
         does = scene.doers[process].does if process in scene.doers else None
         if does is None or does.target is not Target.FULL_PIPE:
             return ", which waits for it in turn"
@@ -239,7 +240,7 @@ class Reasons:
 
     @staticmethod
     def thread(name: str, does: str) -> str:
-        """Return ``thread pump ended by OSError (data.py:7)``."""
+        """Return ``thread pump ended with OSError (data.py:7)``."""
         return f"thread {printable(name, MAX_NAME)} {does}"
 
 
@@ -255,7 +256,7 @@ def _how_ended(rank: RankInfo, since: float | None) -> str:
     if end.is_silent:
         return f"ended by itself{ago} with status {end.exit}, {WITHOUT_TRACEBACK}"
     if end.is_unexplained:
-        return f"ended without a word{ago}: os._exit, or a kill"
+        return f"ended without notice{ago}: os._exit, or a kill"
     how = end.sentence
     error = f" ({printable(end.error, MAX_TEXT)})" if end.error else ""
     comma = "," if ago and how[-1:].isdecimal() else ""
@@ -264,21 +265,21 @@ def _how_ended(rank: RankInfo, since: float | None) -> str:
 
 
 def _aborted(one: RankEvidence, since: float | None) -> str:
-    """Say that the library of a collective has ended its process, as gloo does for data of another size; or nothing."""
+    """Return the text for a process that its library aborted, as gloo does for data of another size; else empty."""
     name = collective_of(one.answer.frames)
     if one.rank.exit != -signal.SIGABRT or not name:
         return ""
     own = own_frames(one.answer.frames)
     place = f" ({printable(own[-1].function, MAX_NAME)} {file_line(own[-1])})" if own else ""
     ago = f" {show_age(since)} ago" if since is not None else ""
-    return f"was ended by its library (SIGABRT) in {name}{place}{ago}; see its output"
+    return f"was aborted by its library (SIGABRT) in {name}{place}{ago}; see its output"
 
 
 def _last_seen(one: RankEvidence) -> str:
-    """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
+    """Return where a rank was last seen if it ended without a goodbye message; empty if unknown."""
     own = own_frames(one.answer.frames)
     if not own or one.rank.reason != DIED:
         return ""
-    # Of a signal more is told, and there is less room.
+    # The text of a signal is longer, so there is less room.
     function = "" if (one.rank.exit or 0) < 0 else f" {printable(own[-1].function, MAX_NAME)}"
     return f"; last seen in {file_line(own[-1])}{function}"

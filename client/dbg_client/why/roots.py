@@ -1,8 +1,8 @@
-"""The ends of the graph of waits of one run: what is the matter with each, and which collectives wait behind. Pure.
+"""Root causes of a hang: the sinks and cycles of the wait-for graph, and the collectives that each blocks. Pure.
 
-A rank that has not come to a collective is a root, unless it waits for another rank itself; then the root is there.
-Collectives whose own calls tell what is wrong, as of ranks that call different ones, are roots as well. Ranks that wait
-for each other, in collectives or for what one of them has, are a circle.
+A rank that has not reached a collective is a root cause, unless it waits for another rank; then that rank is the root
+cause. A collective whose calls show the error, such as different calls of its ranks, is also a root cause. Ranks that
+wait for each other, in collectives or for resources, are a cycle.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dbg_client.why.scene import Node, NodeKind, Scene, collective_node, rank_no
 from dbg_client.why.verdict import Finding, Topic, VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
-"""Conditions in which a rank that has told nothing can't have come."""
+"""Conditions that rule out that a rank without evidence has arrived."""
 
 
 def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict[int, tuple[int, ...]]:
-    """Return for each collective that does not go on, by its place, the ranks for which it waits; roots for none."""
+    """Return the ranks that block each blocked collective, by its index; no ranks if it is a root cause itself."""
     found: dict[int, tuple[int, ...]] = {}
     for index, standing in enumerate(matched.standings):
         suspects = _suspects(standing, conditions)
@@ -33,12 +33,12 @@ def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict
 
 
 def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Finding]:
-    """Return the roots of a run; ``waits_for`` is what :func:`awaited_ranks` told of it."""
+    """Return the root causes of a run; ``waits_for`` is the result of :func:`awaited_ranks`."""
     return _Finding(scene, waits_for).roots()
 
 
 def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
-    """Return the ranks without which a collective does not go on; of two ranks of which one waits it is the other."""
+    """Return the ranks that block a collective. In a group of two where one rank waits, it is the other one."""
     gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
     is_other = len(standing.unheard) == 1 and len(standing.group.numbers) == 2
     if not standing.missing and is_other and not standing.group.is_inferred:
@@ -47,7 +47,7 @@ def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) 
 
 
 def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> Topic | None:
-    """Return what a collective's own calls tell; None if it waits for others, or if nothing is wrong with it."""
+    """Return the error that a collective's own calls show; None if it waits for ranks, or if nothing is wrong."""
     if difference_of(standing) is not None:
         return Topic.CONFLICT
     if _is_lonely(standing, matched):
@@ -75,7 +75,7 @@ def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
 
 
 def _is_met(standing: PendingCollective, matched: Matched) -> bool:
-    """Tell whether another rank of the group is in the other half of a send or receive whose peer is unknown."""
+    """Return True if a rank of the group is in the other half of a send or receive with an unknown peer."""
     return any(
         other.group is standing.group
         and has_peer(next(iter(other.calls.values())))
@@ -92,9 +92,9 @@ class _Finding:
         self._alone = [index for index, ranks in waits_for.items() if not ranks]
         self._roots: list[Finding] = []
         self._nodes: list[list[Node]] = []
-        """Of each root the nodes, to which others lead."""
+        """Nodes of each root cause."""
         self._taken: set[int] = set()
-        """The collectives that a root has."""
+        """Indices of collectives that belong to a root cause."""
 
     def roots(self) -> list[Finding]:
         matched = self._scene.matched
@@ -113,7 +113,7 @@ class _Finding:
         self._taken.update(taken)
 
     def _blame(self) -> None:
-        """Make a root of each set of ranks that wait for no other rank; a rank belongs to one."""
+        """Add a root cause for each set of ranks that wait for no other rank; a rank belongs to one set."""
         blamed: set[int] = set()
         for index in sorted(self._waits_for, key=lambda index: _weight(self._standings[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
@@ -123,7 +123,7 @@ class _Finding:
                 self._add(_missing(self._standings[index], fresh), [index], *fresh)
 
     def _is_end(self, number: int, suspects: Sequence[int]) -> bool:
-        """Tell whether what a rank does itself keeps others, not one of the other suspects or a collective."""
+        """Return True if a rank itself blocks others, and not another suspect or a collective that it waits for."""
         seen = {number}
         at: int | None = number
         while at is not None:
@@ -134,7 +134,7 @@ class _Finding:
                 return False
             at = self._scene.behind(at)
             if at in seen:
-                # Ranks that wait for what the next one has, and no collective with them.
+                # A cycle of ranks that wait for resources of each other, without a collective.
                 return True
             if at in suspects:
                 return self._scene.is_in_circle(number)
@@ -157,14 +157,14 @@ class _Finding:
                 self._add_circle(self._walk(indices), indices)
 
     def _add_circle(self, circle: Sequence[int], indices: Sequence[int]) -> None:
-        """Add collectives that wait for each other; of a send or receive among them the partner is the root.
+        """Add collectives that wait for each other. If a send or receive is among them, its peer is the root cause.
 
-        A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
+        A rank that skips a send continues to the next collective, which the other ranks can't reach.
         """
         standings = [self._standings[index] for index in circle]
         torn = next((one for one in standings if len(one.roots) > 1), None)
         if torn is not None:
-            # Who has passed the same root as the root itself may have gone on: its data was sent before.
+            # A rank that passed the same root as the root itself may have finished, because its data was sent before.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._standings[index] for index in sorted(indices) if self._standings[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)
@@ -182,16 +182,16 @@ class _Finding:
         self._add(root, indices)
 
     def _leads_to_collective(self, index: int) -> bool:
-        """Tell whether a send or receive waits for a rank that is in a collective."""
+        """Return True if a send or receive waits for a rank that is in a collective."""
         return self._standings[index].has_peer and any(not self._standings[one].has_peer for one in self._next(index))
 
     def _next(self, index: int) -> list[int]:
-        """Return the collectives in which the ranks wait for which a collective waits."""
+        """Return the collectives that block the ranks that collective ``index`` is waiting for."""
         awaited = [self._scene.graph.awaited(rank_node(number)) for number in self._waits_for.get(index, ())]
         return [node.number for nodes in awaited for node in nodes if node.kind is NodeKind.COLLECTIVE]
 
     def _walk(self, indices: Sequence[int]) -> list[int]:
-        """Return collectives of a component that are a circle, each waiting for a rank in the next."""
+        """Return a cycle of collectives in a component, each waiting for a rank in the next one."""
         walked: list[int] = []
         index = min(indices, key=lambda index: _weight(self._standings[index]))
         while index not in walked:
@@ -201,7 +201,7 @@ class _Finding:
                 break
             index = min(following, key=lambda other: _weight(self._standings[other]))
         circle = walked[walked.index(index) :]
-        # Ages that are nearly equal would begin it at another place each time.
+        # Nearly equal ages would start the cycle at a different collective each time.
         first = min(range(len(circle)), key=lambda at: self._standings[circle[at]].waiting)
         return [*circle[first:], *circle[:first]]
 
@@ -214,7 +214,7 @@ class _Finding:
 
 
 def _alone(standing: PendingCollective, topic: Topic) -> Finding:
-    """Return a finding on a collective that waits for no other, with the ranks that it is about."""
+    """Return a finding about a collective that waits for no other one, with the ranks concerned."""
     found = Finding(topic=topic, standing=standing, ranks=standing.waiting[:1])
     if topic is Topic.DOUBTFUL:
         found.ranks = standing.unheard
@@ -236,5 +236,5 @@ def _ranks(component: Sequence[Node]) -> list[int]:
 
 
 def _weight(standing: PendingCollective) -> tuple[object, ...]:
-    """Order the standings with most ranks waiting, and the oldest, first."""
+    """Return a sort key: collectives with most waiting ranks first, then the oldest."""
     return -len(standing.calls), -(standing.age or 0.0), standing.group.label, standing.call, standing.waiting

@@ -1,8 +1,8 @@
-"""One look at a run: its ranks, what each of them does, and the graph of their waits. Pure.
+"""Snapshot of one run: its ranks, their conditions, and the wait-for graph. Pure.
 
-An edge of the graph leads from a node to one without which its wait does not end. Following the edges, one comes to the
-ends: nodes that wait for no other, and circles of nodes that wait for each other (strongly connected components without
-an edge out of them). An end is the cause of everything that leads to it.
+An edge of the graph leads from a waiting node to the node that must act first. All paths end at sinks, which wait for
+no other node, or in cycles (strongly connected components without an outgoing edge). These ends are the root causes of
+all waits that lead to them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, Th
 from dbg_wire.records.ranks import Place
 
 _BLIND = frozenset({WaitKind.LOCK, WaitKind.DATA, WaitKind.LOOP, WaitKind.UNKNOWN, WaitKind.SLEEP})
-"""Waits of which it may not be known who ends them."""
+"""Kinds of waits whose awaited thread or process may be unknown."""
 
 
 class NodeKind(enum.IntEnum):
-    """What a node stands for; the order is that of an answer."""
+    """Kind of a node; the order is the order in an answer."""
 
     RANK = 0
     """A rank's main thread."""
     THREAD = 1
     """Another thread of a rank, or a task of its event loop."""
     PROCESS = 2
-    """A process that is no rank."""
+    """A process that is not a rank."""
     COLLECTIVE = 3
 
 
 class Node(NamedTuple):
-    """One node: ``owner`` is the rank, or -1 where none is; ``number`` that of the thread, process or collective."""
+    """Node: ``owner`` is the rank or -1, ``number`` the number of the thread, process or collective."""
 
     kind: NodeKind
     owner: int
@@ -54,49 +54,49 @@ def rank_node(number: int) -> Node:
 
 
 def thread_node(rank: int, number: int) -> Node:
-    """Return the node of another thread of a rank, by the number that the rank has given it."""
+    """Return the node of another thread of a rank; the rank assigns the number."""
     return Node(NodeKind.THREAD, rank, number)
 
 
 def process_node(host: str, pid: int) -> Node:
-    """Return the node of a process that is no rank."""
+    """Return the node of a process that is not a rank."""
     return Node(NodeKind.PROCESS, -1, pid, host)
 
 
 def collective_node(index: int) -> Node:
-    """Return the node of a pending collective, by its place among those of the run."""
+    """Return the node of a pending collective, by its index in the run."""
     return Node(NodeKind.COLLECTIVE, -1, index)
 
 
 class WaitGraph:
-    """Nodes, and for each node those that it waits for; an edge is sure, or made from stacks alone."""
+    """Wait-for graph. An edge is sure, or inferred from stacks only."""
 
     def __init__(self) -> None:
         self._edges: dict[Node, dict[Node, bool]] = {}
 
     def add(self, node: Node) -> None:
-        """Add a node that may wait for nothing."""
+        """Add a node without edges."""
         self._edges.setdefault(node, {})
 
     def wait(self, waiter: Node, awaited: Node, *, is_sure: bool = True) -> None:
-        """Add an edge; of two between the same nodes the sure one counts."""
+        """Add an edge. A sure edge replaces an inferred one."""
         self.add(awaited)
         known = self._edges.setdefault(waiter, {})
         known[awaited] = is_sure or known.get(awaited, False)
 
     def awaited(self, node: Node) -> Sequence[Node]:
-        """Return what a node waits for, in the order in which it was told."""
+        """Return the nodes that a node waits for, in the order of their addition."""
         return tuple(self._edges.get(node, ()))
 
     def is_sure(self, nodes: Sequence[Node]) -> bool:
-        """Tell whether all edges among these nodes are sure."""
+        """Return True if all edges between these nodes are sure."""
         among = set(nodes)
         return all(sure for node in nodes for to, sure in self._edges.get(node, {}).items() if to in among)
 
     def components(self) -> list[tuple[Node, ...]]:
-        """Return the strongly connected components, each behind those that it leads to (Kosaraju's algorithm).
+        """Return the strongly connected components, each after the components that it leads to (Kosaraju's algorithm).
 
-        There is no recursion: a chain of a thousand ranks is deeper than Python's stack.
+        The search does not recurse, because a chain of a thousand ranks is deeper than Python's stack.
         """
         before, seen = self._reversed(), set[Node]()
         found: list[tuple[Node, ...]] = []
@@ -113,7 +113,7 @@ class WaitGraph:
         return found[::-1]
 
     def _finished(self) -> list[Node]:
-        """Return the nodes in the order in which a depth-first search leaves them."""
+        """Return the nodes in the finishing order of a depth-first search."""
         left: list[Node] = []
         seen: set[Node] = set()
         for start in self._edges:
@@ -129,11 +129,11 @@ class WaitGraph:
         return left
 
     def is_circle(self, component: Sequence[Node]) -> bool:
-        """Tell whether the nodes of a component wait for each other, or a single one for itself."""
+        """Return True if the nodes of a component wait for each other, or a single one for itself."""
         return len(component) > 1 or component[0] in self._edges.get(component[0], {})
 
     def leading_to(self, ends: Sequence[Sequence[Node]]) -> dict[Node, int]:
-        """Return for each node from which edges lead to an end, or that is of it, the place of the first such end."""
+        """Return for each node that leads to an end, or belongs to it, the index of the first such end."""
         before = self._reversed()
         found: dict[Node, int] = {}
         for place, nodes in enumerate(ends):
@@ -155,9 +155,9 @@ class WaitGraph:
 
 @dataclass(frozen=True, slots=True)
 class Doer:
-    """What a thread, a task or a process that is no rank does.
+    """Activity of a thread, a task, or a process that is not a rank.
 
-    ``one`` and ``condition`` are those of a process that has an agent.
+    ``one`` and ``condition`` are set for a process that has an agent.
     """
 
     does: Doing | None
@@ -167,7 +167,7 @@ class Doer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """All that the verdicts on one run are made from; ``doers`` are the nodes that are no ranks."""
+    """Basis of the verdicts on one run; ``doers`` describes the nodes that are not ranks."""
 
     matched: Matched
     conditions: Mapping[int, Condition]
@@ -178,15 +178,15 @@ class Scene:
 
     @property
     def job(self) -> str:
-        """Return the name of the job."""
+        """Name of the job."""
         return self.matched.run[0]
 
     def following(self, node: Node) -> list[Node]:
-        """Return what a node waits for by itself, in no collective."""
+        """Return the nodes that a node waits for outside of collectives."""
         return [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
 
     def behind(self, number: int) -> int | None:
-        """Return the rank that has what a rank waits for by itself, in no collective; None if none is known."""
+        """Return the rank that a rank waits for outside of collectives, also through other nodes; None if unknown."""
         seen: set[Node] = set()
         node = rank_node(number)
         while node not in seen:
@@ -200,7 +200,7 @@ class Scene:
         return None
 
     def last_behind(self, number: int) -> int:
-        """Return the rank at the end of a chain of ranks each of which waits for what the next one has."""
+        """Return the rank at the end of a chain of ranks that wait for each other outside of collectives."""
         seen: set[int] = set()
         while number not in seen and (holder := self.behind(number)) is not None:
             seen.add(number)
@@ -208,7 +208,7 @@ class Scene:
         return number
 
     def is_in_circle(self, number: int) -> bool:
-        """Return whether a rank waits, over others, for what it has itself, in no collective."""
+        """Return True if a rank waits for itself through other ranks, outside of collectives."""
         seen: set[int] = set()
         at = self.behind(number)
         while at is not None and at != number and at not in seen:
@@ -217,15 +217,15 @@ class Scene:
         return at == number
 
     def pending_of(self, number: int) -> PendingCollective | None:
-        """Return the first collective in which a rank waits."""
+        """Return the first pending collective of a rank, if any."""
         return next((one for one in self.matched.standings if number in one.calls), None)
 
     def is_sure(self, numbers: Iterable[int]) -> bool:
-        """Tell whether it is known, not made from stacks, what each of these ranks does."""
+        """Return True if no condition of these ranks is inferred from stacks."""
         return all(self.conditions[number].is_sure for number in numbers if number in self.conditions)
 
     def certainty(self, numbers: Iterable[int]) -> Certainty:
-        """Return how it is known what these ranks do by themselves."""
+        """Return how certain the conditions of these ranks are."""
         return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
 
 
@@ -238,9 +238,9 @@ def set_scene(
     *,
     children: Sequence[tuple[RankEvidence, Condition]] = (),
 ) -> Scene:
-    """Return the scene of a run; ``waits_for`` are the ranks without which a collective, by its place, can't end.
+    """Return the scene of a run; ``waits_for`` maps the index of a collective to the ranks that block it.
 
-    ``children`` are processes that are not ranks, for which ranks may wait.
+    ``children`` are processes that are not ranks, but that ranks may wait for.
     """
     graph = WaitGraph()
     doers: dict[Node, Doer] = {}
@@ -263,13 +263,13 @@ def set_scene(
 
 
 class _Processes:
-    """The nodes of processes: a rank's where the number is one rank's alone on its host."""
+    """Maps processes to nodes. A process is a rank if its pid belongs to only one rank of the host."""
 
     def __init__(self, matched: Matched) -> None:
         ranks: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for number, one in matched.roster.items():
             ranks[one.rank.host, one.rank.pid].append(number)
-        # Containers of one host may count their processes each for itself.
+        # Containers on one host may each have their own pid namespace.
         self._ranks = {process: numbers[0] for process, numbers in ranks.items() if len(numbers) == 1}
 
     def node(self, host: str, pid: int) -> Node:
@@ -278,7 +278,7 @@ class _Processes:
 
 
 def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence) -> dict[Node, Doer]:
-    """Add what the threads of a rank, and the processes that they need, wait for; return what these do."""
+    """Add the waits of a rank's threads, and of the processes they need; return the activity of these."""
     doers: dict[Node, Doer] = {}
     if one.evidence is None:
         return doers
@@ -306,7 +306,7 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
 
 
 def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: Condition) -> dict[Node, Doer]:
-    """Add what a process waits for that is not a rank; return what it does, which it knows better than others."""
+    """Add the waits of a process that is not a rank. Return its own report, which is better than reports of others."""
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
         return {}
@@ -316,7 +316,7 @@ def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condi
 
 
 def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition]) -> dict[int, Condition]:
-    """Return the conditions, with those of ranks whose own threads and processes wait for each other."""
+    """Return the conditions, with DEADLOCK for ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
         owners = {node.owner for node in component if node.kind is not NodeKind.PROCESS}
@@ -324,7 +324,7 @@ def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, C
             continue
         (number,) = owners
         main = main_wait(matched.roster[number])
-        # A thread that nobody waits for is no reason of a main thread that goes on.
+        # A deadlock of other threads does not explain the wait of a main thread that does not depend on them.
         if told[number].kind is VerdictKind.DEADLOCK or (
             rank_node(number) not in component and (main is None or main.kind not in _BLIND)
         ):
@@ -348,7 +348,7 @@ def _threads_of(one: RankEvidence, component: Sequence[Node]) -> list[ThreadWait
 
 
 def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen | None:
-    """Return the last collective that a rank has finished, of this group if it tells; None if unknown."""
+    """Return the last collective that a rank has finished, within ``group`` if given; None if unknown."""
     name = group.name if group is not None else None
     done = [
         call
@@ -359,7 +359,7 @@ def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen |
 
 
 def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
-    """Tell whether all ranks have finished the usual call just before, which most of them repeat."""
+    """Return True if all ranks finished the same collective just before and most of them then called it again."""
     if standing.sequence is None or len(sides(standing)) != 2:
         return False
     before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
@@ -367,7 +367,7 @@ def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
 
 
 def place_of_call(scene: Scene, standing: PendingCollective, numbers: Sequence[int]) -> Place | None:
-    """Return where most of these ranks have called it; None if they don't tell."""
+    """Return the most frequent place of these ranks' calls of the collective; None if unknown."""
     places = Counter(place for n in numbers if (place := _called_at(scene, standing, n)) is not None)
     return places.most_common(1)[0][0] if places else None
 

@@ -1,8 +1,8 @@
-"""The sentence of a verdict, for somebody tired: the culprit first, two lines of a terminal at most. Pure.
+"""The sentence of a verdict: the culprit first, at most two lines of a terminal. Pure.
 
-A sentence that is too long says less: first not where the rank is, then short names in place of paths and commands, no
-times, no places of what only waits in turn, and at last not all of what keeps a rank. What is made from stacks is
-`likely`. All words stand in the tables at the top, and in ``wait_text``.
+A sentence that is too long is shortened in steps. It first omits the host of the rank. Then paths and commands are
+shortened and times omitted, then places of intermediate waits. At last the reason of a rank is cut.
+A verdict that is inferred from stacks says `likely`. All wording is in the tables at the top and in ``wait_text``.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ from dbg_wire.records.evidence import CollectiveSeen, WaitKind
 from dbg_wire.records.ranks import RankState
 
 COLUMNS = 100
-"""Columns of a line, of which a sentence takes two, where nothing tells how wide the reader's are."""
+"""Columns of a line if the width of the reader's terminal is unknown. A sentence has two lines."""
 
 MAX_CALL = 120
-"""Characters of a call in one line."""
+"""Maximum characters of a call in one line."""
 
 MAX_REASONS, MAX_SIDES = 2, 3
-"""Reasons of missing ranks, and different calls of one collective, that a sentence names."""
+"""Maximum number of reasons of missing ranks, and of different calls of one collective, in a sentence."""
 
 SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
     VerdictKind.ENDED: "have ended",
     VerdictKind.SUSPENDED: "are suspended",
-    VerdictKind.DEADLOCK: "are in a deadlock",
+    VerdictKind.DEADLOCK: "are deadlocked",
     VerdictKind.STUCK: "are stuck in C code",
     VerdictKind.WAITING: "wait",
-    RankState.STOPPED: "stand in the debugger",
-    RankState.LOST: "are lost: their connections are gone, and their processes may live",
+    RankState.STOPPED: "are stopped in the debugger",
+    RankState.LOST: "are lost: they are disconnected, and their processes may be alive",
     RankState.EXITED: "have died",
 }
-"""What several ranks are in, by the state that all of them are in, or else by the kind of the verdict."""
+"""Text for several ranks, by their common state, or else by the kind of the verdict."""
 
 CRASHED = "have crashed and are kept"
 
-INFERRED = ", as their stacks say; which call of which group it is they do not tell"
-UNNUMBERED = "; nobody is seen to be missing, but which of several equal calls each is in is not known"
-ONLY_ONE = "; it is the only one in the group, so that nobody is missing"
-DEVICE = "; nobody is missing, so that it is the network or a device that does not go on"
+INFERRED = ", according to their stacks; the group and the number of the call are unknown"
+UNNUMBERED = "; no rank seems to be missing, but the ranks may be in different calls of it"
+ONLY_ONE = "; it is the only rank of the group, so no rank is missing"
+DEVICE = "; no rank is missing, so the network or a device is blocked"
 
 WAYS = (
     *(Brevity(level, with_place) for level in range(4) for with_place in (True, False)),
     *(Brevity(3, with_place=False, room=room) for room in range(160, 10, -6)),
 )
-"""How much is left out, the least first."""
+"""Levels of brevity, the longest text first."""
 
 
 def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
-    """Return the sentence of a verdict, in two lines of so many columns if it can be told in these."""
+    """Return the sentence of a verdict, in two lines of ``columns`` columns if possible."""
     return words_of(verdict, columns)[0]
 
 
 def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
-    """Return the sentence of a verdict, and what it leaves out."""
+    """Return the sentence of a verdict and its brevity."""
     words, sentence, way = Words(verdict.scene), "", WHOLE
     for way in WAYS:
         words.briefer(way)
@@ -83,24 +83,24 @@ def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
 
 
 def fits(job: str, sentence: str, columns: int = COLUMNS) -> bool:
-    """Tell whether a sentence behind its job's name takes two lines at most; of a very long name it need not."""
+    """Return True if the job's name and the sentence fit in two lines. A very long name is cut for this check."""
     line = f"{job[: columns // 2]}: {sentence}"
     return len(line) <= columns or len(textwrap.wrap(line, columns, subsequent_indent="    ")) <= 2
 
 
 def short_name(standing: PendingCollective) -> str:
-    """Return the collective with its group: ``all_reduce #3172 of dp_0``; a tag, or the root of all, behind that."""
+    """Return a collective with its group, as in ``all_reduce #3172 of dp_0``, then its tag or common root."""
     arguments = tag_and_root(standing)
     return printable(standing.label, MAX_CALL) + (f" ({arguments})" if arguments else "")
 
 
 def since(age: float | None) -> str:
-    """Return `` since 4 min 12 s``; empty if the age is unknown."""
-    return f" since {show_age(age)}" if age is not None and age >= 1 else ""
+    """Return `` for 4 min 12 s``, or `` for some time`` if the age is unknown or below one second."""
+    return f" for {show_age(age)}" if age is not None and age >= 1 else " for some time"
 
 
 class Words(Reasons):
-    """The words for what was found in one scene, with as much as a :class:`Brevity` leaves."""
+    """Sentences about the findings of one scene, at one :class:`Brevity`."""
 
     def sentence(self, verdict: Verdict) -> str:
         """Return the sentence of a verdict."""
@@ -108,14 +108,14 @@ class Words(Reasons):
         return self._own(verdict.kind, found) if found.topic is Topic.OWN else self.finding(found)
 
     def finding(self, found: Finding) -> str:
-        """Return the sentence on what was found."""
+        """Return the sentence about a finding."""
         tell_it = _TELLERS.get(found.topic)
         if tell_it is not None:
             return tell_it(self, found)
         return self._of_collective(found) if found.standing is not None else self._of_ranks(found)
 
     def who(self, numbers: Sequence[int]) -> str:
-        """Return the ranks, and where a single one is if there is room."""
+        """Return the names of the ranks, with the place of a single rank if there is room."""
         return self.names.described(numbers) if self._way.with_place else self.names.ranks(numbers)
 
     # ------------------------------------------------------------------------------------------------- collectives
@@ -123,37 +123,37 @@ class Words(Reasons):
     def _of_collective(self, found: Finding) -> str:
         standing, who, what = found.pending, self.who(found.ranks), _what(found.pending)
         if found.topic is Topic.LONELY:
-            return f"{who} {_likely(found)}waits in {what}, a group that no other rank has made"
+            return f"{who} has {_likely(found)}waited in {what}; no other rank has created this group"
         if found.topic is Topic.PEERLESS:
             other = "sends" if standing.is_receive else "receives"
-            return f"{who} {_likely(found)}waits in {what}, and no rank of the group {other}; who should is not known"
+            return f"{who} has {_likely(found)}waited in {what}; no rank of the group {other}, and its peer is unknown"
         if found.topic is Topic.DOUBTFUL:
             name = short_name(standing)
-            return f"{who} did not tell of {name}, so that who is missing can't be told; {self.waiters(standing)}"
-        return f"{short_name(standing)} goes on{since(standing.age)}: its ranks exchange data"
+            return f"{who} did not report on {name}, so the missing rank is unknown; {self.waiters(standing)}"
+        return f"{short_name(standing)} has been in progress{since(standing.age)}: its ranks exchange data"
 
     def _missing(self, found: Finding) -> str:
         standing, ranks = found.pending, found.ranks
         conditions = [self.scene.conditions[n] for n in ranks if n in self.scene.conditions]
         if len(conditions) < len(ranks) or not all(one.stands for one in conditions):
-            have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not come to {short_name(standing)}"
+            have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not reached {short_name(standing)}"
             return f"{self.who(ranks)} {have}{self.why(ranks, standing)}; {self.waiters(standing)}"
         crashed = all(one.kind is VerdictKind.DEAD for one in conditions)
         stand = CRASHED if crashed else SEVERAL[RankState.STOPPED]
         stand = self.condition(ranks[0]) if len(ranks) == 1 else stand
         count = len(standing.calls)
         likely = _likely(found)
-        waiting = f"1 rank {likely}waits" if count == 1 else f"{count} ranks {likely}wait"
+        waiting = f"1 rank has {likely}waited" if count == 1 else f"{count} ranks have {likely}waited"
         return f"{self.who(ranks)} {stand}; {waiting} for {agreeing(ranks, 'it', 'them')} in {_what(standing)}"
 
     def waiters(self, standing: PendingCollective) -> str:
-        """Return who waits in a collective, and since when."""
+        """Return the ranks that wait in a collective, and for how long."""
         if len(standing.calls) == 1:
-            return f"rank {standing.waiting[0]} waits{since(standing.age)}"
-        return f"{len(standing.calls)} of {len(standing.group.numbers)} ranks wait{since(standing.age)}"
+            return f"rank {standing.waiting[0]} has waited{since(standing.age)}"
+        return f"{len(standing.calls)} of {len(standing.group.numbers)} ranks have waited{since(standing.age)}"
 
     def why(self, culprits: Sequence[int], standing: PendingCollective | None) -> str:
-        """Return why these ranks have not come, behind a colon; empty if nothing is known."""
+        """Return why these ranks have not arrived, after a colon; empty if nothing is known."""
         reasons: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
         for number in culprits:
             reasons[self._reason(number, standing)].append(number)
@@ -172,7 +172,7 @@ class Words(Reasons):
         return f": {self._cut(text)}" if text else ""
 
     def _reason(self, number: int, standing: PendingCollective | None) -> tuple[str, bool]:
-        """Return what keeps a rank, as it moves or stands; and whether that is about a thread of its."""
+        """Return why a rank has not arrived, and whether the text begins with ``its`` because it is about a thread."""
         scene, text = self.scene, self.with_error(number)
         condition = scene.conditions.get(number)
         if condition is None or condition.is_still:
@@ -183,7 +183,7 @@ class Words(Reasons):
             if text or not ended:
                 return text or self._runs(number), False
             return f"its {self.thread(ended[-1].thread, wait_text(ended[-1].does))}", True
-        moves = ", moves" if number in moved.moved | moved.data | moved.within else ""
+        moves = ", advancing" if number in moved.moved | moved.data | moved.within else ""
         age = standing.age if standing is not None else None
         hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
         return f"{self._work(number)}{moves}{hope}", False
@@ -204,7 +204,7 @@ class Words(Reasons):
             return text or "works"
         return f"works in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}"
 
-    # ---------------------------------------------------------------------------------- more ends in collectives
+    # ------------------------------------------------------------------------- more root causes in collectives
 
     def _no_partner(self, found: Finding) -> str:
         standing, waiter = found.pending, found.pending.waiting[0]
@@ -213,19 +213,19 @@ class Words(Reasons):
         place = f" in {short_name(standing)}" if has_place else ""
         why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, standing)
         lacks = _lacking_half(standing, _likely(found))
-        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} waits{place}{since(standing.age)}"
+        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} has waited{place}{since(standing.age)}"
 
     def _held(self, found: Finding) -> str:
         ranks, likely = found.ranks, _likely(found)
         texts = {self.reason(number, 1) for number in ranks}
         holder, them = self.scene.last_behind(ranks[0]), agreeing(ranks, "it", "them")
-        end = f"rank {holder} waits for {them} in {_what(found.pending)}: a deadlock"
+        end = f"rank {holder} has waited for {them} in {_what(found.pending)}: a deadlock"
         if len(texts) > 1:
-            return f"{self.who(ranks)} {likely}wait for what others have: {self.reasons(ranks)}; {end}"
+            return f"{self.who(ranks)} {likely}wait for other ranks: {self.reasons(ranks)}; {end}"
         return f"{'each of ' * (len(ranks) > 1)}{self.who(ranks)} {likely}{self._cut(texts.pop())}; {end}"
 
     def reasons(self, numbers: Sequence[int]) -> str:
-        """Return what each rank waits for."""
+        """Return the reason of each rank's wait."""
         return self._cut("; ".join(f"rank {number} {self.reason(number, 1)}" for number in numbers))
 
     def _conflict(self, found: Finding) -> str:
@@ -243,7 +243,7 @@ class Words(Reasons):
         most, end = self.names.ranks(others), f"{there}{rest}{self._ago(standing)}"
         if difference is Difference.NAME and went_on(self.scene, standing, first.name):
             behind = f"{agreeing(numbers, 'is', 'are')} {likely}one {usual}{group} behind"
-            went = f"{agreeing(numbers, 'it', 'they')} went on to {what}{here}"
+            went = f"{agreeing(numbers, 'it', 'they')} continued with {what}{here}"
             return f"{who} {behind}: {went}, where {most} called #{standing.sequence}{end}"
         besides = self._besides(numbers)
         if difference is Difference.NAME:
@@ -253,7 +253,7 @@ class Words(Reasons):
         return f"{who} {likely}passed {what} to {to}{here}{besides}, where {most} passed {usual}{end}"
 
     def _parting(self, found: Finding, places: Mapping[int, str]) -> str:
-        """Say where as many ranks do one thing as the other: nobody knows who is wrong."""
+        """Return a sentence that blames no rank, because each call was made by equally many ranks."""
         standing, difference = found.pending, difference_of(found.pending)
         called = sorted(sides(standing), key=lambda side: side[1])[:MAX_SIDES]
         verbs, what = ("passes", "pass"), printable(standing.call, 80)
@@ -267,7 +267,7 @@ class Words(Reasons):
             said.append(f"{self.names.ranks(numbers)}{verb} {does}")
         who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in called)}"
         at = f"{what}{_group(standing)}{self._ago(standing)}"
-        return f"{who} {_likely(found)}part at {at}: {self._cut(', '.join(said))}"
+        return f"{who} {_likely(found)}diverged at {at}: {self._cut(', '.join(said))}"
 
     def _ago(self, standing: PendingCollective) -> str:
         is_told = self.has_ago and standing.age is not None and standing.age >= 1
@@ -278,7 +278,7 @@ class Words(Reasons):
         return f" ({printable(place.function, MAX_NAME)} {file_line(place)})" if place is not None else ""
 
     def _besides(self, numbers: Sequence[int]) -> str:
-        """Say which error somebody handles who calls another collective than others."""
+        """Return the error that a single rank handles while it calls a different collective than the others."""
         handles = self.handles(numbers[0]) if len(numbers) == 1 and self._way.level <= 1 else ""
         return f" while it {handles}" if handles else ""
 
@@ -291,12 +291,12 @@ class Words(Reasons):
         }
         if count > MAX_SIDES and steps in ({(first.name, 1)}, {(first.name, count - 1)}):
             numbers = sorted(number for one in standings for number in one.waiting)
-            side = "before" if (first.name, 1) in steps else "behind"
-            return f"{self.names.ranks(numbers)} each {likely}wait in {first.name} for the rank {side}{end}"
+            side = "previous rank" if (first.name, 1) in steps else "next rank"
+            return f"{self.names.ranks(numbers)} have each {likely}waited in {first.name} for the {side}{end}"
         links = []
         for at, one in enumerate(standings[:MAX_SIDES]):
             whom = self.names.ranks(_awaited(standings, at))
-            wait = agreeing(one.calls, "waits", "wait")
+            wait = agreeing(one.calls, "has waited", "have waited")
             links.append(f"{'which ' if at else likely}{wait} in {short_name(one)} for {whom}")
         if count > MAX_SIDES:
             links.append(f"and so on through {count} collectives")
@@ -311,25 +311,25 @@ class Words(Reasons):
         elif standing.sequence is None and not standing.has_peer:
             end = UNNUMBERED
         told = who.get(len(ranks), f"all {len(ranks)} ranks")
-        return f"{told} {agreeing(ranks, 'is', 'are')} in {_what(standing)}{end}"
+        return f"{told} {agreeing(ranks, 'has', 'have')} waited in {_what(standing)}{end}"
 
     # ---------------------------------------------------------------------------------------- ranks by themselves
 
     def _of_ranks(self, found: Finding) -> str:
         topic, ranks, who = found.topic, found.ranks, self.who(found.ranks)
         if topic is Topic.NOBODY:
-            return "there is no rank with an agent that could tell"
+            return "no rank has an agent that could answer"
         if topic is Topic.NO_DUMP:
-            return f"{who} left no dump, so that what {agreeing(ranks, 'it', 'they')} did can't be told"
+            return f"{who} left no dump, so what {agreeing(ranks, 'it', 'they')} did is unknown"
         if topic is Topic.ALL_FINISHED:
-            none = f"no collective is what {agreeing(ranks, 'it', 'they')} waited for"
-            return f"in the dumps of {who} all collectives have ended, so that {none}"
+            none = f"apparently {agreeing(ranks, 'it', 'they')} waited for something else"
+            return f"in the dumps of {who} all collectives are finished, so {none}"
         roster = self.scene.matched.roster
         if topic is Topic.ABSENT:
             of = world_size(roster) or len(roster)
             return f"{who} {agreeing(ranks, 'has', 'have')} never connected; {len(roster)} of {of} ranks have"
         silent = f"{len(ranks)} of {len(roster)} ranks did not answer"
-        return f"{silent}, so that what they do can't be told: {who}"
+        return f"{silent}, so their activity is unknown: {who}"
 
     def _own(self, kind: VerdictKind, found: Finding) -> str:
         scene, numbers, who, likely = self.scene, found.ranks, self.who(found.ranks), _likely(found)
@@ -337,11 +337,11 @@ class Words(Reasons):
             return f"{who} {likely}{self._cut(self.with_error(numbers[0]))}{self._how_long(numbers[0])}"
         states = {scene.matched.roster[number].rank.state for number in numbers}
         do = SEVERAL.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
-        # A rank that is kept after a crash stands in the debugger as well.
+        # A rank that is kept after a crash is also in the state STOPPED.
         do = CRASHED if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
         if do is not None and states != {RankState.EXITED}:
             return f"{who} {do}"
-        # The deaths of one cause differ by a moment.
+        # Level 1 omits times, because ranks that die of one cause die at slightly different times.
         brief = Words(scene, self._way._replace(level=max(1, self._way.level)))
         texts = {brief.with_error(number) for number in numbers}
         if len(texts) == 1:
@@ -354,29 +354,29 @@ class Words(Reasons):
             return ""
         if condition.state in AGE_TOLD or condition.is_loop:
             return ""
-        # Behind a clause, as in "which sleeps", the time would be read as the clause's.
+        # After a clause such as "which sleeps", a comma would attach the time to the clause.
         does = condition.does
-        comma = "," if self.scene.following(rank_node(number)) or (does is not None and does.processes) else ""
-        return f"{comma} for {show_age(condition.age)}"
+        comma = ";" if self.scene.following(rank_node(number)) or (does is not None and does.processes) else ","
+        return f"{comma} unchanged for {show_age(condition.age)}"
 
     def _unmoved(self, found: Finding) -> str:
         numbers, moved, roster = found.ranks, self.scene.moved, self.scene.matched.roster
         if not numbers and all(one.rank.state is RankState.EXITED for one in roster.values()):
             return f"the job has ended: {len(roster)} of its ranks have exited"
         if not numbers:
-            return "no rank has told anything, so that it can't be told whether the job hangs"
+            return "no rank has reported anything, so it is unknown whether the job hangs"
         stood = min((roster[number].answer.age or 0.0 for number in numbers), default=0.0)
         looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
         looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
-        be = agreeing(numbers, "is", "are")
-        return f"{self.who(numbers)} {be} not seen to get on{looked}, and what for can't be told"
+        be = agreeing(numbers, "has", "have")
+        return f"{self.who(numbers)} {be} made no visible progress{looked}; the reason is unknown"
 
     def _busy(self, found: Finding) -> str:
         moved, of = self.scene.moved, len(self.scene.matched.roster)
         ranks = len(moved.collectives or moved.stacks)
         count = "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
-        what = f"{count} went on in {'collectives' if moved.collectives else 'their code'}"
-        return f"everybody is busy: in {moved.seconds:.1f} s {what}"
+        what = f"{count} made progress in {'collectives' if moved.collectives else 'the code'}"
+        return f"the job is busy: in {moved.seconds:.1f} s {what}"
 
 
 _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
@@ -389,7 +389,7 @@ _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
     Topic.UNMOVED: Words._unmoved,
     Topic.BUSY: Words._busy,
 }
-"""How a finding is told that takes more than one line."""
+"""Methods that return the sentence of a finding, by its topic."""
 
 
 def _likely(found: Finding) -> str:
@@ -405,19 +405,19 @@ def _group(standing: PendingCollective) -> str:
 
 
 def has_tag(standing: PendingCollective) -> bool:
-    """Return whether the tag of a send or receive is known."""
+    """Return True if the tag of a send or receive is known."""
     return any(call.tag is not None and call.tag >= 0 for call in standing.calls.values())
 
 
 def _lacking_half(standing: PendingCollective, likely: str) -> str:
-    """Return which half the peer of a send or receive lacks; what was sent with another tag does not count."""
+    """Return which call the peer of a send or receive has not made. Calls with another tag do not match."""
     ((waiter, call),) = standing.calls.items()
     half = "send" if standing.is_receive else "receive"
     if has_tag(standing):
         return f"{likely}has no {half} with tag {call.tag} for rank {waiter}"
     if call.tag is None and call.timeout is None:
-        # Nobody has recorded it, and its tag can't be read.
-        return f"is {likely}in no {half} for rank {waiter}"
+        # No library has recorded the call, and its tag can't be read.
+        return f"is {likely}not in a {half} for rank {waiter}"
     return (
         f"has {likely}not sent to rank {waiter}"
         if standing.is_receive
@@ -426,7 +426,7 @@ def _lacking_half(standing: PendingCollective, likely: str) -> str:
 
 
 def _side(call: CollectiveSeen, difference: Difference | None) -> str:
-    """Return what one side calls, or passes."""
+    """Return the call of one side, or its differing argument."""
     if difference is Difference.ROOT:
         return f"root {call.root}"
     if difference is not Difference.DATA:
@@ -444,6 +444,6 @@ def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
 def _circles_end(standings: Sequence[PendingCollective]) -> str:
     if all(standing.has_peer for standing in standings):
         is_sent = not all(one.is_receive for one in standings)
-        return ": nobody takes the other's call" if is_sent else ": nobody sends"
-    # Only the calls of one group have one order: of two groups, one may never be called.
-    return ": they call them in different orders" if len({id(one.group) for one in standings}) == 1 else ""
+        return ": no send has a matching receive" if is_sent else ": none of them sends"
+    # An order exists only within one group: with two groups, a rank may never call one of the collectives.
+    return ": the ranks call them in different orders" if len({id(one.group) for one in standings}) == 1 else ""

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import Explanation
 
 MAX_LINE = 1000
-"""Characters of one line; what ranks tell in it has narrower bounds."""
+"""Maximum characters of one line. Texts from ranks within it have lower limits."""
 
 INDENT = "  "
 
 LEAST_COLUMNS = 40
-"""Columns for which lines are broken at least: in fewer, every line would be a word."""
+"""Minimum columns for wrapped lines. With fewer, each line would be one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What is told of the ``ranks`` of one job: a sentence, lines of evidence below it, and what to do next.
+    """Report on the ``ranks`` of one job: a sentence, lines of evidence below it, and the next command.
 
-    ``group`` and ``collective`` are what it is about, if it is about such.
+    ``group`` and ``collective`` are set only if the report is about a collective.
     """
 
     job: str
@@ -58,7 +58,7 @@ class Diagnosis:
 
 
 def tell(verdict: Verdict, columns: int | None = None) -> Diagnosis:
-    """Return a verdict in words, for a reader with so many columns."""
+    """Return a verdict as text, for a terminal with ``columns`` columns."""
     width = max(columns or COLUMNS, LEAST_COLUMNS)
     return Diagnosis(
         job=verdict.job,
@@ -75,15 +75,15 @@ def tell(verdict: Verdict, columns: int | None = None) -> Diagnosis:
 def show_verdicts(
     verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None, word: Callable[[Remedy], str] | None = None
 ) -> str:
-    """Return each verdict as a sentence, its evidence, and the command to type next, or what ``word`` makes of it.
+    """Return each verdict as a sentence, its evidence, and the next command, which ``word`` may reword.
 
-    Lines are broken between words to fit into so many columns; None leaves them whole.
+    Lines are wrapped at ``columns``; None leaves them whole.
     """
     return "".join(shown(tell(one, columns), _color(one) if color else None, columns, word) for one in verdicts)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
-    """Return what becomes the JSON document."""
+    """Return the verdicts as a JSON document."""
     return {
         "schema": 1,
         "asked": explanation.asked,
@@ -93,7 +93,7 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
 
 
 def shown(told: Diagnosis, color: str | None, columns: int | None, word: Callable[[Remedy], str] | None = None) -> str:
-    """Return a sentence in a colour, its evidence, and the command to type next."""
+    """Return the sentence in a colour, the evidence, and the next command."""
     job = f"{printable(told.job, 200)}: " if told.job else ""
     lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
     for evidence in told.evidence:
@@ -105,7 +105,7 @@ def shown(told: Diagnosis, color: str | None, columns: int | None, word: Callabl
 
 
 def _broken(line: str, columns: int | None) -> list[str]:
-    """Break a line between words. A command is never broken: it is to be copied."""
+    """Wrap a line between words. Lines with a command must not be wrapped, because users copy them."""
     if columns is None or len(line) <= columns:
         return [line]
     begin = " " * (len(line) - len(line.lstrip()))
@@ -121,7 +121,7 @@ def _color(verdict: Verdict) -> str:
 
 
 def document_of(told: Diagnosis) -> dict[str, object]:
-    """Return what JSON has of any diagnosis."""
+    """Return the JSON fields that all diagnoses share."""
     return {
         "sentence": told.sentence,
         "certainty": None if told.certainty is None else told.certainty.value,
@@ -135,7 +135,7 @@ def document_of(told: Diagnosis) -> dict[str, object]:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, object]:
-    """Return what JSON has of a verdict."""
+    """Return a verdict as JSON fields."""
     return {
         "kind": verdict.kind.value,
         **document_of(tell(verdict)),
@@ -149,13 +149,13 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------ lines of evidence
 
 MAX_LINES = 12
-"""Lines of ranks of one verdict: more ranks than that are told in groups."""
+"""Maximum number of lines about ranks in one verdict. The rest is counted in the last line."""
 
 MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
-"""Functions of the user's code, columns for ranks, and characters of types, in one line."""
+"""Maximum functions of the user's code, columns for ranks, and characters of types, in one line."""
 
 MAX_DEADLOCKS, MAX_ALSO = 4, 3
-"""Ranks whose threads are told one by one, and further collectives that are told."""
+"""Maximum number of ranks whose threads are listed, and of further collectives that are listed."""
 
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
@@ -169,14 +169,14 @@ def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
 
 
 class _Lines:
-    """The lines below a sentence that leaves out what a :class:`Brevity` says."""
+    """Lines of evidence below a sentence of some :class:`Brevity`."""
 
     def __init__(self, scene: Scene, way: Brevity) -> None:
         self.scene = scene
         self._brief, self._whole = Reasons(scene, way), Reasons(scene, WHOLE)
 
     def about(self, found: Finding, notes: Sequence[str]) -> list[str]:
-        """Return the lines about what was found."""
+        """Return the lines about a finding."""
         topic = found.topic
         if topic in (Topic.MISSING, Topic.NO_PARTNER, Topic.HELD):
             return self._missing(found)
@@ -191,8 +191,8 @@ class _Lines:
         if topic in (Topic.DOUBTFUL, Topic.COMPLETE):
             return [*self.ranks(found.ranks, found.pending), *self._call(found.pending), *self._lacks()]
         if topic is Topic.OWN:
-            behind = ["behind them:", *self.ranks(found.followers)] if found.followers else []
-            after = ["after that:", *self.ranks(found.after)] if found.after else []
+            behind = ["waiting for them:", *self.ranks(found.followers)] if found.followers else []
+            after = ["afterwards:", *self.ranks(found.after)] if found.after else []
             return [*self._culprits(found), *behind, *after]
         if topic in (Topic.UNMOVED, Topic.SILENT):
             return [*self.ranks(found.ranks), *notes, *self._lacks()]
@@ -205,7 +205,7 @@ class _Lines:
             lines += self.ranks(standing.waiting, standing)
         lines += self._others(found)
         if found.topic is Topic.NO_PARTNER and standing.is_receive and has_tag(standing):
-            lines.append("a send with another tag that has ended would not be seen: no record is kept of it")
+            lines.append("a finished send with another tag would not be visible: it leaves no record")
         lines += self._call(standing)
         is_made_of_stacks = found.topic is Topic.MISSING and found.certainty is Certainty.LIKELY
         return [*lines, *self._lacks()] if is_made_of_stacks else lines
@@ -215,16 +215,16 @@ class _Lines:
         lines = self.ranks(standing.waiting, standing)
         finished = sorted(set(standing.finished) - set(standing.calls))
         if finished:
-            lines.append(f"{names.ranks(finished)} {agreeing(finished, 'has', 'have')} finished it and gone on")
+            lines.append(f"{names.ranks(finished)} {agreeing(finished, 'has', 'have')} finished it and continued")
         if standing.missing:
-            lines.append(f"{names.described(standing.missing)} has come to neither")
+            lines.append(f"{names.described(standing.missing)} reached neither")
         lines += self._others(found) if len(standing.roots) > 1 else []
         handling = [(number, self._whole.handles(number)) for number in found.ranks[:MAX_ALSO]]
         lines += [f"rank {number} {handles}" for number, handles in handling if handles]
         return [*lines, *time_left(standing)]
 
     def _culprits(self, found: Finding) -> list[str]:
-        """Return the lines about the ranks of a sentence, and the reason of a single one that it had no room for."""
+        """Return the lines about the ranks of a sentence, with the reason of a single rank if it was shortened."""
         ranks = found.ranks
         lines = self.ranks(ranks, found.standing, is_cause_told=len(ranks) == 1)
         if len(ranks) == 1 and ranks[0] not in self.scene.moved.working:
@@ -234,22 +234,22 @@ class _Lines:
         return lines
 
     def _others(self, found: Finding) -> list[str]:
-        """Tell of the silent members, and of the collectives that wait for the same ranks, or behind them."""
+        """Return lines about silent members, and about collectives that are blocked by the same ranks."""
         names, standing = self.scene.names, found.pending
         lines = []
         silent = [number for number in standing.unheard if number not in found.ranks]
         if silent:
-            lines.append(f"{names.ranks(silent)} did not tell of the group and may be missing, too")
+            lines.append(f"{names.ranks(silent)} did not report on the group and may also be missing")
         later = [number for number in standing.missing if number not in found.ranks]
         if later:
-            lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not come either")
+            lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not arrived either")
             held_up = [number for number in later if self.scene.behind(number) is not None]
             lines += [f"rank {number} {self._whole.reason(number)}" for number in held_up[:MAX_ALSO]]
         if found.behind:
             named = ", ".join(short_name(one) for one in found.behind[:MAX_ALSO])
             more = f" and {len(found.behind) - MAX_ALSO} more" if len(found.behind) > MAX_ALSO else ""
             ranks = {number for one in found.behind for number in one.calls}
-            lines.append(f"{names.ranks(ranks)} {agreeing(ranks, 'waits', 'wait')} behind them in {named}{more}")
+            lines.append(f"{names.ranks(ranks)} {agreeing(ranks, 'is', 'are')} also blocked in {named}{more}")
         return lines
 
     # -------------------------------------------------------------------------------------------------- ranks
@@ -261,9 +261,9 @@ class _Lines:
         *,
         is_cause_told: bool = False,
     ) -> list[str]:
-        """Return a line for each of the ranks, one for those of which the same is true.
+        """Return lines about the ranks; ranks with equal text share a line.
 
-        Deadlocked threads, what the kernel tells, and threads that have ended follow.
+        Lines about deadlocked threads, the kernel's remarks and ended threads follow.
         """
         waits: dict[int, str] = {}
         for other in self.scene.matched.standings:
@@ -282,7 +282,7 @@ class _Lines:
         rows = sorted(alike.items(), key=lambda row: (-len(row[1]), min(row[1])))
         shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {text.with_age(some)}" for text, some in rows]
         rest = sum(len(some) for _, some in rows[MAX_LINES - 1 :])
-        lines = [*shown[: MAX_LINES - 1], f"and {rest} more; --json names them"] if rest else shown
+        lines = [*shown[: MAX_LINES - 1], f"and {rest} more; --json lists them"] if rest else shown
         for number in numbers[:MAX_DEADLOCKS]:
             lines += self._notes(number)
         return lines
@@ -295,7 +295,7 @@ class _Lines:
             state = "silent" if state == "running" else state
         news = [f"{'waits' if is_live else 'was'} in {waits_in}"] if waits_in else []
         condition = self.scene.conditions[number]
-        # A thread's call of the library says no more than the collective.
+        # The library call on the stack adds nothing to the name of the collective.
         is_news = not (waits_in and condition.kind is None and not condition.is_still)
         cause = self._whole.condition(number) if is_news and not is_cause_told else ""
         news += [cause] if cause else []
@@ -306,7 +306,7 @@ class _Lines:
         if last is not None:
             sequence = f" #{last.sequence}" if last.sequence is not None else ""
             label = f" of {group.title}" if group is not None and group.label else ""
-            finished = f"last collective it finished: {printable(f'{last.name}{sequence}{label}', MAX_TEXT)}"
+            finished = f"last finished collective: {printable(f'{last.name}{sequence}{label}', MAX_TEXT)}"
         where = "  ".join(filter(None, (state, place_of(one.answer.frames))))
         return _Line(where, tuple(news), finished)
 
@@ -332,18 +332,18 @@ class _Lines:
         ]
 
     def _call(self, standing: PendingCollective) -> list[str]:
-        """Return what a collective exchanges, where it was called, roots that differ, and when the library gives up."""
+        """Return lines about the payload of a collective, its callers, differing roots, and the library's timeout."""
         roster, names = self.scene.matched.roster, self.scene.names
         places: defaultdict[Place, list[int]] = defaultdict(list)
         for number, call in standing.calls.items():
-            # Who waits for a call that it made before is elsewhere in its code.
+            # A rank that waits for an earlier call is at another place in its code.
             if call.place is not None and call.place not in roster[number].answer.frames:
                 places[call.place].append(number)
         called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]
         first = standing.calls[min(standing.calls)]
         size = show_bytes(first.size) if first.size is not None else printable(first.shapes, MAX_TYPES)
         payload = ", ".join(piece for piece in (printable(first.types, MAX_TYPES), size) if piece)
-        lines = [f"{printable(standing.call, 80)} is for {payload}"] if payload else []
+        lines = [f"{printable(standing.call, 80)} exchanges {payload}"] if payload else []
         lines += [f"{names.ranks(some)} called it at {place_of([place])}" for place, some in called]
         if len(standing.roots) > 1:
             roots = [f"root {root} in {clip(format_ranks(some), 40)}" for root, some in sorted(standing.roots.items())]
@@ -356,22 +356,22 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What is said of a rank: where it is, what else is known, and the collective that it finished last."""
+    """Line about a rank: its place, what else is known, and the collective that it finished last."""
 
     where: str
     news: tuple[str, ...] = ()
     last: str = ""
 
     def with_age(self, ages: Mapping[int, Age]) -> str:
-        """Return the line of ranks that have been there for so long."""
+        """Return the line with the time that the ranks have been at their place."""
         told = told_for(list(ages.values()))
-        news = [*self.news, f"in it for {told}" if told else "", self.last]
+        news = [*self.news, f"unchanged for {told}" if told else "", self.last]
         said = "; ".join(filter(None, news))
         return f"{self.where}     {said}" if said else self.where
 
 
 def place_of(frames: Sequence[Place]) -> str:
-    """Return where a stack is in the user's code: ``data.py:17 wait_for_shard < next_batch``; empty without one."""
+    """Return the place of a stack in the user's code: ``data.py:17 wait_for_shard < next_batch``; empty if none."""
     own = own_frames(frames) or list(frames)
     if not own:
         return ""
@@ -382,20 +382,20 @@ def place_of(frames: Sequence[Place]) -> str:
 
 
 def time_left(standing: PendingCollective) -> list[str]:
-    """Return the line that says when the library gives up, if that is known."""
+    """Return a line with the time until the library times out, if that is known."""
     seconds = standing.seconds_left
     if seconds is None:
         return []
     member = next(iter(standing.group.members.values()))
     library = printable(member.seen.backend or standing.group.library, 40)
-    # NCCL is spelt: an N begins with a vowel.
+    # NCCL and MPI are pronounced letter by letter: "an NCCL".
     article = "an" if library[:1] in "aeio" or library.lower().startswith(("nccl", "mpi")) else "a"
     what = "send or receive" if standing.has_peer else "collective"
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 
 def told_for(ages: Sequence[Age]) -> str:
-    """Return for how long all of these ranks have been where they are, as ``at least 5 s``; empty if it is no news."""
+    """Return how long all these ranks have been at their places, as ``at least 5 s``; empty if below a second."""
     seconds = min(map(_news, ages), default=0.0)
     if not seconds:
         return ""
@@ -405,5 +405,5 @@ def told_for(ages: Sequence[Age]) -> str:
 
 
 def _news(age: Age) -> float:
-    """Return the seconds of an age; 0 if it is unknown, or too short to be news."""
+    """Return the seconds of an age; 0 if it is unknown or below SHORTEST_SECONDS."""
     return age.seconds if age.seconds is not None and age.seconds >= SHORTEST_SECONDS else 0.0

@@ -1,4 +1,4 @@
-"""Whether the ranks of a job stand still, by what they tell some time apart."""
+"""Hang detector: compares answers of a job's ranks over time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.records.ranks import RankInfo, RankState
 
 SLACK_SECONDS = 0.25
-"""Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+"""Tolerance in seconds for early snapshots, because ranks and terminal use clocks of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """Where a rank was at a look.
+    """Place of a rank in a snapshot.
 
-    ``place`` is what would differ had it gone elsewhere, ``since`` when it was first seen there, and ``rests_since``
-    since when its main thread has used no processor time; these two are in seconds.
+    ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time when the rank was first
+    seen there. Since ``rests_since``, its main thread has used no processor time. Both times are in seconds.
     """
 
     place: Hashable
@@ -29,7 +29,7 @@ class _Sight:
 
 
 async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer] | None:
-    """Return where ranks are; None while a debugger holds one of them, or none is there: nobody can tell then.
+    """Return the places of the ranks; None without ranks, or while a debugger stops or holds one.
 
     Raises DbgError if the broker fails.
     """
@@ -42,11 +42,11 @@ async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer]
 
 
 class Standstill:
-    """Tell once that no rank has moved for ``seconds``, and once more only after one has moved.
+    """Hang detector: reports once that no rank has made progress for ``seconds``, and again only after progress.
 
-    A rank has moved if its stack or a number of its collectives has changed. While no rank waits in a collective, it
-    has moved as well if its main thread has used processor time. A thread that polls, or spins in a device's
-    synchronisation, uses some in a hang, too: beside a rank that waits in a collective that does not count.
+    A rank has made progress if its stack or a number of its collectives has changed. As long as no rank waits in a
+    collective, processor time of its main thread is progress too. If a rank waits in a collective, processor time is
+    ignored: a thread that polls or spins in a device's synchronisation also uses some in a hang.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -54,20 +54,20 @@ class Standstill:
         self._seen: Mapping[str, _Sight] = {}
         self._is_told = False
         self.is_moving = False
-        """Whether a rank has moved between the last two looks."""
+        """Whether a rank has made progress between the last two snapshots."""
 
     def begin_anew(self) -> None:
-        """Forget what was seen: a debugger holds ranks, or there is none."""
+        """Discard the snapshots, because a debugger stops or holds ranks, or all ranks are gone."""
         self._seen = {}
         self._is_told = False
 
     @property
     def is_told(self) -> bool:
-        """Return whether a standstill was told, and no rank has moved since."""
+        """Whether a hang was reported, and no rank has made progress since."""
         return self._is_told
 
     def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
-        """Take the answers of all ranks; return whether it is to be told now that none has moved."""
+        """Take the answers of all ranks. Return True if a hang must be reported now."""
         before = self._seen
         self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
         sights = self._seen.values()
@@ -95,7 +95,7 @@ class Standstill:
 
 def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
     if answer.kind is not Kind.VALUE:
-        # A rank that falls silent has not moved by that.
+        # A rank that stops answering has not made progress.
         return former or _Sight((), now, now, is_unfinished=False)
     evidence = evidence_in(answer.rows)
     place = _place_of(answer, evidence)

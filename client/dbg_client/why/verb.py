@@ -18,18 +18,18 @@ from dbg_wire.messages import Kind
 
 
 class Why(WaitingVerb):
-    """Say why jobs do not go on; ``files`` are words that can't be a target."""
+    """Explain why jobs hang; ``files`` are arguments that can't be a target."""
 
     name = "why"
     example = "why"
     operands = Operands.MAYBE_FILES
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "why the job does not go on, and who is missing"
+    help_in_session = "why the job hangs, and which ranks are missing"
     usual = "all"
     without_target = True
     for_agents = (
-        "Say why a job does not go on: who has not come to which collective, who is dead, stuck or deadlocked, or that "
-        "everybody is busy; with the evidence and what to do next. Stops nobody. Ask this first of a hang."
+        "Explain why a job hangs: which rank has not reached which collective, which is dead, stuck or deadlocked, or "
+        "that the job is busy; with the evidence and the next step. Stops no rank. Use this first for a hang."
     )
 
     files: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Why(WaitingVerb):
 
 @dataclass(frozen=True, slots=True)
 class WhyAnswer:
-    """The evidence of a job and the verdicts on it."""
+    """Evidence of a job and the verdicts on it."""
 
     case: Case | None
     found: Explanation
@@ -69,13 +69,13 @@ class WhyAnswer:
 
 
 class Collectives(WaitingVerb):
-    """Show the last collective of each process group, and who is in it."""
+    """Show the last collective of each process group, and the ranks in it."""
 
     name = "collectives"
     example = "collectives"
     operands = Operands.MAYBE_TARGET
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "each group's last collective, and who is in it"
+    help_in_session = "each group's last collective, and the ranks in it"
     usual = "all"
     without_target = True
     for_agents = "Show the last collective of each process group, and which ranks are in it."
@@ -90,7 +90,7 @@ class Collectives(WaitingVerb):
 
 @dataclass(frozen=True, slots=True)
 class CollectivesAnswer:
-    """The last collective of each process group."""
+    """Last collective of each process group."""
 
     matched: tuple[Matched, ...]
     is_partial: bool = False

@@ -1,6 +1,6 @@
-"""The facts of a verdict on a job that may hang: what it is about, the ranks, and how it is known. Pure.
+"""Facts of a verdict on a job that may hang: its topic, its ranks and its certainty. Pure.
 
-No sentence is made here: ``sentences`` and ``lines`` word a verdict at the reader's width.
+The module contains no sentences: ``sentences`` and ``show`` write them for the width of the reader's terminal.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from dbg_client.why.scene import Scene
 
 PATIENT_SECONDS = 60.0
-"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
+"""Maximum seconds to wait for a working rank before it is reported as missing."""
 
 BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
 """Exit statuses of ``why``."""
 
 
 class VerdictKind(str, enum.Enum):
-    """What is wrong, the worst first; the order is that of the verdicts in an answer."""
+    """Kind of a problem, the worst first. Verdicts of an answer have this order."""
 
     MISSING = "missing"
-    """A rank has not come to a collective in which others wait."""
+    """A rank has not reached a collective that others wait in."""
     ORDER = "order"
-    """Ranks are in different collectives where they should be in one."""
+    """Ranks are in different collectives although they should be in the same one."""
     MISMATCH = "mismatch"
-    """Ranks are in one collective with other shapes, types or sizes."""
+    """Ranks are in one collective with different shapes, types or sizes."""
     PARTNER = "partner"
-    """A receive whose peer does not send, or the reverse."""
+    """The peer of a receive does not send, or the reverse."""
     DEAD = "dead"
     ABSENT = "absent"
     """A rank has never connected."""
     SUSPENDED = "suspended"
     DEADLOCK = "deadlock"
-    """Threads of a rank wait for each other, or ranks for what a rank in their collective holds."""
+    """Threads of a rank wait for each other, or ranks wait for a resource of a rank in their collective."""
     STUCK = "stuck"
     """A rank is in C code that does not return."""
     WAITING = "waiting"
@@ -47,82 +47,82 @@ class VerdictKind(str, enum.Enum):
     ENDED = "ended"
     """A rank has ended its program, with status 0."""
     UNKNOWN = "unknown"
-    """It can't be told whether or why the job hangs."""
+    """It is unknown whether or why the job hangs."""
     BUSY = "busy"
-    """The ranks move; nothing is wrong."""
+    """The ranks make progress; nothing is wrong."""
 
 
 HARMLESS = frozenset({VerdictKind.ENDED, VerdictKind.UNKNOWN, VerdictKind.BUSY})
-"""Kinds that name no culprit."""
+"""Kinds without a culprit."""
 
 IN_COLLECTIVES = frozenset({VerdictKind.MISSING, VerdictKind.ORDER, VerdictKind.MISMATCH, VerdictKind.PARTNER})
-"""Kinds that name a collective in which ranks wait."""
+"""Kinds about a pending collective."""
 
 _BADNESS = {kind: number for number, kind in enumerate(VerdictKind)}
 
 
 class Certainty(str, enum.Enum):
-    """How a verdict is known."""
+    """Certainty of a verdict. The sentence of a verdict that is not SURE contains the word `likely`."""
 
     SURE = "sure"
-    """A library has recorded it, or the kernel, the interpreter or the broker tells it."""
+    """A library has recorded it, or the kernel, the interpreter or the broker reports it."""
     LIKELY = "likely"
-    """It is made from stacks."""
+    """It is inferred from stacks."""
 
 
 def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
-    """Return how it is known who has called these collectives, and who has not."""
+    """Return how certain it is which ranks have called these collectives."""
     return Certainty.SURE if all(one.is_recorded for one in standings) else Certainty.LIKELY
 
 
 class Topic(enum.Enum):
-    """What a finding is; the first ones are ends of the graph of waits."""
+    """Topic of a finding. The first ones are root causes: sinks and cycles of the wait-for graph."""
 
     MISSING = enum.auto()
-    """Ranks have not come to a collective."""
+    """Ranks have not reached a collective."""
     NO_PARTNER = enum.auto()
-    """A rank has not come to the other half of a send or receive."""
+    """A rank has not called the other half of a send or receive."""
     CIRCLE = enum.auto()
     """Ranks wait for each other in collectives."""
     HELD = enum.auto()
-    """A rank waits in a collective for ranks that wait for what it has, such as the lock of a file."""
+    """A rank waits in a collective for ranks that wait for a resource it holds, such as the lock of a file."""
     CONFLICT = enum.auto()
-    """Ranks call one collective by different names, or with other data."""
+    """Ranks make different calls as one collective, or pass different data."""
     LONELY = enum.auto()
-    """One rank alone has made the group."""
+    """Only one rank has created the group."""
     PEERLESS = enum.auto()
-    """A send or receive to nobody who is known."""
+    """A send or receive with an unknown peer."""
     DOUBTFUL = enum.auto()
     """Silent ranks may be missing."""
     COMPLETE = enum.auto()
-    """All wait, and nobody is missing."""
+    """All ranks wait, and none is missing."""
     OWN = enum.auto()
-    """What ranks do by themselves."""
+    """Ranks have a problem of their own."""
     ABSENT = enum.auto()
     """Ranks have never connected."""
     SILENT = enum.auto()
-    """Ranks live and did not answer."""
+    """Ranks are alive and did not answer."""
     UNMOVED = enum.auto()
-    """Ranks have not got on, and nothing tells what they wait for."""
+    """Ranks have made no progress, and the reason is unknown."""
     GOES_ON = enum.auto()
     """A collective whose ranks exchange data."""
     BUSY = enum.auto()
-    """Everybody gets on."""
+    """Ranks make progress."""
     NOBODY = enum.auto()
     """No rank has an agent."""
     NO_DUMP = enum.auto()
-    """Ranks have left no dump of the recorder."""
+    """Ranks have left no dump of the flight recorder."""
     ALL_FINISHED = enum.auto()
-    """In the dumps all collectives have ended."""
+    """All collectives in the dumps are finished."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Finding:
-    """One thing that was found: ``ranks`` are those that it is about.
+    """One finding about ``ranks``.
 
-    ``standing`` is the collective that most ranks wait in, ``circle`` those that wait for each other, each for the
-    next. ``behind`` are others that wait for the same ranks, or for ranks that wait here.
-    ``followers`` are ranks behind these in no collective, ``after`` those that have died later.
+    ``standing`` is the collective with most waiting ranks. ``circle`` lists collectives that wait for each other, each
+    for the next one. ``behind`` lists further collectives that wait for the same ranks, or for ranks that wait here.
+    ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died later.
     """
 
     topic: Topic
@@ -136,42 +136,42 @@ class Finding:
 
     @property
     def pending(self) -> PendingCollective:
-        """Return the collective of a finding that is about one."""
+        """Collective of the finding. Raises ValueError if the finding is not about a collective."""
         if self.standing is None:
             raise ValueError(self.topic)
         return self.standing
 
 
 class Purpose(enum.Enum):
-    """What the next step is for."""
+    """Purpose of the next command."""
 
-    OPENS = "opens the debugger in which it stands"
-    BREAKS_IN = "breaks in, and opens the debugger there"
+    OPENS = "opens its debugger"
+    BREAKS_IN = "interrupts the rank and opens the debugger"
     STACKS = "shows the stacks"
     END = "shows how it ended, and where it was last seen"
-    TELLS_HANG = "tells whether it hangs"
+    TELLS_HANG = "shows whether it hangs"
 
 
 class NextStep(NamedTuple):
-    """The command to type now, and what it is for."""
+    """Next command for the user, and its purpose."""
 
     remedy: Remedy
     purpose: Purpose
 
     @property
     def command(self) -> str:
-        """Return the command for a shell."""
+        """Command for a shell."""
         return self.remedy.typed().strip("`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One thing that is wrong with the ranks of one job, or that nothing is.
+    """One problem with ``ranks`` of one job, or the result that nothing is wrong.
 
-    ``others`` are ranks that wait for those that it is about; ``cause`` is what is wrong with the first of these by
-    themselves. ``group``, ``collective`` and ``sequence`` are what it is about, if it is about such. ``age`` is in
-    seconds. ``is_settled`` says that another look would change nothing. ``finding`` in its ``scene`` is what sentence
-    and evidence are made of, ``notes`` are further ones for the evidence, and ``lines`` what files have told besides.
+    ``others`` are ranks that wait for ``ranks``; ``cause`` is the problem that the first of ``ranks`` has by itself.
+    ``group``, ``collective`` and ``sequence`` are set only for a verdict about a collective. ``age`` is in seconds.
+    ``is_settled`` means that another snapshot would change nothing. Sentence and evidence are made from ``finding`` in
+    its ``scene``. ``notes`` are further findings for the evidence, and ``lines`` are further lines from files.
     """
 
     kind: VerdictKind
@@ -193,12 +193,12 @@ class Verdict:
 
 
 def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts by badness; of one kind the one with most ranks waiting first."""
+    """Return the verdicts, the worst kind first, and within a kind the one with most waiting ranks."""
     return sorted(verdicts, key=_order)
 
 
 def exit_status(verdicts: Sequence[Verdict]) -> int:
-    """Return 0 if all ranks are busy or have ended, 1 if a verdict names a culprit, 6 if it can't be told."""
+    """Return 0 if all ranks are busy or have ended, 1 if a verdict names a culprit, 6 if the cause is unknown."""
     kinds = {verdict.kind for verdict in verdicts}
     if kinds - HARMLESS:
         return CULPRIT_STATUS

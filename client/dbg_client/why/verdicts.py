@@ -1,4 +1,4 @@
-"""Verdicts made of the ends of a graph of waits, and of what ranks do that nobody waits for. Pure."""
+"""Verdicts on root causes in the wait-for graph, and on ranks that no other rank waits for. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 
 OLD_SECONDS = 5.0
-"""Seconds at one instruction, or in one collective, after which that is no part of usual work."""
+"""Seconds at one instruction, or in one collective, after which this is not normal work."""
 
 AT_ONCE_SECONDS = 0.1
-"""Seconds between the deaths of ranks that have died of the same."""
+"""Maximum seconds between the deaths of ranks that have died of the same cause."""
 
 
 class _Judged(NamedTuple):
-    """The kind of the matter with a collective, how it is known, and what to do next."""
+    """Kind and certainty of a problem with a collective, and the next command."""
 
     kind: VerdictKind
     certainty: Certainty | None
@@ -32,7 +32,7 @@ class _Judged(NamedTuple):
 
 
 def verdict_of(scene: Scene, found: Finding) -> Verdict:
-    """Return the verdict on an end to which collectives lead."""
+    """Return the verdict on a root cause that blocks collectives."""
     standing, judged = found.pending, _JUDGES[found.topic](scene, found)
     found.certainty = judged.certainty
     calls = standing.all_calls if found.topic is Topic.CONFLICT else standing.calls
@@ -64,14 +64,14 @@ def _missing(scene: Scene, found: Finding) -> _Judged:
     conditions = [scene.conditions.get(number) for number in found.ranks]
     all_gone = all(one is None or one.kind in (VerdictKind.DEAD, VerdictKind.ENDED) for one in conditions)
     if set(found.ranks) & set(found.pending.unheard) and not all_gone:
-        # All others have come, so it must be the one that told nothing.
+        # All other ranks have arrived, so the ranks without a report must be missing.
         certainty = Certainty.LIKELY
     return _Judged(VerdictKind.MISSING, certainty, scene.names.entering(found.ranks))
 
 
 def _no_partner(scene: Scene, found: Finding) -> _Judged:
     standing = found.pending
-    # Of two tags, either may be the wrong one.
+    # If two tags differ, either may be the wrong one.
     both = (standing.waiting[0], *found.ranks)
     following = scene.names.looking(both) if standing.tag is not None else scene.names.entering(found.ranks)
     return _Judged(VerdictKind.PARTNER, certainty_of([standing]), following)
@@ -120,10 +120,10 @@ _JUDGES: Mapping[Topic, Callable[[Scene, Finding], _Judged]] = {
 
 
 def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int], *, has_waits: bool) -> list[Verdict]:
-    """Return a verdict for each kind of condition that ranks are in, apart from those that verdicts have ``named``.
+    """Return a verdict for each kind of condition, except for ranks that other verdicts have already ``named``.
 
-    ``working`` ranks are in no wait. Where ``has_waits`` says that ranks wait in a collective, usual waits of ranks
-    that nobody waits for are no news.
+    ``working`` ranks are not waiting. If ``has_waits`` because ranks wait in a collective, normal waits of ranks that
+    no rank waits for are ignored.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in scene.matched.roster.values())
@@ -152,13 +152,13 @@ def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int],
 
 
 def _is_told(scene: Scene, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]) -> bool:
-    """Tell whether the rank for which another one waits in the end is told itself."""
+    """Return True if the rank at the end of this rank's chain of waits is reported itself."""
     last = scene.last_behind(number)
     return last != number and (last in waiting or any(last in numbers for numbers in ranks.values()))
 
 
 def absent_verdict(scene: Scene, named: Collection[int]) -> list[Verdict]:
-    """Return a verdict on the ranks that never connected, if there are such that no verdict has named."""
+    """Return a verdict on the ranks that never connected, unless other verdicts name all of them."""
     roster = scene.matched.roster
     absent = tuple(number for number in range(world_size(roster) or 0) if number not in roster)
     if not absent or set(absent) <= set(named):
@@ -174,7 +174,7 @@ def _of_topic(
 
 
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the ranks that have died by themselves, and those that a launcher has ended or that failed after them."""
+    """Return the ranks that died first, and the ranks that a launcher ended or that failed afterwards."""
     ranks = {number: scene.matched.roster[number].rank for number in numbers}
     kept = [rank.since for rank in ranks.values() if rank.state is RankState.STOPPED]
     if kept:
@@ -183,7 +183,7 @@ def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list
         return [number for number in numbers if number not in after], after
     if any(rank.state is not RankState.EXITED for rank in ranks.values()):
         return list(numbers), []
-    # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.
+    # When a rank dies, the other ranks of its collective fail within milliseconds with an exception.
     killed = [number for number, rank in ranks.items() if _ended_abruptly(rank)]
     by_themselves = killed or [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
     if not by_themselves:
@@ -226,8 +226,8 @@ def _of_kind(
 
 
 def silence_verdict(scene: Scene) -> Verdict | None:
-    """Return a verdict on the ranks that live and did not answer, None if all did."""
-    # A condition tells why others are silent.
+    """Return a verdict on the live ranks that did not answer; None if all did."""
+    # For other silent ranks, their condition is the reason.
     silent = [
         number
         for number, one in scene.matched.roster.items()
@@ -244,7 +244,7 @@ def _is_silent(one: RankEvidence) -> bool:
 
 
 def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[Finding]) -> Verdict:
-    """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
+    """Return the verdict that some ranks made no progress for an unknown reason; ``notes`` are further findings."""
     numbers = sorted(unmoved)
     has_ended = all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values())
     verdict = _of_topic(scene, Topic.UNMOVED, VerdictKind.ENDED if has_ended else VerdictKind.UNKNOWN, numbers)

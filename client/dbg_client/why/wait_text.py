@@ -1,6 +1,6 @@
-"""What a thread or a process is in, as the end of a sentence: ``waits for the lock guard that thread a holds``. Pure.
+"""Activity of a thread or process as the end of a sentence: ``waits for the lock guard that thread a holds``. Pure.
 
-This is the only place with words for it: ranks tell facts.
+Ranks report facts; only this module turns them into text.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from dbg_wire.records.evidence import Doing, NamedProcess, ProcessSeen, Relation
 from dbg_wire.records.ranks import End, Place
 
 MAX_TEXT = 300
-"""Characters of a text that a rank has told, in one line."""
+"""Maximum characters of a text from a rank, in one line."""
 
 MAX_NAME = 40
-"""Characters of the name of a function or of a thread, in one sentence."""
+"""Maximum characters of the name of a function or thread in a sentence."""
 
 MAX_COMMAND, MAX_PATH = 16, 24
-"""Characters of a command line and of a path in a sentence that is too long."""
+"""Maximum characters of a command line and of a path, in a sentence that must be shortened."""
 
 MAX_NAMED = 3
-"""Names, and processes, of one wait."""
+"""Maximum number of names, and of processes, of one wait."""
 
 _TEMPLATES: Mapping[What, str] = {
     What.LOCK: "waits for {lock}{holder}",
-    What.OWN_LOCK: "waits for {lock} that this thread holds already{at}",
-    What.PROCESS_LOCK: "waits for the lock{name} of multiprocessing, which another process may hold",
+    What.OWN_LOCK: "waits for {lock} that this thread already holds{at}",
+    What.PROCESS_LOCK: "waits for the multiprocessing lock{name}, which another process may hold",
     What.TASK_LOCK: "waits for the lock{name}",
     What.CONDITION: "waits for the condition{name} to be notified",
     What.EVENT: "waits for the event{name} to be set",
@@ -48,51 +48,51 @@ _TEMPLATES: Mapping[What, str] = {
     What.QUEUE_GET: "waits for an item of the queue{name}{sender}",
     What.QUEUE_PUT: "waits for room in the queue{name}",
     What.QUEUE_JOIN: "waits until all items of the queue{name} are done",
-    What.POOL_WORK: "waits for work of its pool of threads",
+    What.POOL_WORK: "waits for work from its thread pool",
     What.STORE_KEY: "waits for the key{name} of the {store}{owner} to be set",
-    What.LOADER: "waits for DataLoader's worker {count} ({process})",
-    What.BATCH: "waits for a batch of DataLoader{sender}",
-    What.RAY_IDLE: "waits for a call of its actor or a task of Ray",
-    What.MESSAGE: "waits for a message of the connection{name}{sender}",
+    What.LOADER: "waits for DataLoader worker {count} ({process})",
+    What.BATCH: "waits for a DataLoader batch{sender}",
+    What.RAY_IDLE: "waits for an actor call or a Ray task",
+    What.MESSAGE: "waits for a message on the connection{name}{sender}",
     What.MESSAGES: "waits for messages{sender}",
     What.POOL_RESULT: "waits for a result of a pool{of_workers}",
     What.CHILD_END: "waits for {child}",
     What.CHILD_OUTPUT: "reads the output of {child}",
     What.RAY_GET: "waits in ray.get for {actors}",
     What.FILE_LOCK: "waits for the lock of the file{name}{holders}",
-    What.LOCK_FILE: "waits until the file{name} is gone{holders_of_file}",
-    What.POLLED_FILE: "looks for {polled} again and again ({sleep} between)",
+    What.LOCK_FILE: "waits for the removal of the file{name}{holders_of_file}",
+    What.POLLED_FILE: "polls for {polled} ({sleep} in between)",
     What.OPEN: "opens{name}",
-    What.LOOK_AT: "looks at{name}",
+    What.LOOK_AT: "checks{name}",
     What.READ: "reads {target}",
     What.WRITE: "writes to {target}",
     What.POLL: "waits for {target}{and_more}",
-    What.ON_DESCRIPTOR: "is in {function}() of {target}",
+    What.ON_DESCRIPTOR: "is in {function}() on {target}",
     What.DESCRIPTOR_LOCK: "waits for the lock of {target}{holders}",
     What.LISTEN: "waits for connections on{name}",
     What.CONNECT: "connects to{name}",
-    What.SELECT: "waits for events of its descriptors",
+    What.SELECT: "waits for events on its descriptors",
     What.STREAM_READ: "reads the stream{name}",
     What.STREAM_WRITE: "waits for room in the stream{name}",
-    What.SERVE: "serves",
+    What.SERVE: "serves requests",
     What.SLEEP: "sleeps{for_seconds}{in_function}",
     What.SIGNAL: "waits for a signal",
-    What.LOOPS: "loops in {function}{in_file}{so_long}: {loop_names}",
+    What.LOOPS: "has looped in {function}{in_file}{so_long}: {loop_names}",
     What.EVENT_LOOP: "waits for {tasks}",
     What.COLLECTIVE: "is in{name}{at_store}{at}",
     What.MPI: "is in MPI ({call_at})",
-    What.MPI_REQUEST: "waits for a request of MPI ({call_at})",
+    What.MPI_REQUEST: "waits for an MPI request ({call_at})",
     What.JAX: "is in C code of JAX ({call_at})",
-    What.WORK: "is in{name}.wait, of a send, receive or collective that it has begun",
+    What.WORK: "is in{name}.wait of a send, receive or collective that it started",
     What.GROUP_CALL: "is in{name} of the process group{owner}{at}",
     What.NATIVE: "is in C code{called}{system_call}",
     What.RUNS: "runs Python code{at}",
     What.READY: "is ready to run",
     What.NO_CODE: "runs no Python code",
-    What.UNREADABLE: "can't be looked at ({error})",
-    What.STOP: "stands in the debugger",
-    What.PDB: "stands in pdb{at}, and waits for a person to type",
-    What.RAISED: "ended by{name}{at}{ago}",
+    What.UNREADABLE: "can't be inspected ({error})",
+    What.STOP: "is stopped in the debugger",
+    What.PDB: "is stopped in pdb{at} and waits for a person to type",
+    What.RAISED: "ended with{name}{at}{ago}",
     What.HANDLES: "handles{name}{at}",
     What.GONE: "has ended",
     What.SUSPENDED: "is suspended",
@@ -100,27 +100,27 @@ _TEMPLATES: Mapping[What, str] = {
     What.DISK: "waits for a disk or a file system",
     What.SYSTEM_CALL: "is in the system call {function}",
     What.COMPUTES: "computes{in_place}",
-    What.UNKNOWN: "waits for what can't be read from here",
+    What.UNKNOWN: "waits for something that can't be read from here",
 }
-"""The words for each. A part in braces is one of _PARTS, or stands there if its field is known."""
+"""Text of each activity. A part in braces is a key of _PARTS; most parts are empty if their field is unknown."""
 
 _OF_TARGETS: Mapping[Target | None, str] = {
     Target.TERMINAL: "waits for a person to type at its standard input ({path})",
     Target.INPUT: "waits for input at its standard input",
 }
-"""The words for what is read from some targets."""
+"""Texts that replace the template for reads from these targets."""
 
 Ranks = Mapping[int, int]
-"""Ranks by the processes of their host."""
+"""Ranks of one host by their process ids."""
 
 NO_RANKS: Ranks = MappingProxyType({})
 
 
 def wait_text(does: Doing, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
-    """Return what a thread or process is in; a process among these is named as a rank.
+    """Return the activity of a thread or process. A process in ``ranks`` is named as a rank.
 
-    With ``brief`` from 1 on names are short and times are left out, from 2 on the commands of
-    processes, and from 3 on the place.
+    From ``brief`` 1 on, names are shortened and times omitted. From 2 on, commands of processes are omitted too, and
+    from 3 on also the place.
     """
     does = shortened(does, brief, ranks)
     template = _OF_TARGETS.get(does.target) or _TEMPLATES[does.what]
@@ -133,7 +133,7 @@ def wait_text(does: Doing, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
 
 
 def shortened(does: Doing, brief: int, ranks: Ranks = NO_RANKS) -> Doing:
-    """Return as much of what is known as there is room for."""
+    """Return a copy that is shortened to level ``brief``."""
     if not brief:
         return does
     processes = tuple(_shortened_process(does, one, brief, ranks) for one in does.processes)
@@ -153,18 +153,18 @@ def _shortened_process(does: Doing, process: NamedProcess, brief: int, ranks: Ra
 
 
 def process_text(process: ProcessSeen) -> str:
-    """Return what the kernel tells of a rank's process beside amounts; empty if that is nothing."""
+    """Return remarks from the kernel's data on a rank's process, without amounts; empty without any."""
     killed = "a process" if process.killed == 1 else f"{process.killed} processes"
     notes = (
         f"{_whom(process.tracer, NO_RANKS)} traces it" if process.tracer is not None else "",
-        f"the kernel has killed {killed} of its group for lack of memory" if process.killed else "",
+        f"the kernel has killed {killed} of its cgroup because memory ran out" if process.killed else "",
         "it waits for a disk, a network file system or a device that does not answer" if process.state == "D" else "",
     )
     return "; ".join(filter(None, notes))
 
 
 class _Parts(dict[str, str]):
-    """The parts of a sentence, each made when its template has it."""
+    """Parts of a sentence, each made when its template asks for it."""
 
     def __init__(self, does: Doing, ranks: Ranks) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ def _lock(does: Doing, ranks: Ranks) -> str:
 def _holder(does: Doing, ranks: Ranks) -> str:
     if does.thread:
         return f" that thread {does.thread} holds{_at(does, ranks)}"
-    return "; which thread holds it is not known"
+    return "; its holder is unknown"
 
 
 def _at(does: Doing, ranks: Ranks) -> str:
@@ -194,13 +194,13 @@ def _at(does: Doing, ranks: Ranks) -> str:
 
 
 def _there(does: Doing, ranks: Ranks) -> str:
-    return f", where {does.count} of {does.total} are" if does.count is not None and does.total is not None else ""
+    return f", with {does.count} of {does.total} there" if does.count is not None and does.total is not None else ""
 
 
 def _rest(does: Doing, ranks: Ranks) -> str:
     if not does.names:
         return ", and waits for other threads"
-    return f" but for thread{'s' * (len(does.names) > 1)} {', '.join(does.names)}"
+    return f" except thread{'s' * (len(does.names) > 1)} {', '.join(does.names)}"
 
 
 def _tasks(does: Doing, ranks: Ranks) -> str:
@@ -212,14 +212,14 @@ def _tasks(does: Doing, ranks: Ranks) -> str:
 
 
 def _whom(process: NamedProcess, ranks: Ranks) -> str:
-    """Return ``the process 4711 (`sort big`)``."""
+    """Return ``process 4711 (`sort big`)``."""
     if process.pid in ranks:
         return f"rank {ranks[process.pid]}"
     if process.relation is Relation.ITSELF:
         return "this process itself"
     about = "same program" if process.relation is Relation.SAME_PROGRAM else ""
     about = about or (f"`{process.command}`" if process.command else "which has ended" if process.has_ended else "")
-    return f"the process {process.pid}{f' ({about})' if about else ''}"
+    return f"process {process.pid}{f' ({about})' if about else ''}"
 
 
 def _child(process: NamedProcess, ranks: Ranks) -> str:
@@ -245,7 +245,7 @@ def _several(does: Doing, ranks: Ranks, named: Callable[[NamedProcess, Ranks], s
 
 def _sender(does: Doing, ranks: Ranks) -> str:
     if not does.processes:
-        return {What.MESSAGE: " to another process", What.MESSAGES: " of other processes"}.get(does.what, "")
+        return {What.MESSAGE: " to another process", What.MESSAGES: " from other processes"}.get(does.what, "")
     first = does.processes[0]
     if len(does.processes) > 1:
         return f" from one of its children: {_several(does, ranks, _child)}"
@@ -291,8 +291,8 @@ def _holders(does: Doing, ranks: Ranks) -> str:
 def _holders_of_file(does: Doing, ranks: Ranks) -> str:
     if does.processes:
         return _holders(does, ranks)
-    made = f", made {_ago(does.seconds)}" if does.seconds is not None else ""
-    return f"{made}, open in no process here"
+    made = f", created {_ago(does.seconds)}" if does.seconds is not None else ""
+    return f"{made}, not open in any process here"
 
 
 def _ago(seconds: float | None) -> str:
@@ -316,7 +316,7 @@ def _in_function(does: Doing, ranks: Ranks) -> str:
 
 
 def _target(does: Doing, ranks: Ranks) -> str:
-    """Return the file that a descriptor stands for, with who has the other end of a pipe."""
+    """Return the file of a descriptor, with the process at the other end of a pipe."""
     stream = f" ({_STREAMS[does.descriptor]})" if does.descriptor in _STREAMS else ""
     way = "to" if does.what is What.WRITE else "from"
     whom = f" {way} {_several(does, ranks)}" if does.processes and does.what is not What.DESCRIPTOR_LOCK else ""
@@ -326,7 +326,7 @@ def _target(does: Doing, ranks: Ranks) -> str:
         return f"a full pipe{stream} that only rank {ranks[does.processes[0].pid]} could read"
     if does.target in (Target.PIPE, Target.FULL_PIPE):
         full = "full " * (does.target is Target.FULL_PIPE)
-        unknown = "; who reads it is not known" if does.what is What.WRITE and not whom else ""
+        unknown = "; its reader is unknown" if does.what is What.WRITE and not whom else ""
         if does.what is not What.WRITE and {one.relation for one in does.processes} == {Relation.ITSELF}:
             whom = " of its own process"
         return f"a {full}pipe{stream}{whom}{unknown}"
@@ -360,7 +360,7 @@ def _in_file(does: Doing, ranks: Ranks) -> str:
 
 
 def _field(name: str, before: str = "", behind: str = "") -> Callable[[Doing, Ranks], str]:
-    """Return what makes a part of a field that is a text; nothing if that is empty."""
+    """Return a function that makes a part from a text field; the part is empty if the field is."""
 
     def part(does: Doing, ranks: Ranks) -> str:
         value: str = getattr(does, name)
@@ -410,4 +410,4 @@ _PARTS: Mapping[str, Callable[[Doing, Ranks], str]] = {
     "called": _called,
     "in_file": _in_file,
 }
-"""What stands for each part of a template."""
+"""Functions that make each part of a template."""

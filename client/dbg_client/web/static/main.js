@@ -1,4 +1,4 @@
-/** The page: puts together what the server tells of a job, and what the user does with it. */
+/** The page: connects the server's messages, the views and the user's actions. */
 import { Panel } from "./answers/panel.js";
 import { Why } from "./answers/verdict.js";
 import { Grid } from "./grid/grid.js";
@@ -27,13 +27,13 @@ class Page {
     this.selected = new Set();
     /** @type {ReadonlySet<string> | null} */
     this.found = null;
-    /** @type {any} what the server said first */
+    /** @type {any} the server's first message */
     this.hello = { drive: false, target: "", nobody: "", release: "", now: 0 };
-    /** Seconds by which the server's wall clock is ahead of this one. */
+    /** Seconds by which the server's clock is ahead of this one. */
     this.ahead = 0;
     /** @type {{name: string, size: number}[]} */
     this.meshAxes = [];
-    /** @type {string[]} lines about ranks that are expected and not there */
+    /** @type {string[]} lines about missing ranks */
     this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
     this.live = new Live((message) => this.take(message), (up, hasEnded) => this.connected(up, hasEnded));
@@ -110,7 +110,7 @@ class Page {
     return Date.now() / 1000 + this.ahead;
   }
 
-  // ------------------------------------------------------------------------------------------- what the server says
+  // ----------------------------------------------------------------------------------------------- server messages
 
   /** @param {boolean} up @param {boolean} hasEnded */
   connected(up, hasEnded) {
@@ -153,7 +153,7 @@ class Page {
     this.ahead = hello.now - Date.now() / 1000;
     byId("target", HTMLElement).textContent = hello.target;
     const role = byId("role", HTMLElement);
-    role.textContent = hello.drive ? "drive" : "look only";
+    role.textContent = hello.drive ? "drive" : "read-only";
     role.title = hello.drive ? "This page may type and change ranks." : hello.why_not;
     role.className = hello.drive ? "chip drives" : "chip";
     this.panel.allow(hello.drive);
@@ -175,7 +175,7 @@ class Page {
     if (select.selectedIndex < 0) select.value = "";
   }
 
-  // ------------------------------------------------------------------------------------------------ what is drawn
+  // ------------------------------------------------------------------------------------------------------ drawing
 
   /** @returns {(row: Row) => Look} */
   look() {
@@ -186,10 +186,10 @@ class Page {
       return (row) => (awaited.has(row.key) ? MISSING : lookOfCondition(row.state));
     }
     const looks = looksOfGroups(shown.groups);
-    // The largest group comes first: a rank that is in several, as with threads, looks like the rarest.
+    // Groups are sorted largest first, so a rank in several groups, as with threads, gets the look of the rarest.
     const byKey = new Map(shown.groups.flatMap((group) =>
       group.keys.map((key) => /** @type {const} */ ([key, looks.get(group.id)]))));
-    // A rank that has stopped or ended since then is seen in this colouring, too.
+    // A rank that has stopped or exited since the answer is marked in this colouring, too.
     const at = shown.answer?.at ?? 0;
     return (row) => (row.since > at && row.state !== "running" ? lookOfCondition(row.state)
       : byKey.get(row.key) ?? UNKNOWN);
@@ -212,7 +212,7 @@ class Page {
     byId("whom", HTMLElement).textContent = this.whom().text;
   }
 
-  /** Whether the list, which screen readers have beside the grid, is behind: it is made once a second. */
+  /** Whether the list, which screen readers use instead of the grid, is out of date: it is redrawn once a second. */
   isListOld = false;
 
   /** @param {(row: Row) => Look} look */
@@ -235,7 +235,7 @@ class Page {
   paintLegend() {
     const { shown } = this.panel.history;
     const byAnswer = this.fields().colours.value === "answer" && shown?.groups.length;
-    // The counts on top are the legend of states.
+    // The counts at the top are the legend of states.
     document.body.classList.toggle("by-answer", Boolean(byAnswer));
     byId("legend", HTMLElement).replaceChildren(...(byAnswer ? legendOf(shown.groups) : []));
     const counts = [...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ");
@@ -249,7 +249,7 @@ class Page {
     }
   }
 
-  // ------------------------------------------------------------------------------------------- what the user does
+  // ------------------------------------------------------------------------------------------------- user actions
 
   whom() {
     const chosen = this.ranks.rows.filter((row) => this.selected.has(row.key));
@@ -264,7 +264,7 @@ class Page {
     return text.length > 60 ? `${set.size} ranks` : text || `${set.size} ranks that are gone`;
   }
 
-  /** Select ranks; with `add` beside those that are, and one that is no longer.
+  /** Select ranks; with `add` keep the selection, and deselect a single rank that is already selected.
    * @param {string[]} keys @param {boolean} add */
   select(keys, add) {
     const selected = new Set(add ? this.selected : []);
@@ -297,26 +297,26 @@ class Page {
     else this.grid.element.focus();
   }
 
-  /** Find ranks by a set, which the server reads as it does in a question, or by a part of what the list has.
+  /** Find ranks by a set, which the server reads as in a question, or by part of the text in the list.
    * @param {string} text */
   async search(text) {
-    // Of very many ranks the server finds some in a tenth of a second, in which it does nothing else.
+    // With very many ranks a search keeps the server busy for a tenth of a second, so wait for a pause in typing.
     await new Promise((resolve) => setTimeout(resolve, text.trim() ? TYPED : 0));
     if (text !== this.fields().search.value) return;
     const withText = () => this.ranks.rows.filter(hasText(text)).map((row) => row.key);
     const shown = this.panel.history.shown?.id ?? null;
     const keys = text.trim() ? await this.live.find(text, shown).then((found) => found.keys, withText) : null;
-    // What was typed meanwhile is asked on its own.
+    // Newer text has its own search.
     if (text !== this.fields().search.value) return;
     this.found = keys && new Set(keys);
     if (this.found) this.tellSelected(`${this.found.size} found; Enter selects them`);
     this.draw();
   }
 
-  /** @type {Row | null} the rank that is told below the grid */
+  /** @type {Row | null} the rank that is shown below the grid */
   inspected = null;
 
-  /** Tell what has changed about that rank. */
+  /** Update the shown facts of that rank. */
   paintInspected() {
     const row = this.inspected && this.ranks.byKey.get(this.inspected.key);
     if (row && row !== this.inspected) this.inspect(row);
@@ -325,8 +325,8 @@ class Page {
   /** @param {Row} row */
   inspect(row) {
     this.inspected = row;
-    const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
-    if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
+    const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Watch")];
+    if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Watch"));
     refill(byId("inspector", HTMLElement), ...factsOf(row, this.ranks.nameOf(row), this.now), ...actions);
   }
 
@@ -349,7 +349,7 @@ class Page {
     this.panes.open({ key: row.key, address: this.ranks.nameOf(row) }, mode);
   }
 
-  /** Colour the grid by an answer as it comes. */
+  /** Colour the grid by an answer when it arrives. */
   answered() {
     const { colours } = this.fields();
     if (this.panel.history.shown?.groups.length) colours.value = "answer";

@@ -88,7 +88,7 @@ def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (moment, moment))
     found = find_in([str(tmp_path)])
     assert found.dumps[0][0].written == 200
-    assert "b_rank_0 is left out" in found.notes[0]
+    assert "b_rank_0 is ignored" in found.notes[0]
 
 
 def told(path: Path | str) -> str:

@@ -39,12 +39,12 @@ def test_each_section_is_made_of_the_case_that_stands_at_the_end() -> None:
     terminal, *agents = section(text, "Versions")
     assert terminal == "terminal  dbg-attach 0.2.0"
     assert set(agents) == {"ranks     agent 0.2.0, Python 3.12.1: 0", "ranks     agent 0.1.0, Python 3.11.7: 1"}
-    assert "stand in the debugger" in section(text, "Why it hangs")[0]
+    assert "are stopped in the debugger" in section(text, "Why it hangs")[0]
     assert "wait_for_shard data.py:17" in section(text, "Stacks")[1]
-    assert section(text, "The last lines that it printed") == ["step 3"]
+    assert section(text, "Last lines of its output") == ["step 3"]
     read = read_report(text.encode())
     assert [rank.rank for rank in read.ranks] == [0, 1]
-    assert "stand in the debugger" in report_text(read, read.case.explanation())
+    assert "are stopped in the debugger" in report_text(read, read.case.explanation())
 
 
 def test_a_report_without_ranks_says_so(approved: Approved) -> None:

@@ -322,7 +322,7 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
     with FakeBroker(RUNNING, make_rank(6, state=RankState.RUNNING), other) as broker:
         board = switchboard_to(None, seconds(60), environ | broker.environment)
         await open_and_list(board, line)
-        for target, said in (("5-7", "3 of 3 ranks that fit it live"), ("9", "no rank fits it yet")):
+        for target, said in (("5-7", "3 of 3 matching ranks are alive"), ("9", "no rank matches yet")):
             waiting = asyncio.ensure_future(wait_for_stop(board, parse_target(target), PATIENCE, line=line))
             await shown(f"waiting for {target}: {said}")
             waiting.cancel()

@@ -199,7 +199,7 @@ async def test_a_welcome_teaches_the_others_and_they_are_found_without_the_file_
 async def test_of_several_brokers_that_all_fail_the_first_is_named_with_the_number_of_the_others() -> None:
     with FakeBroker() as first, FakeBroker() as second:
         where = replace(reach(first.port), others=(reach(second.port).endpoint,))
-    with pytest.raises(BrokerUnreachable, match=f"{first.port} .*and 1 others fail, too"):
+    with pytest.raises(BrokerUnreachable, match=f"{first.port} .*and 1 others fail as well"):
         await BrokerLink(Where(where), "me@here", PATIENCE).open()
 
 

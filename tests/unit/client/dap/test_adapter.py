@@ -102,7 +102,7 @@ async def test_every_request_is_answered_whatever_fails(approved: Approved) -> N
     async with held() as (adapter, said):
         assert not (await ask(adapter, said, 1, "initialize", linesStartAt1=False))["success"]
         adapter.receive(Request(2, "initialize", [1]))
-        assert "the arguments of initialize are no object" in (await said.answer(2))["message"]
+        assert "the arguments of initialize are not an object" in (await said.answer(2))["message"]
 
     said = Shown()
     adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)

@@ -136,7 +136,7 @@ async def test_a_job_that_moves_after_all_is_not_told(
     verdicts = [Verdict(kind=VerdictKind.BUSY, job=""), MISSING]
     answer_why(monkeypatch, verdicts)
     async with going(watch(output)):
-        told = await until(output, "told\n")
+        told = await until(output, "unknown\n")
     assert told == f"dbg-attach: no rank of 4711.0 has moved for 0 s\n{sentence_of(MISSING)}\n"
     assert verdicts == []
 
@@ -210,14 +210,14 @@ def output(tmp_path: Path) -> Path:
 
 
 async def test_a_report_is_written_beside_the_output(approved: Approved, broker: FakeBroker, output: Path) -> None:
-    told = await watched(watch(output, on_hang="report"), output, "reads it again")
+    told = await watched(watch(output, on_hang="report"), output, "read it again")
 
     path = output.with_name("train-1.hang.txt")
     approved(told)
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
     assert "train_step train.py:41" in text
-    assert "to all_reduce #5 of dp_0" in sentence_of(read_report(text.encode()).case.explanation().verdicts[0])
+    assert "reached all_reduce #5 of dp_0" in sentence_of(read_report(text.encode()).case.explanation().verdicts[0])
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -239,7 +239,7 @@ async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(
 ) -> None:
     ended = asyncio.Event()
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
-    told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "is ended", ended)
+    told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "ending 4711.0", ended)
     approved(told)
 
 

@@ -53,7 +53,7 @@ def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
     ]
     (rank,) = only(late.found()).late
     assert (rank.number, rank.where) == (2, Whereabouts(((Spot(LOADING[-1]), 40),), 40))
-    assert told(late.found()).evidence[0] == "meanwhile rank 2 is at load data.py:17 in 40 of 40 looks"
+    assert told(late.found()).evidence[0] == "meanwhile, rank 2 is at load data.py:17 in 40 of 40 samples"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
     group = Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), backend="nccl")
     verdict = told(Job([group]).found())
     assert verdict.certainty is Certainty.LIKELY
-    assert "rank 2 (h1) seems to come last in" in verdict.sentence
+    assert "rank 2 (h1) seems to arrive last at" in verdict.sentence
     assert any("TORCH_NCCL_ENABLE_TIMING=1" in line for line in verdict.evidence)
 
 

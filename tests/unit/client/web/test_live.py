@@ -261,7 +261,7 @@ async def test_a_question_is_given_up(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         await live.say("ask", id=1, line="where")
         await live.say("withdraw", id=1)
-        assert (await live.until("failed"))["sentence"] == "given up"
+        assert (await live.until("failed"))["sentence"] == "cancelled"
 
 
 async def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:

@@ -57,7 +57,7 @@ async def test_a_page_that_only_looks_types_nothing_whatever_it_sends(broker: Fa
             await terminal.say(kind, **fields)
             await terminal.until("bell")
         notices = [said["notice"] for said in terminal.said if said["type"] == "state" and said["notice"]]
-        assert "only looks" in notices[-1]
+        assert "read-only" in notices[-1]
     assert [item.mode for item in broker.received if isinstance(item, Attach)] == [Mode.WATCH]
     assert not any(isinstance(item, (Take, Reply, Interrupt)) for item in broker.received)
     assert broker.typed() == b""
@@ -138,7 +138,7 @@ async def test_a_rank_that_goes_on_ends_the_seat(broker: FakeBroker) -> None:
 
 
 async def test_why_there_is_no_seat_is_told(broker: FakeBroker) -> None:
-    broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="rank gpu013:5 has 64 terminals already")
+    broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="rank gpu013:5 has 64 terminals, the maximum")
 
     async with opened(broker.environment) as browser:
         async with browser.terminal("no/such/key") as terminal:

@@ -61,7 +61,7 @@ def test_who_has_not_come_is_a_group() -> None:
 
     assert found is not None
     assert (found.id, [rank.rank for rank in found.ranks]) == ("@missing", [2, 3])
-    assert found.text == "not come to all_reduce #5 of dp_0"
+    assert found.text == "not reached all_reduce #5 of dp_0"
 
 
 BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]

@@ -273,4 +273,4 @@ def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Appr
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
     approved(sentence_of(verdict))
-    assert any("ranks 0-1,3 wait behind them in" in line for line in evidence_of(verdict)), evidence_of(verdict)
+    assert any("ranks 0-1,3 are also blocked in" in line for line in evidence_of(verdict)), evidence_of(verdict)

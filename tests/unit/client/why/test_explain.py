@@ -203,7 +203,7 @@ def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
     verdict = first(once(waits_for_it, silent))
 
     assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISSING, (1,), Certainty.LIKELY)
-    assert "has likely not come" in sentence_of(verdict)
+    assert "has likely not reached" in sentence_of(verdict)
 
 
 @pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
@@ -247,7 +247,7 @@ def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> No
 
     assert kinds(found) == ["missing"]
     assert (first(found).ranks, first(found).group) == ((2,), "dp")
-    assert "rank 0 waits behind them in all_reduce #1 of tp" in evidence_of(first(found))
+    assert "rank 0 is also blocked in all_reduce #1 of tp" in evidence_of(first(found))
 
 
 def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() -> None:
@@ -262,7 +262,7 @@ def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() 
 
     assert kinds(found) == ["missing"]
     assert (first(found).ranks, first(found).others, first(found).group) == ((2,), (0, 1), "dp")
-    assert "rank 3 waits behind them in all_gather #1 of tp" in evidence_of(first(found))
+    assert "rank 3 is also blocked in all_gather #1 of tp" in evidence_of(first(found))
 
 
 @pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
@@ -299,8 +299,8 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
 
     assert not first_look.is_settled
     assert kinds(second_look) == ["unknown"]
-    assert "all 4 ranks are in all_reduce #5 of dp_0" in sentence_of(first(second_look))
-    assert "nobody is missing" in sentence_of(first(second_look))
+    assert "all 4 ranks have waited in all_reduce #5 of dp_0" in sentence_of(first(second_look))
+    assert "no rank is missing" in sentence_of(first(second_look))
 
 
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:

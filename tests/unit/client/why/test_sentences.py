@@ -53,7 +53,7 @@ def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
     (verdict,) = explain(looks, 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
-    assert "loops in post_metrics (metrics.py) for up to 1 min: urlopen, sleep" in sentence_of(verdict)
+    assert "has looped in post_metrics (metrics.py) for up to 1 min: urlopen, sleep" in sentence_of(verdict)
 
 
 @pytest.mark.parametrize("written", [9e6, 0.0])
@@ -104,7 +104,7 @@ def test_many_ranks_are_told_by_count(late: range, who: str) -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=job)], 0.0).verdicts
 
     assert verdict.ranks == tuple(late)
-    assert sentence_of(verdict).startswith(f"{who} not come to all_reduce #5 of dp_0")
+    assert sentence_of(verdict).startswith(f"{who} not reached all_reduce #5 of dp_0")
 
 
 def test_a_verdict_on_many_ranks_costs_no_more_for_each_than_one_on_few() -> None:
@@ -160,9 +160,9 @@ def job(late: RankEvidence) -> Explanation:
 def reason(found: Explanation) -> str:
     (verdict,) = found.verdicts
     assert (
-        sentence_of(verdict).replace(" (gpu013)", "", 1).startswith("rank 2 has not come to all_reduce #5 of dp_0: it ")
+        sentence_of(verdict).replace(" (gpu013)", "", 1).startswith("rank 2 has not reached all_reduce #5 of dp_0: it ")
     )
-    assert sentence_of(verdict).endswith("; 3 of 4 ranks wait since 1 min")
+    assert sentence_of(verdict).endswith("; 3 of 4 ranks have waited for 1 min")
     return sentence_of(verdict).partition(": it ")[2].rpartition("; ")[0]
 
 
@@ -275,7 +275,7 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
     (in_collective,) = verdicts_on(*ranks, waiting(0, world_size=6))
 
     assert (alone.kind, alone.ranks, alone.others) == (VerdictKind.WAITING, (5,), (1, 2, 3, 4))
-    assert "behind them:" in evidence_of(alone)
+    assert "waiting for them:" in evidence_of(alone)
     assert (in_collective.kind, in_collective.group) == (VerdictKind.MISSING, "dp_0")
 
 
@@ -370,7 +370,7 @@ def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
     verdict = explain([JobLook(at=0.0, everybody=dead)], 103.0).verdicts[0]
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, named)
-    assert ("after that:" in evidence_of(verdict)) == (len(named) == 1)
+    assert ("afterwards:" in evidence_of(verdict)) == (len(named) == 1)
 
 
 @pytest.mark.parametrize(

@@ -35,5 +35,5 @@ def test_each_kind_has_words_whatever_else_is_told(what: What, target: Target | 
 
 def test_a_process_that_is_a_rank_is_named_as_one() -> None:
     lock = Doing(what=What.FILE_LOCK, name="/data/lock", processes=PROCESSES[:1])
-    assert wait_text(lock).endswith("the process 11 (`sort big`) holds")
+    assert wait_text(lock).endswith("process 11 (`sort big`) holds")
     assert wait_text(lock, {11: 3}).endswith("which rank 3 holds")

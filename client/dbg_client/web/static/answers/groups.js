@@ -1,5 +1,5 @@
 /**
- * An answer beside the grid: its stacks as a tree, its groups, verdicts, or a text. All of it comes finished.
+ * View of an answer next to the grid: a stack tree, groups, verdicts or text, all prepared by the server.
  *
  * @typedef {import("../job/history.js").Entry} Entry
  * @typedef {import("../job/history.js").Group} Group
@@ -15,7 +15,7 @@ export function answerView({ answer }, on) {
   const { summary, at, tree, groups, verdicts, text } = answer;
   const head = h("p", { class: "sum" }, [summary, timeOfDay(at)].filter(Boolean).join(" · "));
   if (verdicts.length) return [head, ...verdicts.map((one) => verdictView(one))];
-  if (!groups.length) return [head, h("pre", { class: "text" }, text || "Nothing was said.")];
+  if (!groups.length) return [head, h("pre", { class: "text" }, text || "The answer is empty.")];
   const looks = looksOfGroups(groups);
   const inTree = new Set(tree.flatMap((line) => line.groups));
   const others = groups.filter((group) => !inTree.has(group.id));

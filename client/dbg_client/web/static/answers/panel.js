@@ -1,5 +1,5 @@
 /**
- * The line for questions, and the answer that is shown, with those before it to go back to.
+ * The input line for questions, the answer that is shown, and the history of answers.
  *
  * @typedef {import("../job/link.js").Live} Live
  * @typedef {import("./groups.js").On} On
@@ -15,7 +15,7 @@ export class Panel {
   /**
    * @param {Live} live
    * @param {On & {whom: () => {keys: string[], ranks: string, text: string}, shown: () => void}} on
-   *   `whom`: the selected ranks, by keys or as a target; `shown` is told when another answer is shown
+   *   `whom`: the selected ranks, by keys or as a target; `shown` is called when another answer is shown
    */
   constructor(live, on) {
     this.live = live;
@@ -25,7 +25,7 @@ export class Panel {
     this.said = byId("asking", HTMLElement);
     this.answer = byId("answer", HTMLElement);
     this.chosen = byId("history", HTMLSelectElement);
-    /** Where the line is in what was typed before, as ArrowUp goes back. */
+    /** Position of the line in the history of questions, for ArrowUp. */
     this.past = 0;
     this.draw = oncePerFrame(() => this.paint());
     this.listen();
@@ -51,14 +51,14 @@ export class Panel {
     byId("later", HTMLButtonElement).addEventListener("click", () => this.move(1));
   }
 
-  /** Offer what changes ranks only to whom may do so. @param {boolean} drive */
+  /** Offer verbs that change ranks only if the page may use them. @param {boolean} drive */
   allow(drive) {
     const verbs = [...LOOKS, ...(drive ? DEEDS : [])];
     byId("verbs", HTMLElement).replaceChildren(...verbs.map((line) =>
       button({ onclick: () => this.ask(line) }, line.replace(/ \d+$/, ""))));
   }
 
-  /** Put a question to the selected ranks; the server knows whom a verb means where none are. @param {string} line */
+  /** Ask the selected ranks; if none are selected, the server uses the verb's usual ranks. @param {string} line */
   ask(line) {
     if (!line.trim()) return;
     const { keys, ranks, text } = this.on.whom();
@@ -72,7 +72,7 @@ export class Panel {
     const asked = { shown: this.history.shown?.id ?? null, ...question };
     const id = this.live.ask(asked);
     if (id === null) {
-      this.said.textContent = "There is no connection to the server: nothing was asked.";
+      this.said.textContent = "Not asked: there is no connection to the server.";
       return false;
     }
     this.history.add(new Entry(id, asked, whom));
@@ -127,7 +127,7 @@ export class Panel {
     if (!entry) {
       this.answer.replaceChildren(h("p", { class: "empty" },
         "Type an expression such as ", h("code", {}, "loss"), " or a verb such as ", h("code", {}, "where"),
-        ". It goes to the ranks that are selected, or to all."));
+        ". It goes to the selected ranks, or to all."));
       return;
     }
     const { scrollTop } = this.answer;
@@ -167,7 +167,7 @@ export class Panel {
   /** @param {Entry} entry */
   refuse(entry) {
     entry.confirm = "";
-    entry.failure = "Nothing was done.";
+    entry.failure = "Cancelled.";
     entry.done = true;
     this.draw();
   }

@@ -1,5 +1,5 @@
 /**
- * Why a job waits, drawn: who waits, who has not come, since when, and what to do next.
+ * Drawing of a verdict on a job: which ranks wait, which are missing, for how long, and what to do next.
  *
  * @typedef {{kind: string, sentence: string, certainty: string | null, ranks: string, others?: string,
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
@@ -16,7 +16,7 @@ export function verdictView(verdict) {
     verdict.next ? h("p", { class: "next" }, "next: ", h("code", {}, verdict.next)) : "");
 }
 
-/** Draw those that wait, what they wait in, and those that have not come. @param {Verdict} verdict */
+/** Draw the waiting ranks, what they wait in, and the ranks they wait for. @param {Verdict} verdict */
 function drawn(verdict) {
   if (!verdict.others) return "";
   const number = verdict.sequence ? `#${verdict.sequence}` : "";
@@ -30,7 +30,7 @@ function drawn(verdict) {
       h("b", {}, verdict.ranks), h("small", {}, absent)));
 }
 
-/** The verdict on top of the page, while ranks of the job wait. */
+/** The verdict at the top of the page, shown while ranks of the job wait. */
 export class Why {
   /** @param {HTMLElement} element
    * @param {{choose: (keys: string[]) => void, canDrive: () => boolean,
@@ -50,12 +50,12 @@ export class Why {
     this.draw();
   }
 
-  /** @returns {Set<string>} the keys of the ranks for which others wait */
+  /** @returns {Set<string>} the keys of the ranks that others wait for */
   get missing() {
     return new Set([...this.told.values()].flatMap((message) => message.missing ?? []));
   }
 
-  /** Leave the room to something else: the sentence stays. */
+  /** Collapse to the sentence, to make room for something else. */
   fold() {
     this.isOpen = false;
     this.draw();

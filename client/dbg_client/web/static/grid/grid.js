@@ -1,11 +1,11 @@
 /**
- * The grid: a canvas with a cell for each rank, and what mouse and keys do there.
+ * The grid: a canvas with one cell per rank, and its mouse and keyboard actions.
  *
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {import("./marks.js").Look} Look
  * @typedef {{rows: Row[], looks: Look[], selected: ReadonlySet<string>, found: ReadonlySet<string> | null,
  *   awaited: ReadonlySet<string>, axes: import("./layout.js").Axes}} Shown
- *   `found`: what the search has, others are pale; `awaited`: those for which others wait, framed in every colouring
+ *   `found`: the search results, others are pale; `awaited`: ranks that others wait for, framed in every colouring
  */
 import { byId, oncePerFrame } from "../job/dom.js";
 import { layOut, neighbour, rankAt, ranksIn } from "./layout.js";
@@ -14,7 +14,7 @@ import { MARKS } from "./marks.js";
 const ARROWS = /** @type {Record<string, [number, number]>} */ ({
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
 });
-/** The smallest cells in which a mark can be read; in smaller ones a hole stands for it. */
+/** The smallest cells with a readable mark; smaller cells have a hole instead. */
 const MARKED = 9;
 /** The smallest cells with the rank's number in them. */
 const NUMBERED = 25;
@@ -33,9 +33,9 @@ export class Grid {
     /** @type {Shown} */
     this.shown = { rows: [], looks: [], selected: new Set(), found: null, awaited: new Set(), axes: null };
     this.layout = layOut([], null, 1, 1);
-    /** The rank at which the keys are. */
+    /** Index of the rank under the keyboard cursor. */
     this.cursor = 0;
-    /** @type {number[] | null} where a drag began, and where it is */
+    /** @type {number[] | null} start and current point of a drag */
     this.dragged = null;
     /** @type {Map<string, string>} */
     this.colours = new Map();
@@ -112,7 +112,7 @@ export class Grid {
     return found !== null && !found.has(rows[index].key);
   }
 
-  /** Draw the cells of one colour at once. @param {CanvasRenderingContext2D} context */
+  /** Draw all cells, one path per colour. @param {CanvasRenderingContext2D} context */
   paintCells(context) {
     const { rows, looks } = this.shown;
     const edge = this.layout.pitch - this.gap;
@@ -149,7 +149,7 @@ export class Grid {
       if ((mark === "none" && !numbers) || this.isPale(index)) continue;
       const [x, y] = this.corner(index);
       if (numbers) {
-        // A marked cell has its number below the mark.
+        // In a marked cell the number is below the mark.
         const middle = mark === "none" ? 0.52 : 0.75;
         context.fillStyle = this.colour(mark === "none" ? "on-calm" : "on-mark");
         context.font = `${rows[index].rank > 999 ? 9 : 11}px ${this.colour("sans")}`;
@@ -188,7 +188,7 @@ export class Grid {
     }
   }
 
-  /** Frame what is selected, and where the keys are. @param {CanvasRenderingContext2D} context */
+  /** Frame awaited and selected ranks and the cursor. @param {CanvasRenderingContext2D} context */
   paintFrames(context) {
     const { rows, selected, awaited } = this.shown;
     const edge = this.layout.pitch - this.gap;
@@ -217,7 +217,7 @@ export class Grid {
     context.stroke(frames);
   }
 
-  // ------------------------------------------------------------------------------------------------ mouse and keys
+  // -------------------------------------------------------------------------------------------- mouse and keyboard
 
   /** @param {MouseEvent} event @returns {[number, number]} */
   at(event) {

@@ -1,20 +1,20 @@
 /**
- * Where each rank's cell lies: blocks of equal size on one lattice, so that a place is found without a search.
+ * Positions of the ranks' cells: blocks of equal size on one lattice, so a point is mapped to a rank without a search.
  *
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {{down: string, across: string} | null} Axes two axes of the mesh; null: a block for each host
  * @typedef {{label: string, cells: {index: number, column: number, row: number}[]}} Block
  * @typedef {{text: string, x: number, y: number, width: number, end: boolean}} Label `end`: it ends at x + width
  * @typedef {{columns: number, rows: number, pitch: number, labels: Label[], of: Int32Array, at: Int32Array}} Layout
- *   `pitch` are pixels from cell to cell; `of` has the place of each rank, row * columns + column, and `at` the rank of
- *   each place or -1.
+ *   `pitch`: pixels from cell to cell; `of`: the place of each rank, row * columns + column; `at`: the rank at each
+ *   place, or -1.
  */
 
 const LARGEST = 34;
 const SMALLEST = 5;
-/** Pixels of a cell where not all of them fit: large enough for a mark, and the rest is scrolled to. */
+/** Size in pixels of a cell if not all cells fit: large enough for a mark, and the grid scrolls. */
 const SCROLLED = 8;
-/** The smallest cells that have names beside them. */
+/** The smallest cells with labels next to them. */
 const NAMED = 11;
 const WIDEST_HOST = 32;
 
@@ -43,7 +43,7 @@ export function layOut(rows, axes, width, height) {
 /** @typedef {{left: number, top: number, blockColumns: number, blockRows: number, across: number, down: number,
  *   columns: number, rows: number}} Fitted */
 
-/** Return how blocks are arranged with cells of this pitch, or null if not one fits the width.
+/** Return the arrangement of blocks with cells of this pitch, or null if no block fits the width.
  * @param {Shape} shape @param {number} pitch @param {number} width @param {number} height 0: any
  * @returns {Fitted | null} */
 function fit(shape, pitch, width, height) {
@@ -56,7 +56,7 @@ function fit(shape, pitch, width, height) {
   const blockRows = top + shape.lines + (shape.isMesh || shape.lines > 1 ? 1 : 0);
   const most = Math.floor((Math.floor(width / pitch) + 1) / blockColumns);
   if (most < 1) return null;
-  // Hosts stand below each other as long as there is room; only then a second column of them begins.
+  // Fill a column of hosts from top to bottom before starting the next column.
   const below = Math.max(1, Math.floor((height || Infinity) / pitch / blockRows));
   const across = Math.max(1, Math.min(most, shape.isMesh || !height ? shape.count : Math.ceil(shape.count / below)));
   const down = Math.ceil(shape.count / across);
@@ -74,7 +74,7 @@ function placed(count, blocks, fitted, pitch, shape) {
   /** @type {Label[]} */
   const labels = [];
   blocks.forEach((block, number) => {
-    // Hosts are read from top to bottom, as a list of them; the parts of a mesh from left to right.
+    // Order: hosts from top to bottom, as in a list; parts of a mesh from left to right.
     const column = shape.isMesh ? number % fitted.across : Math.floor(number / fitted.down);
     const row = shape.isMesh ? Math.floor(number / fitted.across) : number % fitted.down;
     const x = column * fitted.blockColumns + fitted.left;
@@ -152,7 +152,7 @@ function blocksOfMesh(rows, axes) {
     }
     const label = Object.entries(others).map(([axis, place]) => `${axis} ${place}`).join(" ");
     const job = row.child === null ? row.job : `${row.job} children`;
-    // Two ranks of one place, as of two jobs, lie in blocks of their own.
+    // Ranks with the same coordinates, as of two jobs, are in separate blocks.
     for (let layer = 0; ; layer++) {
       const name = JSON.stringify([job, label, layer]);
       const block = blocks.get(name) ?? { label, cells: [], taken: new Set() };
@@ -181,7 +181,7 @@ function maximum(cells, side) {
   return cells.reduce((most, cell) => Math.max(most, cell[side]), 0);
 }
 
-/** Return the rank at a point, or -1. @param {Layout} layout @param {number} x @param {number} y */
+/** Return the index of the rank at a point, or -1. @param {Layout} layout @param {number} x @param {number} y */
 export function rankAt(layout, x, y) {
   const column = Math.floor(x / layout.pitch);
   const row = Math.floor(y / layout.pitch);
@@ -189,7 +189,7 @@ export function rankAt(layout, x, y) {
   return layout.at[row * layout.columns + column];
 }
 
-/** Return the ranks that lie in a rectangle. @param {Layout} layout @param {number[]} corners x, y, x, y */
+/** Return the indices of ranks in a rectangle. @param {Layout} layout @param {number[]} corners x, y, x, y */
 export function ranksIn(layout, [x1, y1, x2, y2]) {
   const found = [];
   const [left, right] = [Math.min(x1, x2), Math.max(x1, x2)].map((x) => Math.floor(x / layout.pitch));
@@ -203,7 +203,7 @@ export function ranksIn(layout, [x1, y1, x2, y2]) {
   return found;
 }
 
-/** Return the rank that lies next to one in a direction, over gaps, or the rank itself at the edge.
+/** Return the nearest rank in a direction, across gaps, or the same rank at the edge.
  * @param {Layout} layout @param {number} index @param {number} right @param {number} down */
 export function neighbour(layout, index, right, down) {
   const place = layout.of[index];

@@ -1,11 +1,11 @@
-/** What stands around the grid in words: how many ranks are in which state, what colours mean, facts of one rank. */
+/** Texts around the grid: numbers of ranks by state, the meaning of colours, and facts of one rank. */
 import { ageOf, button, h, swatch } from "../job/dom.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./marks.js";
 
 /**
  * @param {import("../job/ranks.js").Ranks} ranks
- * @param {ReadonlySet<string>} awaited the keys of ranks for which others wait
- * @param {string[]} absent lines about ranks that are expected and not there
+ * @param {ReadonlySet<string>} awaited the keys of ranks that others wait for
+ * @param {string[]} absent lines about missing ranks
  * @param {(keys: string[]) => void} select
  * @returns {Node[]}
  */
@@ -20,13 +20,13 @@ export function countsView(ranks, awaited, absent, select) {
 
 /** @param {import("./marks.js").Look} look @param {number} count @param {string} name @param {() => void} choose */
 function counted(look, count, name, choose) {
-  return h("li", {}, button({ title: `Select those ${name}`, "data-key": name, onclick: choose },
+  return h("li", {}, button({ title: `Select ${name} ranks`, "data-key": name, onclick: choose },
     swatch(look), h("b", {}, String(count)), ` ${name}`));
 }
 
 const MAX_LEGEND = 12;
 
-/** Return what the colours and marks of an answer's groups mean. @param {import("../job/history.js").Group[]} groups */
+/** Return the legend of an answer's groups. @param {import("../job/history.js").Group[]} groups */
 export function legendOf(groups) {
   const looks = looksOfGroups(groups);
   const shown = groups.slice(0, MAX_LEGEND).map((group) => {
@@ -37,7 +37,7 @@ export function legendOf(groups) {
   return rest > 0 ? [...shown, h("span", {}, `and ${rest} more`)] : shown;
 }
 
-/** Return what is told of one rank, below the grid and beside the mouse.
+/** Return the facts of one rank, shown below the grid and next to the mouse.
  * @param {import("../job/ranks.js").Row} row @param {string} name @param {number} now seconds since 1970
  * @returns {Node[]} */
 export function factsOf(row, name, now) {

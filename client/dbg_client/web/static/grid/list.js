@@ -1,5 +1,5 @@
 /**
- * The ranks as a table: what narrow screens and screen readers have in place of the grid, those that need a look first.
+ * The ranks as a table, most urgent first: narrow screens and screen readers use it instead of the grid.
  *
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {import("./marks.js").Look} Look
@@ -16,7 +16,7 @@ export class List {
     this.element = byId("list", HTMLElement);
     this.page = 0;
     /** @type {{rows: Row[], look: (row: Row) => Look, name: (row: Row) => string, selected: ReadonlySet<string>,
-     *   now: number, isSeen: boolean}} `isSeen`: it stands in place of the grid, and keys go through it */
+     *   now: number, isSeen: boolean}} `isSeen`: it is shown instead of the grid, and can have the focus */
     this.shown = {
       rows: [], look: () => ({ colour: "", mark: "none", name: "" }), name: (row) => row.address, selected: new Set(),
       now: 0, isSeen: false,

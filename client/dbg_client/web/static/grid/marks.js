@@ -1,14 +1,14 @@
 /**
- * How ranks look: a colour and a mark, so that the odd ones stand out without colour as well.
+ * Looks of ranks: a colour and a mark, so that odd ranks are recognizable without colour as well.
  *
  * Colours are names of custom properties of page.css, chosen from the palette of Okabe and Ito; marks are paths in a
- * square of 12 by 12, which both the canvas and SVG draw.
+ * square of 12 by 12, drawn by both canvas and SVG.
  *
  * @typedef {{colour: string, mark: string, name: string}} Look
  * @typedef {import("../job/ranks.js").Condition} Condition
  */
 
-/** Marks by name: what is drawn on a cell, as lines. */
+/** Marks by name: the lines drawn on a cell. */
 export const MARKS = /** @type {Record<string, string>} */ ({
   none: "",
   bars: "M4.2 2.5V9.5M7.8 2.5V9.5",
@@ -35,10 +35,10 @@ const CONDITIONS = {
   exited: { colour: "exited", mark: "none", name: "exited" },
 };
 
-/** A rank for which others wait in a collective: the verdict on top of the page names it. @type {Look} */
-export const MISSING = { colour: "missing", mark: "ring", name: "not come to a collective" };
+/** A rank that others wait for in a collective; the verdict at the top of the page names it. @type {Look} */
+export const MISSING = { colour: "missing", mark: "ring", name: "missing from a collective" };
 
-/** Groups after the first: five colours, and marks that come round in another rhythm. */
+/** Groups after the first: five colours, and seven marks that repeat with another period. */
 const COLOURS = ["group-2", "group-3", "group-4", "group-5", "group-6"];
 const SHAPES = ["dot", "plus", "ring", "post", "square", "notch", "dash"];
 
@@ -56,9 +56,9 @@ export function lookOfCondition(condition) {
 }
 
 /**
- * Return the look of each group of an answer: the largest one is calm, as the others are the news.
+ * Return the look of each group of an answer: the largest is plain, because the others are the news.
  *
- * @param {{id: string, kind: string}[]} groups in the order of the answer, the largest first
+ * @param {{id: string, kind: string}[]} groups in the order of the answer, largest first
  * @returns {Map<string, Look>}
  */
 export function looksOfGroups(groups) {

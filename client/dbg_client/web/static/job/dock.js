@@ -1,14 +1,14 @@
-/** The lower part of the page: its height, and dialogs; keys that count everywhere. */
+/** The lower part of the page with its height, dialogs, and keys that work everywhere. */
 import { byId, h } from "./dom.js";
 
 const KEPT = "dbg-dock";
 
 /** Keys of the page, as help shows them. */
 const KEYS = [
-  ["/", "search ranks"], [":", "the line for questions"], ["g", "grid or list"], ["l", "switch between grid and list"],
-  ["arrows", "from rank to rank; with Shift select, with Ctrl eight at once"], ["Space", "select a rank, or no longer"],
-  ["Enter", "open a rank's terminal"], ["w", "look at the rank's terminal without the keyboard"],
-  ["a", "select all, or what the search has found"], ["Esc", "select none, end the search"],
+  ["/", "search ranks"], [":", "ask a question"], ["g", "grid or list"], ["l", "switch between grid and list"],
+  ["arrows", "move between ranks; with Shift select, with Ctrl move by eight"], ["Space", "select or deselect a rank"],
+  ["Enter", "open a rank's terminal"], ["w", "watch the rank's terminal without the keyboard"],
+  ["a", "select all, or the search results"], ["Esc", "clear selection and search"],
   ["[  ]", "earlier and later answer"], ["c", "colour by state or by answer"], ["v", "why the job waits"],
   ["Ctrl-] …", "in a terminal: d detach, w keyboard, n p next stopped rank, r ranks, : ask"],
 ];
@@ -39,7 +39,7 @@ export class Dock {
     this.setFolded(kept.folded ?? true);
   }
 
-  /** @param {number} height in hundredths of the window's */
+  /** @param {number} height in percent of the window */
   setHeight(height) {
     this.height = Math.min(80, Math.max(12, Math.round(height)));
     this.element.style.setProperty("--dock", `${this.height}dvh`);
@@ -76,7 +76,7 @@ export function showHelp() {
 }
 
 /**
- * Call what a key stands for, where no field or terminal takes it.
+ * Run the action of a key, unless an input field or a terminal handles the key.
  *
  * @param {Record<string, () => void>} keys
  */
@@ -86,7 +86,7 @@ export function listenToKeys(keys) {
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
     const isTaken = target?.closest("input, select, textarea, dialog, .pane");
     if (isTaken && !(event.key === "Escape" && target?.closest("main"))) return;
-    // As with the Shift key, which the names of buttons have.
+    // Lower case as a fallback: buttons show letters in upper case, as typed with Shift.
     const act = keys[event.key] ?? keys[event.key.toLowerCase()];
     if (!act) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-/** Nodes made without HTML: whatever a rank has said becomes text. */
+/** DOM nodes made without HTML: a rank's text always becomes a text node. */
 import { MARKS } from "../grid/marks.js";
 import { duration } from "./ranks.js";
 
@@ -8,7 +8,7 @@ import { duration } from "./ranks.js";
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element; a function is a listener, as in `onclick`, and what is null or false is left out.
+ * Make an element; a function becomes a listener, as in `onclick`, and null or false is left out.
  *
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
@@ -29,7 +29,7 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Make a button, which sends no form. @param {Attributes} attributes @param {...Child} children */
+/** Make a button that does not submit a form. @param {Attributes} attributes @param {...Child} children */
 export function button(attributes, ...children) {
   return h("button", { type: "button", ...attributes }, ...children);
 }
@@ -56,8 +56,8 @@ export function byId(id, kind) {
 const STOPS = "button, summary, input, select, [tabindex]";
 
 /**
- * Put nodes in the place of an element's children. Where one of those had the keys, the new one of its `data-key`, or
- * else in its place, has them: news must not throw out who goes through the page by keys.
+ * Replace an element's children. If one of them had the focus, the new one with the same `data-key`, or else at the
+ * same position, gets it: an update must not disrupt navigation by keyboard.
  *
  * @param {Element} element @param {...(Node | string)} nodes
  */
@@ -81,18 +81,18 @@ export function swatch(look) {
   return image;
 }
 
-/** Return the wall clock's time of day. @param {number} at seconds since 1970 */
+/** Return the local time of day. @param {number} at seconds since 1970 */
 export function timeOfDay(at) {
   return new Date(at * 1000).toLocaleTimeString([], { hour12: false });
 }
 
-/** Return how long ago a time is, which the page keeps true; screen readers are not told each second of it.
+/** Return the time since a point, which the page keeps up to date; screen readers do not announce each second.
  * @param {number} since seconds since 1970 @param {number} now */
 export function ageOf(since, now) {
   return h("time", { role: "timer", "data-since": since }, duration(now - since));
 }
 
-/** Call a function once per picture at most, however often it is wanted. @param {() => void} draw */
+/** Return a function that calls `draw` at most once per frame. @param {() => void} draw */
 export function oncePerFrame(draw) {
   let wanted = false;
   return () => {

@@ -1,15 +1,15 @@
 /**
- * What was asked and answered, to go back in. Bounded: of more questions the oldest are forgotten.
+ * History of questions and answers. Bounded: the oldest are forgotten first.
  *
  * @typedef {{id: string, kind: string, ranks: string, text: string, keys: string[]}} Group
  * @typedef {{depth: number, count: number, text: string, groups: string[], is_odd: boolean}} Branch
  * @typedef {{at: number, whom: string, summary: string, groups: Group[], tree: Branch[],
  *   verdicts: import("../answers/verdict.js").Verdict[], text: string}} Answer
- *   `whom`: the ranks as the line or the verb names them, empty for those that were selected
+ *   `whom`: the ranks that the line or the verb names, empty for the selected ranks
  */
 
 const MAX_ENTRIES = 60;
-/** Characters of answers that are kept; older questions then lose theirs. */
+/** Maximum characters of all answers; above it the oldest questions are dropped. */
 const MAX_TEXT = 16_000_000;
 
 export class Entry {
@@ -49,9 +49,9 @@ export class Entry {
 
 export class History {
   constructor() {
-    /** @type {Entry[]} the oldest first */
+    /** @type {Entry[]} oldest first */
     this.entries = [];
-    /** @type {Entry | null} the one that is shown */
+    /** @type {Entry | null} the entry on the screen */
     this.shown = null;
   }
 
@@ -67,7 +67,7 @@ export class History {
     return this.entries.findLast((entry) => entry.id === id && !entry.done);
   }
 
-  /** Forget the oldest answers if all are too large together. */
+  /** Forget the oldest answers if the total is too large. */
   trim() {
     let size = this.entries.reduce((sum, entry) => sum + entry.size, 0);
     while (size > MAX_TEXT && this.entries.length > 1) {
@@ -77,19 +77,19 @@ export class History {
     }
   }
 
-  /** Show the answer before or after the one that is shown. @param {number} by */
+  /** Show the answer before or after the current one. @param {number} by */
   move(by) {
     const at = this.shown ? this.entries.indexOf(this.shown) : this.entries.length;
     const there = this.entries[Math.min(Math.max(0, at + by), this.entries.length - 1)];
     if (there) this.shown = there;
   }
 
-  /** No answer comes for what was asked on a connection that has ended. */
+  /** Mark all open questions as failed after the connection has closed. */
   disconnected() {
     for (const entry of this.entries) {
       if (entry.done) continue;
       entry.done = true;
-      entry.failure ||= "The connection to the server ended before the answer came.";
+      entry.failure ||= "The connection to the server closed before the answer arrived.";
       entry.progress = entry.confirm = "";
     }
   }

@@ -1,25 +1,25 @@
 /**
- * The page's connections to its server, dialled again with full jitter until they are there (`messages.py`).
+ * The page's connections to its server, reconnected with full jitter (`messages.py`).
  *
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {{type: string} & Record<string, any>} Message
  * @typedef {{line: string, keys?: string[], ranks?: string, yes?: string, shown?: number | null,
- *   job?: string}} Question `shown`: the id of the answer on the screen, whose groups have names
+ *   job?: string}} Question `shown`: the id of the answer on the screen, for names of its groups
  */
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-/** Milliseconds without a word after which a server counts as gone: it sends a beat every 5 s. */
+/** Milliseconds without a message after which the server is considered gone: it sends a beat every 5 s. */
 const SILENT = 15_000;
-/** Code of a close at the command's end: its cookie is worth nothing at another one. */
+/** Close code at the command's end: its cookie is not valid for another command. */
 export const COMMAND_ENDED = 1001;
 
-/** Return the milliseconds before the next attempt: any up to a limit that doubles. @param {number} failures */
+/** Return the milliseconds before the next attempt: random, up to a limit that doubles. @param {number} failures */
 export function backOff(failures, random = Math.random) {
   return random() * Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 10));
 }
 
-/** A WebSocket that is dialled again whenever it has ended, and once nothing is heard on it any more. */
+/** A WebSocket that reconnects whenever it has closed or received nothing for too long. */
 export class Dialled {
   /**
    * @param {() => string} path
@@ -33,9 +33,9 @@ export class Dialled {
     /** @type {WebSocket | null} */
     this.socket = null;
     this.isOver = false;
-    /** @type {ReturnType<typeof setTimeout> | undefined} the next attempt, or the end of patience with this one */
+    /** @type {ReturnType<typeof setTimeout> | undefined} timer of the next attempt, or of the current one's timeout */
     this.timer = undefined;
-    // A laptop that wakes up, or a network that is back, is no reason to wait on.
+    // Reconnect at once when a laptop wakes up or the network is back.
     this.redial = () => document.hidden || this.socket || this.isOver || this.dial();
     window.addEventListener("online", this.redial);
     document.addEventListener("visibilitychange", this.redial);
@@ -62,7 +62,7 @@ export class Dialled {
     this.wait();
   }
 
-  /** Wait for the next word of the server. */
+  /** Restart the timeout for the next message of the server. */
   wait() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
@@ -71,7 +71,7 @@ export class Dialled {
     }, SILENT);
   }
 
-  /** Leave the socket without waiting for the other end, which may not be there. */
+  /** Drop the socket without waiting for the peer, which may be gone. */
   drop() {
     clearTimeout(this.timer);
     if (this.socket) this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
@@ -93,7 +93,7 @@ export class Dialled {
     return this.isUp;
   }
 
-  /** Dial no more. */
+  /** Stop reconnecting. */
   stop() {
     this.isOver = true;
     this.drop();
@@ -115,7 +115,7 @@ export class Live {
       opened: () => this.changed(true, false),
       receive: (message) => this.read(message),
       closed: (code) => {
-        for (const { reject } of this.waiting.values()) reject(new Error("The connection to the server has ended."));
+        for (const { reject } of this.waiting.values()) reject(new Error("The connection to the server has closed."));
         this.waiting.clear();
         this.changed(false, code === COMMAND_ENDED);
         return code === COMMAND_ENDED;
@@ -135,7 +135,7 @@ export class Live {
     else waiting.resolve(message);
   }
 
-  /** Ask ranks; return the id of the answers, or null while there is no connection. @param {Question} question */
+  /** Ask ranks; return the id of the answer, or null if there is no connection. @param {Question} question */
   ask(question) {
     return this.send({ type: "ask", ...question });
   }
@@ -145,12 +145,12 @@ export class Live {
     this.line.send(JSON.stringify({ type: "withdraw", id }));
   }
 
-  /** Return which ranks a set names; rejected for what is no set. @param {string} text @param {number | null} shown */
+  /** Return the ranks in a set; rejects if it is not a set. @param {string} text @param {number | null} shown */
   find(text, shown) {
     return this.request({ type: "find", text, shown });
   }
 
-  /** @param {Message} message @returns {Promise<Message>} what answers it */
+  /** @param {Message} message @returns {Promise<Message>} its answer */
   request(message) {
     const id = this.send(message);
     if (id === null) return Promise.reject(new Error("There is no connection to the server."));

@@ -1,7 +1,7 @@
 /**
- * The ranks as the server tells them: a map by key, and an order.
+ * The ranks as the server reports them: a map by key, and an order.
  *
- * @typedef {object} Row a rank as the server words it, with its indices on the mesh
+ * @typedef {object} Row a rank in the server's words, with its indices on the mesh
  * @property {string} key
  * @property {string} address
  * @property {string} job
@@ -17,17 +17,17 @@
  * @property {Record<string, number>} coordinates
  */
 
-/** What a rank is in, for its colour and mark, in the order of legends: `crashed` is a stop after an exception. */
+/** A rank's states, for its colour and mark, in the order of legends: `crashed` is a stop after an exception. */
 export const CONDITIONS = /** @type {const} */ ([
   "running", "stopped", "crashed", "held", "unresponsive", "lost", "exited",
 ]);
 
 /** @typedef {(typeof CONDITIONS)[number]} Condition */
 
-/** Conditions from the one that a user looks for first to the one that is usual. */
+/** Conditions from the most urgent to the usual. */
 const URGENT = ["crashed", "stopped", "unresponsive", "lost", "held", "running", "exited"];
 
-/** Compare two ranks as lists are sorted: by job, rank and child. @param {Row} a @param {Row} b */
+/** Compare two ranks in list order: by job, rank and child. @param {Row} a @param {Row} b */
 function compareRows(a, b) {
   return (
     order(a.job, b.job) || a.rank - b.rank || (a.child ?? -1) - (b.child ?? -1) ||
@@ -55,11 +55,11 @@ export class Ranks {
     this.byKey = new Map();
     /** @type {Row[]} */
     this.rows = [];
-    /** @type {Map<string, Row>} what has come of a new snapshot, until it is whole */
+    /** @type {Map<string, Row>} rows received of a new snapshot, until it is complete */
     this.coming = new Map();
   }
 
-  /** Take a page of a snapshot; with the last one it takes the place of all.
+  /** Add a page of a snapshot; the last page replaces all ranks.
    * @param {Row[]} rows @param {boolean} last */
   snapshot(rows, last) {
     for (const row of rows) this.coming.set(row.key, row);
@@ -70,7 +70,7 @@ export class Ranks {
     return true;
   }
 
-  /** Take changed rows and forget keys; return whether ranks came or went.
+  /** Store changed rows and forget keys; return true if ranks were added or removed.
    * @param {Row[]} rows @param {string[]} gone */
   change(rows, gone) {
     let moved = false;
@@ -84,22 +84,22 @@ export class Ranks {
     return moved;
   }
 
-  /** Whether ranks of more than one job are shown. */
+  /** Whether the ranks are of more than one job. */
   get areOfJobs() {
     return this.rows.length > 0 && this.rows[0].job !== this.rows[this.rows.length - 1].job;
   }
 
-  /** The job of all these ranks; empty if they are of several, or none. */
+  /** The job of all ranks; empty if they are of several jobs, or if there are none. */
   get job() {
     return this.rows.length && !this.areOfJobs ? this.rows[0].job : "";
   }
 
-  /** Return what a rank is called among these. @param {{job: string, address: string}} row */
+  /** Return a rank's name among these ranks. @param {{job: string, address: string}} row */
   nameOf({ job, address }) {
     return this.areOfJobs ? `${job}/${address}` : address;
   }
 
-  /** @returns {Map<Condition, number>} how many ranks are in each condition that occurs, in the order of legends */
+  /** @returns {Map<Condition, number>} number of ranks in each occurring condition, in the order of legends */
   counts() {
     const counted = new Map(CONDITIONS.map((one) => [one, 0]));
     for (const row of this.rows) {
@@ -108,8 +108,8 @@ export class Ranks {
     return new Map([...counted].filter(([, count]) => count));
   }
 
-  /** @param {ReadonlySet<string>} awaited the keys of ranks for which others wait
-   * @returns {Row[]} the rows with those that need a look first; ranks of one condition in their order */
+  /** @param {ReadonlySet<string>} awaited the keys of ranks that others wait for
+   * @returns {Row[]} the rows, most urgent condition first; ranks of one condition in list order */
   urgentFirst(awaited) {
     const shelves = new Map(["awaited", ...URGENT].map((one) => [one, /** @type {Row[]} */ ([])]));
     for (const row of this.rows) shelves.get(awaited.has(row.key) ? "awaited" : row.state)?.push(row);

@@ -1,5 +1,5 @@
 /**
- * Sets of ranks as people write them (docs/reference/targets.md); the server reads those that are typed.
+ * Sets of ranks as people write them (docs/reference/targets.md); the server parses the sets that a user types.
  *
  * @typedef {import("./ranks.js").Row} Row
  */
@@ -15,7 +15,7 @@ export function formatNumbers(numbers) {
 }
 
 /**
- * Return a target for exactly these ranks. Numbers are enough where every rank of the job list has its own.
+ * Return a target for exactly these ranks. A rank is named by its number only if no other rank of its job has it.
  *
  * @param {Row[]} rows
  * @param {Row[]} all
@@ -36,10 +36,10 @@ export function formatRows(rows, all) {
   return [...[...numbered].map(([job, numbers]) => job + formatNumbers(numbers)), ...others].join(",");
 }
 
-/** Ranks that a question names by their keys: those of very many would make a text that the server does not take. */
+/** Maximum ranks that a question names by key: with more the text would exceed the server's limit. */
 const MAX_KEYS = 1000;
 
-/** Return how a question names ranks, and how people are told of them.
+/** Return the fields with which a question names ranks, and the name shown to people.
  * @param {Row[]} rows @param {Row[]} all @returns {{keys: string[], ranks: string, text: string}} */
 export function addressed(rows, all) {
   const ranks = formatRows(rows, all);
@@ -48,12 +48,12 @@ export function addressed(rows, all) {
   return rows.length > MAX_KEYS ? { keys: [], ranks, text } : { keys: rows.map((row) => row.key), ranks: "", text };
 }
 
-/** Return what a set is called: `rank 5`, `ranks 0-3`. @param {string} ranks */
+/** Return the name of a set: `rank 5`, `ranks 0-3`. @param {string} ranks */
 export function several(ranks) {
   return `rank${/[-,*]/.test(ranks) ? "s" : ""} ${ranks}`;
 }
 
-/** Tell whether what is known of a rank has a text in it. @param {string} text @returns {(row: Row) => boolean} */
+/** Return a filter for rows with this text in any column. @param {string} text @returns {(row: Row) => boolean} */
 export function hasText(text) {
   const part = text.trim().toLowerCase();
   return (row) => [row.address, row.state, row.place, row.who, row.detail]

@@ -1,8 +1,8 @@
-/** The terminal emulator (xterm.js), made so that it works under the page's content security policy. */
+/** The terminal emulator (xterm.js), adapted to the page's content security policy. */
 import { FitAddon } from "../vendor/addon-fit.mjs";
 import { Terminal } from "../vendor/xterm.mjs";
 
-/** Dark in both schemes, as the themes of PuDB are made for; its blue and cyan are wide backgrounds. */
+/** Dark in both colour schemes, because PuDB's themes expect that; its blue and cyan are wide backgrounds. */
 const THEME = {
   background: "#15181c", foreground: "#d7dce2", cursor: "#e6b450", selectionBackground: "#3a5a7a",
   black: "#15181c", red: "#c9463d", green: "#3f9c58", yellow: "#cfa52c", blue: "#1d4a82", magenta: "#97489c",
@@ -11,14 +11,14 @@ const THEME = {
   brightWhite: "#ffffff",
 };
 
-/** Set an attribute; the policy refuses `style` in this way, in which xterm colours what is selected, and lets CSSOM.
+/** Set an attribute. xterm colours the selection with the attribute `style`; the policy blocks that, but not CSSOM.
  * @this {HTMLElement} @param {string} name @param {string} value */
 function setAttribute(name, value) {
   if (name === "style") this.style.cssText = value;
   else Element.prototype.setAttribute.call(this, name, value);
 }
 
-/** Give xterm's `<style>` elements the nonce that the policy asks for, and its spans their styles: it has no option. */
+/** Patch xterm, which has no option for it: give its `<style>` elements the nonce, and make its spans use CSSOM. */
 function stampStyles() {
   const nonce = document.querySelector('meta[name="style-nonce"]')?.getAttribute("content") ?? "";
   const make = document.createElement.bind(document);
@@ -32,20 +32,20 @@ function stampStyles() {
 
 stampStyles();
 
-/** Pixels of letters, and of the smallest ones that a screen of another size may have. */
+/** Font size in pixels, and the smallest one used to fit a screen of another size. */
 const LETTERS = 13;
 const SMALLEST = 5;
 
 /**
- * @param {HTMLElement} place @param {boolean} typed whether it takes keys
+ * @param {HTMLElement} place @param {boolean} typed whether it accepts keys
  * @returns {{terminal: InstanceType<typeof Terminal>,
- *   fit: (fixed?: [number, number] | null) => {rows: number, cols: number} | null}} `fit` gives the terminal the size
- *   of its place, or a fixed one, rows and columns, in letters that fit; it returns the former
+ *   fit: (fixed?: [number, number] | null) => {rows: number, cols: number} | null}} `fit` resizes the terminal to its
+ *   place, or to fixed rows and columns with smaller letters; it returns the size that the place has room for
  */
 export function openTerminal(place, typed) {
   const terminal = new Terminal({
     theme: THEME, fontSize: LETTERS, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
-    // Nothing that a rank draws is a link: a click would lead away from the page.
+    // Links in a rank's output do nothing: a click would leave the page.
     linkHandler: { activate: () => {} },
     scrollback: 5000, disableStdin: !typed, minimumContrastRatio: 4.5,
   });

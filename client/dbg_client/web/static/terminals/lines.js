@@ -1,5 +1,5 @@
 /**
- * The line below a pdb session: typed in the page with history, sent when it is done.
+ * Input line of a pdb session: edited in the page with history, sent on Enter.
  *
  * @typedef {{number: number, text: string, state: string, held: number}} Prompt
  */
@@ -10,7 +10,7 @@ const MAX_HISTORY = 500;
 export class LinePrompt {
   /**
    * @param {{send: (message: object) => void, echo: (prompt: string, line: string) => void,
-   *   isPrefixed: (event: KeyboardEvent) => boolean}} on `isPrefixed` handles keys that are the page's own
+   *   isPrefixed: (event: KeyboardEvent) => boolean}} on `isPrefixed` handles the page's own keys
    */
   constructor({ send, echo, isPrefixed }) {
     this.send = send;
@@ -31,7 +31,7 @@ export class LinePrompt {
   /** @param {Prompt} prompt */
   show(prompt) {
     this.prompt = prompt;
-    const waits = prompt.number < 0 ? (prompt.held ? `${prompt.held} lines wait` : "it runs") : "";
+    const waits = prompt.number < 0 ? (prompt.held ? `${prompt.held} lines queued` : "running") : "";
     this.label.textContent = waits || prompt.text;
     this.label.classList.toggle("muted", Boolean(waits));
   }
@@ -39,7 +39,7 @@ export class LinePrompt {
   /** @param {boolean} driving */
   allow(driving) {
     this.input.disabled = !driving;
-    this.input.placeholder = driving ? "" : "looks only";
+    this.input.placeholder = driving ? "" : "read-only";
   }
 
   /** @param {string} text */

@@ -1,5 +1,5 @@
 /**
- * One seat at one rank: PuDB or pdb in the page, to look on or to drive (`messages.py`, `/terminal`).
+ * One seat at one rank: PuDB or pdb in the page, to watch or to drive (`messages.py`, `/terminal`).
  *
  * @typedef {"watch" | "drive" | "take"} Mode
  * @typedef {{close: (pane: Pane) => void, next: (pane: Pane, by: number) => void, leave: (to: "grid" | "ask") => void,
@@ -10,7 +10,7 @@ import { COMMAND_ENDED, Dialled } from "../job/link.js";
 import { openTerminal } from "./emulator.js";
 import { LinePrompt } from "./lines.js";
 
-/** Closing codes after which another attempt would change nothing: over, refused, no such rank, no server. */
+/** Close codes after which reconnecting would not help: ended, refused, no such rank, no server. */
 const FINAL = new Set([4000, 4001, 4004, COMMAND_ENDED]);
 const PASTE = 60_000;
 
@@ -24,9 +24,9 @@ export class Pane {
     this.isOver = false;
     this.isPrefixed = false;
     this.hint = "";
-    /** Whether a text stands in the terminal in place of a debugger. */
+    /** Whether the terminal shows a text instead of a debugger. */
     this.isBlank = false;
-    /** @type {any} what the server has told of this seat */
+    /** @type {any} the last state of this seat from the server */
     this.state = { kind: "", driving: false };
     this.line = new Dialled(() => `/terminal?${new URLSearchParams({ key: this.key, mode: this.mode })}`, {
       opened: () => this.opened(), receive: (message) => this.read(message), bytes: (bytes) => this.write(bytes),
@@ -43,13 +43,13 @@ export class Pane {
     this.keyboard = button({ class: "keyboard", onclick: () => this.toggleKeyboard() });
     const again = (/** @type {Mode} */ wanted, /** @type {string} */ text) =>
       button({ onclick: () => this.on.again(this, wanted) }, text);
-    this.again = h("span", { hidden: true }, again("watch", "Look"), on.canDrive() ? again("take", "Take") : "");
+    this.again = h("span", { hidden: true }, again("watch", "Watch"), on.canDrive() ? again("take", "Take") : "");
     this.screen = h("div", { class: "screen" });
     this.element = this.build();
     const { terminal, fit } = openTerminal(this.screen, true);
     this.terminal = terminal;
     this.fit = fit;
-    /** @type {{rows: number, cols: number} | null} what the pane has room for, as the server was told */
+    /** @type {{rows: number, cols: number} | null} size of the pane in cells, as last sent to the server */
     this.room = null;
     this.observer = new ResizeObserver(() => this.arrange());
     this.observer.observe(this.screen);
@@ -76,7 +76,7 @@ export class Pane {
     if (!this.room) this.saySize(this.terminal);
   }
 
-  /** Have the terminal fill the pane, or, where somebody else drives, have that one's size. */
+  /** Fit the terminal to the pane, or to the driver's size if another user drives. */
   arrange() {
     const { kind, driving, size } = this.state;
     const room = this.fit(kind === "screen" && !driving ? size : null);
@@ -92,17 +92,17 @@ export class Pane {
     this.terminal.write(bytes);
   }
 
-  /** @param {number} code @param {string} reason @returns {boolean} whether no other attempt is made */
+  /** @param {number} code @param {string} reason @returns {boolean} true if it will not reconnect */
   closed(code, reason) {
     if (this.isOver) return true;
     if (FINAL.has(code)) {
-      this.end(reason || "The session is over.");
+      this.end(reason || "The session has ended.");
       return true;
     }
-    // Whoever had the keyboard gets it back without taking it from another who has it by now.
+    // Request the keyboard again after reconnecting, but do not take it from another user who has it now.
     if (this.mode === "take") this.mode = "drive";
     this.state = { ...this.state, driving: false, link: "", notice: "" };
-    this.tell("The connection to the server has ended; dialling again.");
+    this.tell("The connection to the server has closed; reconnecting.");
     this.draw();
     return false;
   }
@@ -120,12 +120,12 @@ export class Pane {
   read(message) {
     if (message.type === "state") {
       const hadFocus = this.screen.contains(document.activeElement);
-      // What the page has said itself stays until the keyboard changes hands.
+      // Keep the page's own hint until the keyboard changes hands.
       if (message.driving !== this.state.driving) this.hint = "";
       this.state = message;
       this.arrange();
       this.draw();
-      // A line debugger has a field of its own for what is typed.
+      // A line debugger has its own input field.
       if (hadFocus) this.focus();
     } else if (message.type === "clear") {
       this.terminal.reset();
@@ -148,7 +148,7 @@ export class Pane {
     this.line.send(JSON.stringify(message));
   }
 
-  /** Show what was typed behind its prompt; what is no letter would move the cursor.
+  /** Show typed text after its prompt; replace control characters, because they could move the cursor.
    * @param {string} prompt @param {string} line */
   echo(prompt, line) {
     this.terminal.write(`\x1b[1m${prompt}\x1b[m${line.replace(/[^\x20-\x7e\u00a0-\uffff]/g, " ")}\r\n`);
@@ -163,15 +163,15 @@ export class Pane {
   typed(bytes) {
     if (this.state.kind !== "screen") return;
     if (!this.state.driving) {
-      this.tell(this.on.canDrive() ? "You look only: take the keyboard to type (Ctrl-] w)." : "This page looks only.");
+      this.tell(this.on.canDrive() ? "To type, take the keyboard (Ctrl-] w)." : "This page is read-only.");
       return;
     }
     for (let from = 0; from < bytes.length; from += PASTE) this.line.send(bytes.slice(from, from + PASTE));
   }
 
-  // ------------------------------------------------------------------------------------------------ what is shown
+  // ------------------------------------------------------------------------------------------------------ drawing
 
-  /** Say something of the page's own, below what the server says. @param {string} sentence */
+  /** Show a hint of the page itself, after the server's notices. @param {string} sentence */
   tell(sentence) {
     this.hint = sentence;
     const said = [this.state.link, this.state.notice, sentence].filter(Boolean).join("; ");
@@ -206,7 +206,7 @@ export class Pane {
 
   // -------------------------------------------------------------------------------------------------------- keys
 
-  /** Handle the keys of the page, as the terminal has them behind Ctrl-]; return whether the debugger gets this one.
+  /** Handle the page's keys, which are those of a terminal after Ctrl-]; return true if the debugger gets this key.
    * @param {KeyboardEvent} event */
   pressed(event) {
     if (event.type !== "keydown") return true;
@@ -218,11 +218,11 @@ export class Pane {
       event.preventDefault();
       return false;
     }
-    // The browser pastes, and xterm takes it from there.
+    // The browser pastes, and xterm handles the paste event.
     return !(isControl && event.key.toLowerCase() === "v");
   }
 
-  /** Handle the prefix and the key behind it; return whether this is one of them. @param {KeyboardEvent} event */
+  /** Handle the prefix and the key after it; return true if this was one of them. @param {KeyboardEvent} event */
   prefixed(event) {
     if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
       this.isPrefixed = false;
@@ -230,7 +230,7 @@ export class Pane {
       this.command(event.key);
       return true;
     }
-    // With AltGr, by which some keyboards have the bracket, Alt counts as pressed.
+    // Ignore Alt: keyboards with AltGr for the bracket report it as pressed.
     if (event.ctrlKey && !event.metaKey && event.key === "]") {
       this.isPrefixed = true;
       this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
@@ -250,7 +250,7 @@ export class Pane {
     else if (key === ":") this.on.leave("ask");
     else if (key === "?") this.on.help();
     else if (key === "]") this.typed(Uint8Array.of(0x1d));
-    else this.tell(`Ctrl-] ${key} means nothing.`);
+    else this.tell(`Ctrl-] ${key} has no meaning.`);
   }
 
   dispose() {

@@ -1,4 +1,4 @@
-/** Terminals side by side; which ones are open outlives a reload of the page. */
+/** Terminals side by side; the open ones are restored after a reload of the page. */
 import { h } from "../job/dom.js";
 import { Pane } from "./pane.js";
 
@@ -18,11 +18,11 @@ export class Panes {
     this.on = on;
     /** @type {Pane[]} */
     this.panes = [];
-    this.empty = h("p", { class: "empty" }, "Press Enter on a rank, or double-click it, for its debugger.");
+    this.empty = h("p", { class: "empty" }, "To open a rank's debugger, press Enter on it or double-click it.");
     element.append(this.empty);
   }
 
-  /** Open a rank's terminal, or go to it. @param {{key: string, address: string}} rank
+  /** Open a rank's terminal, or focus the open one. @param {{key: string, address: string}} rank
    * @param {import("./pane.js").Mode} mode @param {boolean} [focus] */
   open(rank, mode, focus = true) {
     let pane = this.panes.find((one) => one.key === rank.key && !one.isOver);
@@ -54,7 +54,7 @@ export class Panes {
     if (hadFocus) this.panes.length ? this.panes.at(-1)?.focus() : this.on.leave("grid");
   }
 
-  /** Go from one rank's terminal to the next stopped rank. @param {Pane} pane @param {number} by */
+  /** Replace one rank's terminal by that of the next stopped rank. @param {Pane} pane @param {number} by */
   next(pane, by) {
     const stopped = this.on.rows().filter((row) => ["stopped", "crashed"].includes(row.state) || row.key === pane.key);
     if (stopped.length < 2) {
@@ -74,7 +74,7 @@ export class Panes {
     sessionStorage.setItem(KEPT, JSON.stringify(kept));
   }
 
-  /** Open again what was open before a reload. */
+  /** Reopen the terminals that were open before a reload. */
   restore() {
     /** @type {{key: string, address: string, mode: import("./pane.js").Mode}[]} */
     const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
