@@ -104,7 +104,7 @@ def run_seconds(folder: Path, environ: Mapping[str, str]) -> float:
         terminal.wait_for(DRAWN, PATIENCE)
         took = time.monotonic() - begin
         terminal.send(DETACH)
-        terminal.wait_for("Enter comes back")
+        terminal.wait_for("press Enter to return")
         terminal.send(b"\x03")
         terminal.exit_status(PATIENCE)
     return took

@@ -2,8 +2,8 @@
 
     torchrun --standalone --nproc-per-node 4 examples/ddp_train.py --stop-at-step 5
 
-Then, in another terminal: ``dbg-attach list``, and ``dbg-attach 2`` for the PuDB of rank 2. The lines that matter are
-the import and the call of ``set_trace``.
+Then, in another terminal: ``dbg-attach list``, and ``dbg-attach 2`` for PuDB in rank 2. Only the import and the call of
+``set_trace`` are for debugging.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def train(options: argparse.Namespace) -> float:
 
 
 def main() -> None:
-    """Join the other ranks, train, and say what came of it."""
+    """Join the other ranks, train, and print the loss."""
     options = parse_arguments()
     dist.init_process_group("gloo")
     loss = train(options)

@@ -1,7 +1,8 @@
-"""Show what this is: four ranks stop at a breakpoint; where are they, what is their loss, and why is one of them NaN?
+"""Demo: four ranks stop at a breakpoint, and the loss of one of them is NaN.
 
-``make demo`` runs it. It asks all ranks, and then your terminal sits in the PuDB of rank 2. Leaving the debugger lets
-all ranks go on, ends the broker, and leaves nothing behind. Without a terminal it prints the debugger's screen as text.
+``make demo`` runs it. It queries all ranks, and then attaches your terminal to PuDB in rank 2. When you leave the
+debugger, all ranks resume, the broker ends, and all files are removed. Without a terminal, the demo prints the
+debugger's screen as text.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ Ctrl-] d leaves PuDB. Enter opens it: """
 AGAIN = "The answer to the riddle is in examples/shards.py. `make demo` plays again."
 
 STOP_SECONDS = 60
-"""How long the ranks may take to stop: an interpreter's start each, on a machine that is busy with something else."""
+"""Timeout for the ranks to stop: each starts an interpreter, perhaps on a busy machine."""
 
 END_SECONDS = 10
-"""How long a process may take to end when asked to; then it is killed."""
+"""Timeout for a process to end after SIGTERM; then it is killed."""
 
 LEAVING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FINE = frozenset({0, 7, 8})
-"""Exit statuses of an attach that did its work: detached, the rank went on, the rank has ended."""
+"""Exit statuses of a successful attach: detached, the rank resumed, the rank has ended."""
 
 
 class Trouble(Exception):
-    """What keeps the demo from going on, in a sentence."""
+    """Raised if the demo can't continue; the message is a sentence."""
 
 
 def dbg_attach(*arguments: str) -> list[str]:
@@ -51,7 +52,7 @@ def dbg_attach(*arguments: str) -> list[str]:
 
 
 def show(*arguments: str) -> int:
-    """Print the command line of a ``dbg-attach``, run it, and return its exit status."""
+    """Print a ``dbg-attach`` command, run it, and return its exit status."""
     print(f"\n$ {shlex.join(['dbg-attach', *arguments])}", flush=True)
     with running(subprocess.Popen(dbg_attach(*arguments))) as attached:
         return attached.wait()
@@ -59,7 +60,7 @@ def show(*arguments: str) -> int:
 
 @contextlib.contextmanager
 def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End the process at the end of the block, politely first: it may have a terminal to restore."""
+    """End the process at the end of the block. SIGTERM comes first, so that it can restore a terminal."""
     try:
         yield process
     finally:
@@ -76,8 +77,8 @@ def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
 
 @contextlib.contextmanager
 def broker() -> Iterator[None]:
-    """Run a broker on loopback; it writes its address and tokens to ``DBG_HOME``, where ranks and terminals look."""
-    # The broker is ready when it prints its first line; its stdout stays open to the end.
+    """Run a broker on loopback; ranks and terminals find its address and tokens in ``DBG_HOME``."""
+    # The broker is ready when it prints its first line. Its stdout must stay open until it ends.
     command = [sys.executable, "-m", "dbg_broker", "serve"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     with running(process):
@@ -87,21 +88,21 @@ def broker() -> Iterator[None]:
 
 
 def rank_environment(rank: int) -> dict[str, str]:
-    """Return the variables by which torchrun tells a process which rank it is."""
+    """Return the variables with which torchrun starts a rank."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(WORLD_SIZE),
         "LOCAL_WORLD_SIZE": str(WORLD_SIZE),
         "MASTER_ADDR": "127.0.0.1",
-        # Part of the job's name; nothing listens there.
+        # Part of the job's name; nothing listens on it.
         "MASTER_PORT": "29500",
     }
 
 
 @contextlib.contextmanager
 def ranks(output: IO[bytes]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Launch the ranks, as torchrun would: in sessions of their own, without a terminal."""
+    """Launch the ranks as torchrun does: each in its own session, without a terminal."""
     with contextlib.ExitStack() as stack:
         launched = []
         for rank in range(WORLD_SIZE):
@@ -126,17 +127,17 @@ def wait_until_stopped(launched: list[subprocess.Popen[bytes]]) -> None:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             waiting[stack.enter_context(running(process)).pid] = rank, process
         while waiting:
-            # The first child that ends must be one that waits for a stop; a rank or the broker would end too early.
+            # The first child that ends must be one of the waiting commands; a rank or the broker must not end yet.
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is None or ended.si_pid not in waiting:
-                raise Trouble("a rank or the broker has ended before all ranks had stopped")
+                raise Trouble("a rank or the broker ended before all ranks had stopped")
             rank, process = waiting.pop(ended.si_pid)
             if process.wait() != 0:
                 raise Trouble(f"rank {rank} did not stop at its breakpoint within {STOP_SECONDS} s")
 
 
 def let_go(launched: list[subprocess.Popen[bytes]]) -> None:
-    """Let all ranks run to their ends."""
+    """Resume all ranks and wait until they end."""
     if any(process.poll() is None for process in launched):
         subprocess.run(dbg_attach("continue", "all"), check=False, capture_output=True)
     for process in launched:
@@ -145,7 +146,7 @@ def let_go(launched: list[subprocess.Popen[bytes]]) -> None:
 
 
 def show_output(output: IO[bytes]) -> None:
-    """Print what the ranks have printed; they have no terminal of their own."""
+    """Print the output of the ranks, which have no terminal."""
     output.seek(0)
     print("\nThe ranks printed:", flush=True)
     sys.stdout.buffer.write(output.read())
@@ -153,7 +154,7 @@ def show_output(output: IO[bytes]) -> None:
 
 
 def visit() -> int:
-    """Ask all ranks, and attach this terminal to one of them; without a terminal, print what it would show."""
+    """Query all ranks, and attach this terminal to one of them; without a terminal, print its screen."""
     status = show("list") or show("where", "all") or show("eval", "all", LOSS)
     if status:
         return status
@@ -165,13 +166,13 @@ def visit() -> int:
 
 
 def wait_for_enter(question: str) -> None:
-    """Wait until the user has read what is on the screen; PuDB takes all of it."""
+    """Wait until the user has read the screen, before PuDB uses all of it."""
     with contextlib.suppress(EOFError):
         input(question)
 
 
 def leave(number: int, _frame: FrameType | None) -> None:
-    """Turn a signal into an orderly way out; a second one changes nothing."""
+    """Exit in an orderly way on a signal; a second signal has no effect."""
     for leaving in LEAVING_SIGNALS:
         signal.signal(leaving, signal.SIG_IGN)
     raise SystemExit(128 + number)
@@ -187,7 +188,7 @@ def main() -> int:
         os.environ["DBG_HOME"] = home
         try:
             with broker(), ranks(output) as launched:
-                print(f"{WORLD_SIZE} ranks of examples/{SCRIPT.name} run to their breakpoint.", flush=True)
+                print(f"Starting {WORLD_SIZE} ranks of examples/{SCRIPT.name}; each stops at a breakpoint.", flush=True)
                 wait_until_stopped(launched)
                 status = visit()
                 let_go(launched)

@@ -1,7 +1,7 @@
 """One rank of a small training job without torch: a straight line fitted to noisy points by gradient descent.
 
-Started by anything that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or a shell. Each rank has its own shard
-of the data (shards.py). The loss of one rank is not a number; stop there and find out why.
+Start it with any launcher that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or a shell. Each rank has its own
+shard of the data (shards.py). The loss of one rank is NaN; stop there and find out why.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def train_one_step(model: Line, batch: list[tuple[float, float]]) -> float:
 
 
 def main() -> None:
-    """Train, and stop once on the way."""
+    """Train, and stop once at a breakpoint."""
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     shard = load_shard(rank)
     model = Line()

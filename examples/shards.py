@@ -1,4 +1,4 @@
-"""The data of ranks.py, and the answer to the demo's riddle: noisy points of a straight line, a shard for each rank."""
+"""Data of ranks.py, and the answer to the demo's riddle: noisy points of a straight line, one shard per rank."""
 
 from __future__ import annotations
 

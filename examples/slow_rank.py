@@ -1,4 +1,4 @@
-"""A training loop in which one rank reads its data slowly, so that all others wait for it: docs/slow.md.
+"""A training loop with one rank that reads its data slowly, so all others wait for it: docs/slow.md.
 
 dbg-attach run -- torchrun --nproc-per-node 4 examples/slow_rank.py
 """
@@ -11,14 +11,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def read_shard(rank: int, step: int) -> torch.Tensor:
-    """Return one batch; rank 2 reads from a full disk, in four of five steps."""
+    """Return one batch; rank 2 is slow in four of five steps, as with a full disk."""
     if rank == 2 and step % 5:
         time.sleep(0.3)
     return torch.rand(64, 512)
 
 
 def main() -> None:
-    """Train until somebody ends it."""
+    """Train until the job is killed."""
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 8)))

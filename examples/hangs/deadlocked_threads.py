@@ -1,4 +1,4 @@
-"""Hang: in rank 1 two threads take two locks in different order, and the other ranks wait for rank 1 in all_reduce.
+"""Hang: two threads of rank 1 acquire two locks in different order; the other ranks wait for rank 1 in all_reduce.
 
 torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/deadlocked_threads.py
 """
@@ -17,7 +17,7 @@ holds_cache = threading.Event()
 
 
 def prefetch() -> None:
-    """Log, and then put a batch into the cache: the second thread."""
+    """Log, and then put a batch into the cache (second thread)."""
     with log_lock:
         holds_log.set()
         holds_cache.wait()

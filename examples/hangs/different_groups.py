@@ -1,4 +1,4 @@
-"""Hang: rank 3 calls all_reduce of two groups in another order than the other ranks.
+"""Hang: rank 3 calls all_reduce for two groups in a different order than the other ranks.
 
 torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/different_groups.py
 """
@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 def train_step(step: int, gradients: dist.ProcessGroup, metrics: dist.ProcessGroup) -> None:
-    """Add gradients, and then metrics; rank 3 has found a peak in step 3 and adds its metrics first."""
+    """Add gradients, and then metrics; in step 3 rank 3 adds its metrics first."""
     groups = [gradients, metrics]
     if dist.get_rank() == 3 and step == 3:
         groups.reverse()

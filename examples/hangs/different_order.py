@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 def save_checkpoint() -> None:
-    """Save the model. The barrier stands inside of ``if rank == 0``, so that only rank 0 reaches it."""
+    """Save the model. The barrier is inside ``if rank == 0``, so only rank 0 reaches it."""
     if dist.get_rank() == 0:
         print("rank 0: saves a checkpoint", flush=True)
         dist.barrier()

@@ -2,7 +2,7 @@
 
 torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/different_shape.py
 
-With other sizes than these, gloo does not hang: it ends a rank, or returns a wrong sum without a word.
+With other sizes gloo does not hang: it ends a rank, or silently returns a wrong sum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VOCABULARY = 2048
 
 
 def vocabulary_size() -> int:
-    """Return the number of tokens; the tokenizer of rank 2 is a newer one with more of them."""
+    """Return the number of tokens; rank 2 has a newer tokenizer with more tokens."""
     return VOCABULARY + 1024 if dist.get_rank() == 2 else VOCABULARY
 
 

@@ -22,14 +22,14 @@ def wait_for_shard() -> None:
 
 
 def train_step(step: int) -> None:
-    """Add the gradients of all ranks; rank 2 reads a shard in step 3 before."""
+    """Add the gradients of all ranks; before that, rank 2 reads a shard in step 3."""
     if dist.get_rank() == 2 and step == 3:
         wait_for_shard()
     dist.all_reduce(torch.full((1000,), float(step)))
 
 
 def write_dump() -> None:
-    """Write what the flight recorder of this rank holds, with stacks. gloo has no watchdog that would do it."""
+    """Write a dump of this rank's flight recorder, with stacks. gloo has no watchdog that would do it."""
     dump: bytes = vars(native)["_dump_fr_trace"](True, True, False)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"nccl_trace_rank_{dist.get_rank()}").write_bytes(dump)

@@ -13,7 +13,7 @@ comm = MPI.COMM_WORLD
 
 
 def convert_mesh() -> None:
-    """Wait for the program that converts the mesh of the next step; it does not end."""
+    """Wait for the program that converts the mesh of the next step; it never ends."""
     subprocess.run(["sleep", "3600"], check=True)
 
 

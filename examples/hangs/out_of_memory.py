@@ -1,6 +1,6 @@
-"""End: rank 1 takes more and more memory until the kernel kills it.
+r"""End: rank 1 allocates more and more memory until the kernel kills it.
 
-systemd-run --user --scope -p MemoryMax=2G -p MemorySwapMax=0 \\
+systemd-run --user --scope -p MemoryMax=2G -p MemorySwapMax=0 \
     torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/out_of_memory.py
 
 Without a limit the memory of the whole machine is used up.
@@ -17,7 +17,7 @@ losses: list[torch.Tensor] = []
 
 
 def train_step() -> None:
-    """Add the gradients of all ranks; rank 1 keeps each step's graph of 64 MiB beside the loss."""
+    """Add the gradients of all ranks; with each loss, rank 1 keeps the graph of its step, 64 MiB."""
     gradients = torch.ones(1000)
     dist.all_reduce(gradients)
     if dist.get_rank() == 1:

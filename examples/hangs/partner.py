@@ -1,4 +1,4 @@
-"""Hang: a pipeline of four stages in which rank 1 does not send the third micro-batch on to rank 2.
+"""Hang: in a pipeline of four stages, rank 1 does not send the third micro-batch to rank 2.
 
 torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/partner.py
 """
@@ -12,12 +12,12 @@ MICRO_BATCHES = 4
 
 
 def is_worth_sending(activations: torch.Tensor) -> bool:
-    """Skip a micro-batch that is padding only; the receiver does not know of it."""
+    """Return False for a micro-batch with only padding; the receiver does not know this rule."""
     return dist.get_rank() != 1 or bool(activations[0] != 2)
 
 
 def forward(micro_batch: int) -> None:
-    """Receive activations from the stage before, and send them to the one behind."""
+    """Receive activations from the previous stage, and send them to the next stage."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     activations = torch.full((1000,), float(micro_batch))
     if rank > 0:

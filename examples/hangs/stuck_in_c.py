@@ -1,4 +1,4 @@
-"""Hang: rank 3 is in a C function that keeps Python's lock, so that no Python code of that rank can run.
+"""Hang: rank 3 is in a C function that holds the GIL, so no Python code of that rank can run.
 
 torchrun --standalone --nproc-per-node 4 -m dbg_agent examples/hangs/stuck_in_c.py
 """
@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 
 libc = ctypes.PyDLL(None)
-"""The C library. Unlike CDLL, PyDLL keeps Python's lock during a call, as a faulty extension module does."""
+"""The C library. Unlike CDLL, PyDLL holds the GIL during a call, as a faulty extension module does."""
 
 
 def decode(image: int) -> torch.Tensor:
-    """Decode an image; the decoder of rank 3 does not come back from image 3."""
+    """Decode an image; the decoder of rank 3 never returns from image 3."""
     if dist.get_rank() == 3 and image == 3:
         libc.sleep(3600)
     return torch.full((1000,), float(image))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Send an event by mail to the user that serves: dbg-broker serve --on-event ~/mail.sh
+# Send an event by mail to the user who runs the broker: dbg-broker serve --on-event ~/mail.sh
 set -eu
 
 event=$(cat)

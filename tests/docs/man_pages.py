@@ -82,7 +82,7 @@ def _verb_text(row: VerbRow) -> str:
     return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {verb.example}.{spoken}"
 
 
-BROKER_SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
+BROKER_SUMMARY = "connect ranks that stop in a debugger with terminals that attach to them"
 
 BROKER_STATUSES = (
     ("0", "done"),

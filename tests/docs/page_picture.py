@@ -40,7 +40,7 @@ def take(processes: Processes, home: Path, path: Path) -> None:
         with browser.tab(f"{base}/?token={token}", size=SIZE, scheme="dark", scale=SCALE) as tab:
             tab.until_text("#counts", f"{RANKS} running")
             tab.ask("why")
-            tab.until_text("#why summary", "has not come to")
+            tab.until_text("#why summary", "has not reached")
             tab.ask("where")
             tab.until_text("#answer .tree", "wait_for_shard")
             tab.screenshot(path)

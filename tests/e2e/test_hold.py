@@ -140,5 +140,5 @@ def test_when_the_chosen_rank_dies_the_rest_goes_on_with_a_line(processes: Proce
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
     ranks[0].kill()
     for rank in ranks[1:]:
-        rank.wait_for_output("goes on: rank 0 has exited", stream="stderr")
+        rank.wait_for_output("continues: rank 0 has exited", stream="stderr")
         assert rank.wait() == 0

@@ -113,4 +113,4 @@ def test_the_token_of_a_watcher_touches_no_rank(processes: Processes, home: Path
 async def watch(home: Path) -> None:
     async with agent(home, {"DBG_TOKEN_FILE": str(home / "tokens" / "watcher")}) as session:
         assert "stopped" in await call(session, "where")
-        assert "look only" in await call(session, "continue")
+        assert "read-only" in await call(session, "continue")

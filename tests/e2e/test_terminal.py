@@ -126,6 +126,6 @@ def test_7_the_rank_went_on(processes: Processes, home: Path, open_terminal: Ope
     assert attach(home, "continue", "0").returncode == 0
     status, said = ended(terminal, home)
     assert status == 7
-    assert re.match(r'[a-z0-9-]+:0 went on: "[^"]+@[^"]+" ', said)
+    assert re.match(r'[a-z0-9-]+:0 resumed: "[^"]+@[^"]+" ', said)
     rank.signal(signal.SIGUSR1)
     assert rank.wait() == 0

@@ -77,7 +77,7 @@ def test_with_no_breakpoint_left_the_session_ends_and_the_terminal_is_given_back
     shown = [row for row in terminal.screen if row]
     assert len(shown) == 2
     assert re.fullmatch(r"Attached to [a-z0-9-]+:0 \(PuDB\)\. Ctrl-\] d detaches, Ctrl-\] \? helps\.", shown[0])
-    assert re.match(r"[a-z0-9-]+:0 went on\b", shown[1])
+    assert re.match(r"[a-z0-9-]+:0 resumed\b", shown[1])
 
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"

@@ -86,13 +86,13 @@ class Brokers(Sequence[RunningBroker]):
         for broker in there:
             for other in there:
                 if other is not broker:
-                    pattern = rf"the broker \S+-{other.process.pid}-\S+ has come"
+                    pattern = rf"broker \S+-{other.process.pid}-\S+ joined"
                     broker.process.wait_for_output(pattern, stream="stderr")
 
     def name_of(self, broker: RunningBroker) -> str:
         """Return the name of a broker in the cluster, as another one has logged it."""
         other = next(one for one in self._brokers if one is not broker and one.process.exit_status is None)
-        pattern = rf"the broker (\S+-{broker.process.pid}-\S+) has come"
+        pattern = rf"broker (\S+-{broker.process.pid}-\S+) joined"
         return other.process.wait_for_output(pattern, stream="stderr")[1]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A job in which one rank meets a record without a label, and dies of it."""
+"""A job that crashes: one rank gets a record without a label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_label(record: dict[str, int]) -> int:
 
 
 def main() -> None:
-    """Train over some records, of which one of rank 2's has no label."""
+    """Train on some records; one record of rank 2 has no label."""
     records = [{"image": number, "label": number % 2} for number in range(4)]
     if RANK == 2:
         del records[1]["label"]

@@ -1,7 +1,7 @@
 """A job that hangs: one rank waits for data that never comes, and the others wait for that rank.
 
-``all_reduce`` stands for torch's: it returns once every rank has called it. It needs no torch, only
-that all ranks run on one host.
+``all_reduce`` replaces torch's: it returns once every rank has called it. It does not need torch, but
+all ranks must run on one host.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def all_reduce(value: float, step: int) -> float:
 
 
 def wait_for_shard(step: int) -> float:
-    """Return what a data loader would have read; the loader of rank 2 has nothing for step 3."""
+    """Return data like a data loader; the loader of rank 2 has no data for step 3."""
     if RANK == 2 and step == 3:
         time.sleep(3600)
     return float(step)
@@ -50,7 +50,7 @@ def train_step(step: int) -> float:
 
 
 def wait_for_others() -> None:
-    """Return when the inboxes of all ranks are there."""
+    """Wait until the inboxes of all ranks exist."""
     for rank in range(WORLD_SIZE):
         while True:
             with contextlib.suppress(ConnectionRefusedError):

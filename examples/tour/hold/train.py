@@ -1,4 +1,4 @@
-"""A job of which one rank is stopped at a line, while the others wait for it there, outside of any collective."""
+"""A job with one rank that stops at a line, while the others wait for it at the same line, outside any collective."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RANK = int(os.environ["RANK"])
 
 
 def main() -> None:
-    """Train, and stop rank 3 on the way."""
+    """Train, and stop rank 3 in step 1."""
     total = 0
     for step in range(3):
         total += step * RANK

@@ -1,4 +1,4 @@
-"""A job in which one rank's loss is no number: a breakpoint in each rank, right after the first step."""
+"""A job with a NaN loss in one rank, and a breakpoint in each rank after the first step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def train_step(weight: float, batch: list[float]) -> float:
 
 
 def main() -> None:
-    """Train, and stop once on the way."""
+    """Train, and stop once at a breakpoint."""
     weight = 1.0
     batch = load_batch()
     loss = train_step(weight, batch)

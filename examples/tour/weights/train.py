@@ -1,4 +1,4 @@
-"""A job in which one element of one rank's weights is no number: a breakpoint in each rank, after the first step."""
+"""A job with a NaN weight in one rank, and a breakpoint in each rank after the first step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANK = int(os.environ["RANK"])
 
 
 def main() -> None:
-    """Make the same weights in each rank, and stop; those of rank 2 have a defect."""
+    """Create the same weights in each rank, and stop; the weights of rank 2 have a defect."""
     weights = numpy.random.default_rng(0).normal(size=(1000, 1000)).astype(numpy.float32)
     if RANK == 2:
         weights[17, 5] = numpy.nan

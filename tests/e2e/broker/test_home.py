@@ -71,5 +71,5 @@ def test_a_home_below_somebody_elses_directory_is_refused_and_nothing_is_made(
 def test_a_home_that_is_there_is_refused_too(tmp_path: Path) -> None:
     theirs = directory(tmp_path / "theirs", 0o1777, OTHER)
     directory(theirs / "home", 0o700)
-    with pytest.raises(BadSecretFile, match=f"lies below {theirs}, "):
+    with pytest.raises(BadSecretFile, match=f"is below {theirs}, "):
         open_home(str(theirs / "home"))

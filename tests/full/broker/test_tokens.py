@@ -98,7 +98,7 @@ def test_a_certificate_of_an_authority_is_served_and_taken_when_it_is_renewed(
     # The files are renewed where they are.
     before = document(home)["fingerprint"]
     authority.issue("own", "127.0.0.1", days=400)
-    serving.wait_for("another certificate is shown")
+    serving.wait_for("serving a new certificate")
     assert shown_by(home) == document(home)["fingerprint"] != before
 
 

@@ -45,8 +45,8 @@ def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, proce
         tab.press("Escape")
         tab.ask("why")
         tab.until_text("#answer", "rank 11")
-        tab.until_text("#answer", "has not come to all_reduce")
-        tab.until_text("#why summary", "has not come to all_reduce")
+        tab.until_text("#answer", "has not reached all_reduce")
+        tab.until_text("#why summary", "has not reached all_reduce")
         tab.until_text("#counts", "1 awaited")
         # The banner folds where the dock opens, and ranks and answers keep a part of a small window.
         tab.resize(1366, 768)
@@ -97,7 +97,7 @@ def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
         web.signal(signal.SIGSTOP)
         chromium.do(tab.page.clock.fast_forward("00:20"))
         tab.until_text("#link", "no connection to the server")
-        tab.until_text(".pane .notice", "dialling again")
+        tab.until_text(".pane .notice", "reconnecting")
         web.signal(signal.SIGCONT)
         tab.until("!document.body.classList.contains('stale')")
         tab.until_text(".pane .driver", "you drive")
@@ -131,7 +131,7 @@ def test_the_end_of_the_command_is_told(chromium: Chromium, processes: Processes
         tab.until_text(".pane .standing", "over")
         tab.fill("#line", "loss + 1")
         tab.press_in("#line", "Enter")
-        tab.until_text("#asking", "nothing was asked")
+        tab.until_text("#asking", "Not asked")
         assert tab.evaluate("() => document.querySelector('#line').value") == "loss + 1"
 
 

@@ -32,7 +32,7 @@ def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: N
     stopped_everywhere(brokers, 2)
     nats.stop()
     for broker in brokers:
-        broker.process.wait_for_output("NATS has gone", stream="stderr")
+        broker.process.wait_for_output("NATS: disconnected", stream="stderr")
     assert brokers.status(brokers[0])["cluster"]["nats_silent"] > 0
     # Terminals go on with all brokers that they know.
     assert texts(ask(brokers.homes[0], "eval", "all", "n")) == {"0-1": "42"}
@@ -56,7 +56,7 @@ def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open
     # Rank and terminal go to another broker, each by itself, and the keys go on from where they were.
     wait_for_line(terminal, STOP + 7)
     brokers[0].resume()
-    brokers[0].process.wait_for_output("is lost|is at another broker", stream="stderr")
+    brokers[0].process.wait_for_output("is lost|moved to another broker", stream="stderr")
     wait_until_states(brokers.homes[0], {0: "stopped"})
     terminal.send("n" * 5)
     wait_for_line(terminal, STOP + 12)
@@ -82,7 +82,7 @@ def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_a
         way.cut()
         one.process.wait_for_output("NATS ", stream="stderr")
         # The other one takes it for gone; the rank stays where it is.
-        two.process.wait_for_output("has gone", stream="stderr")
+        two.process.wait_for_output("is gone", stream="stderr")
         wait_until_states(one.home, {0: "stopped"})
         assert texts(ask(one.home, "eval", "all", "n")) == {"0": "42"}
         way.mend()
@@ -140,7 +140,7 @@ def test_each_home_names_all_brokers_and_a_broker_that_ends_is_named_no_more(bro
     three.process.signal(signal.SIGTERM)
     assert three.process.wait() == 0
     for broker in (one, two):
-        broker.process.wait_for_output(f"the broker {name} has gone", stream="stderr")
+        broker.process.wait_for_output(f"broker {name} is gone", stream="stderr")
         brokers.until(lambda broker=broker: named(broker) == everybody - {three.url})  # type: ignore[misc]
     # Its own home leads new ranks to the others.
     assert named(three) == everybody

@@ -80,7 +80,7 @@ async def test_where_nobody_listens() -> None:
 async def test_what_is_no_nats() -> None:
     async with posing(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
         said = await why(Servers((url,)))
-        assert f"nobody answers as NATS at {url}" in said
+        assert f"no NATS server answers at {url}" in said
         assert "4222" in said
 
 

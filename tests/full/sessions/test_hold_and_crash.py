@@ -80,7 +80,7 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
 
     all_there = attach(home, "eval", "all", "1 + 1").stdout
     assert all_there.startswith(
-        "1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value, in <module> rank_script.py:4\n"
+        "1 + 1: 3 of 5 ranks have connected: 3-4 never did; 3 answered, 1 value, in <module> rank_script.py:4\n"
     )
 
     os.kill(ranks[1].pid, signal.SIGSEGV)
@@ -95,7 +95,7 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     ]
     tree = attach(home, "where").stdout.splitlines()[0]
     assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
-    assert "3 of 5 ranks have connected: 3-4 never came" in tree
+    assert "3 of 5 ranks have connected: 3-4 never did" in tree
     rows = attach(home, "list").stdout.splitlines()
     assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
 

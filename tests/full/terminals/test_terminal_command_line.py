@@ -218,7 +218,7 @@ def test_a_rank_that_goes_on_meanwhile_ends_the_session_and_gives_the_terminal_b
 
     assert window.exit_status() == 7
     assert window.settings() != before
-    assert "gpu013:5 went on" in window.text
+    assert "gpu013:5 resumed" in window.text
 
 
 @pytest.mark.parametrize("command", ["", "where", "where\r"])

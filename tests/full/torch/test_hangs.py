@@ -144,7 +144,7 @@ def missing_is_shown_by_where(home: Path) -> None:
     """Check what `where` tells of a job of which rank 2 has not come to the fourth all_reduce."""
     shown = attach(home, "where").stdout
     assert re.search(r"waits in all_reduce #4 of \S+, 3 of 4 there", shown), shown
-    assert re.search(r"^@missing  1 rank  2  not come to all_reduce #4 of \S+$", shown, re.MULTILINE), shown
+    assert re.search(r"^@missing  1 rank  2  not reached all_reduce #4 of \S+$", shown, re.MULTILINE), shown
     groups = json.loads(attach(home, "where", "--json").stdout)["groups"]
     waiting = next(group for group in groups if group["ranks"] == "0-1,3")
     assert waiting["collective"].items() >= {"name": "all_reduce", "sequence": 4, "there": 3, "of": 4}.items()

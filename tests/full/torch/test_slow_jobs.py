@@ -95,7 +95,7 @@ def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
     assert_late(verdict, status)
     assert (verdict["group"], verdict["collective"], verdict["certainty"]) == ("default", "all_reduce", "sure")
     assert verdict["by"] >= 0.25
-    assert re.match(rf"meanwhile rank {LATE} is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
+    assert re.match(rf"meanwhile, rank {LATE} is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
 
 
 @needs_torch
