@@ -16,9 +16,7 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple, Protocol
 
-from dbg_agent.breakpoints.placing import is_ours, loaded_path, place_in
-from dbg_agent.breakpoints.points import stops_at
-from dbg_agent.breakpoints.wish import (
+from dbg_agent.breakpoints.conditional_stop import (
     LogText,
     NoHits,
     NoLogText,
@@ -31,6 +29,8 @@ from dbg_agent.breakpoints.wish import (
     mechanism,
     raised_text,
 )
+from dbg_agent.breakpoints.placing import is_ours, loaded_path, place_in
+from dbg_agent.breakpoints.points import stops_at
 from dbg_agent.frames.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable

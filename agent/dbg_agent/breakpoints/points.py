@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType, ModuleType
 
+from dbg_agent.breakpoints.conditional_stop import Wish, come_by, mechanism
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
-from dbg_agent.breakpoints.wish import Wish, come_by, mechanism
 from dbg_agent.frames.loaded_sources import read_file
 from dbg_agent.process.log import say
 from dbg_dial.home import STOP_AT, STOP_IN

@@ -44,7 +44,7 @@ of a group."""
 
 LOCKLESS = (
     *RUNNERS,
-    "dbg_agent.breakpoints.wish",
+    "dbg_agent.breakpoints.conditional_stop",
     *(f"dbg_agent.debuggers.{name}" for name in ("engine", "faults", "pdb", "pudb", "pudb_import", "screen")),
     "dbg_agent.questions.evaluate",
     "dbg_agent.questions.passing_pdb",

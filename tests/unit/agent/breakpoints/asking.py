@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from dbg_agent.breakpoints import points
-from dbg_agent.breakpoints.wish import mechanism
+from dbg_agent.breakpoints.conditional_stop import mechanism
 from dbg_wire.messages import Action, Ask
 from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_agent.breakpoints.conditional_stop import MAX_VALUE, LogText, NoHits, NoLogText, hits_of
 from dbg_agent.breakpoints.line_breakpoints import MAX_OF_JOB, MAX_OF_RANK, LogPace
-from dbg_agent.breakpoints.wish import MAX_VALUE, LogText, NoHits, NoLogText, hits_of
 from dbg_wire.records.inspection import BreakpointWish
 from tests.conftest import Approved
 from tests.unit.agent import pudb_viewer

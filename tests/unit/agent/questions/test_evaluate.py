@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.wish import evaluate_at
+from dbg_agent.breakpoints.conditional_stop import evaluate_at
 from dbg_agent.questions.evaluate import Evaluated, digest_of, evaluate
 from dbg_agent.questions.passing_pdb import run_command
 from dbg_agent.rank.rank import Rank
