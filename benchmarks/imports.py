@@ -18,7 +18,7 @@ from benchmarks.bench import Bench, Row, interleaved, memory_kib
 from benchmarks.figures import Figure
 from benchmarks.pudb import compared
 from benchmarks.starts import timed
-from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints import startup_stops
 from dbg_agent.program import entry
 from dbg_dial.home import STOP_AT
 from tests.support.ranks import start_ranks, wait_until_states
@@ -137,7 +137,7 @@ def stops_not_reached(bench: Bench) -> list[Figure]:
         (bench.folder / f"{name}.py").write_text(LOOP)
     typed = (f"{bench.folder}/{names[way]}.py:{stop}" for way, stop in stops.items() if stop is not None)
     sys.path.insert(0, str(bench.folder))
-    points.begin({STOP_AT: "\n".join(typed)}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    startup_stops.begin({STOP_AT: "\n".join(typed)}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
     ways = {way: partial(loop_ns, name) for way, name in names.items()}
     return compared(interleaved(ROUNDS, ways), "ns")
 

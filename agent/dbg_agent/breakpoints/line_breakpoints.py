@@ -30,7 +30,7 @@ from dbg_agent.breakpoints.conditional_stop import (
     raised_text,
 )
 from dbg_agent.breakpoints.placing import is_ours, loaded_path, place_in
-from dbg_agent.breakpoints.points import stops_at
+from dbg_agent.breakpoints.startup_stops import stops_at
 from dbg_agent.frames.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable

@@ -51,7 +51,7 @@ nothing."""
 
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
-    "dbg_agent.breakpoints.points",
+    "dbg_agent.breakpoints.startup_stops",
     "dbg_agent.evidence.gather",
     "dbg_agent.questions.beside",
     "dbg_agent.questions.evaluate",

@@ -27,7 +27,7 @@ dbg_agent.program.entry.stop_at = told
 TRAIN = """\
 from __future__ import annotations
 import json, told, helper, loop
-from dbg_agent.breakpoints.points import POINTS
+from dbg_agent.breakpoints.startup_stops import POINTS
 def train():
     for step in range(3):
         helper.double(step)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints import startup_stops
 from dbg_agent.breakpoints.conditional_stop import mechanism
 from dbg_wire.messages import Action, Ask
 from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
@@ -44,7 +44,7 @@ def stops_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         from dbg_agent.breakpoints import at_import
 
         monkeypatch.setattr(at_import, "_served", [])
-    used = mechanism(points.reached, points.lines_of)
+    used = mechanism(startup_stops.reached, startup_stops.lines_of)
     yield
     used.serve({})
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dbg_agent
-from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints import startup_stops
 from dbg_agent.breakpoints.placing import Placed, place, place_in
 from dbg_agent.program import entry
 from dbg_wire.records.stop_points import StopAt, StopIn
@@ -79,15 +79,15 @@ def halts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         found.append((frame.f_lineno, frame.f_locals.get("step", frame.f_locals.get("x"))))
 
     monkeypatch.setattr(entry, "stop_at", stop_at)
-    points.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
-    monkeypatch.setattr(points, "POINTS", [])
+    startup_stops.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    monkeypatch.setattr(startup_stops, "POINTS", [])
     with stops_served(monkeypatch):
         yield found
 
 
 def run(folder: Path, source: str, stop: StopAt | StopIn) -> dict[str, Any]:
     """Run the program, which has a stop; return its names."""
-    points.POINTS.append(points.Point(stop))
+    startup_stops.POINTS.append(startup_stops.Point(stop))
     path = folder / "train.py"
     path.write_text(source)
     return executed(path)
