@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dbg_agent.guard.beside import NoStack, frames_of
 from dbg_agent.guard.dumps import DumpRecord, parse_dump
+from dbg_agent.guard.guard_commands import NoStack, frames_of
 from dbg_agent.guard.rank_side import MARK
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import dbg_dial
 import dbg_wire
-from dbg_agent.guard.beside import Beside, ignore_but_let_pass
 from dbg_agent.guard.dumps import DumpRecord
+from dbg_agent.guard.guard_commands import Beside, ignore_but_let_pass
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import (
     GRACE_SECONDS,

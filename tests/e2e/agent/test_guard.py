@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.guard import beside
-from dbg_agent.guard.beside import CantStart, Command, NoStack, Output, stack_of
+from dbg_agent.guard import guard_commands
+from dbg_agent.guard.guard_commands import CantStart, Command, NoStack, Output, stack_of
 from dbg_agent.guard.reporting import suspended_by
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import WatchedProcess
@@ -37,7 +37,7 @@ async def test_each_lack_is_a_sentence(
     approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str
 ) -> None:
     (tmp_path / "scope").write_text(f"{scope}\n")
-    monkeypatch.setattr(beside, "YAMA_SCOPE", str(tmp_path / "scope"))
+    monkeypatch.setattr(guard_commands, "YAMA_SCOPE", str(tmp_path / "scope"))
     write(tmp_path, script)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with pytest.raises(NoStack) as caught:

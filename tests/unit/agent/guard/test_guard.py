@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard import reporting
-from dbg_agent.guard.beside import NoStack, files_at, find_program, frames_of
+from dbg_agent.guard.guard_commands import NoStack, files_at, find_program, frames_of
 from dbg_agent.guard.rank_side import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
 from dbg_agent.host.watched import PAGE_BYTES, Memory, WatchedProcess
