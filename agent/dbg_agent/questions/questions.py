@@ -53,7 +53,7 @@ NEEDED = (
     "dbg_agent.questions.passing_pdb",
     "dbg_agent.breakpoints.startup_stops",
     "dbg_agent.evidence.gather",
-    "dbg_agent.questions.beside",
+    "dbg_agent.questions.background",
     "dbg_agent.questions.evaluate",
     "dbg_agent.evidence.sampling",
     "dbg_agent.values.describe",
@@ -242,7 +242,7 @@ class Questions:
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._stops.current[0] is None:
-            from dbg_agent.questions.beside import answer_source, source_question
+            from dbg_agent.questions.background import answer_source, source_question
 
             if (question := source_question(ask)) is not None:
                 answer_source(ask, question, self.answer)
@@ -301,7 +301,7 @@ class Questions:
     def _breakpoints(self, ask: Ask) -> None:
         if ask.withdrawn:
             return
-        from dbg_agent.questions.beside import answer_breakpoints
+        from dbg_agent.questions.background import answer_breakpoints
 
         answer_breakpoints(self._debuggers.workplace.breakpoints, ask, self.answer, self._show_breakpoints_soon)
 
