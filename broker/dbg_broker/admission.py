@@ -8,6 +8,7 @@ from functools import partial
 
 from dbg_broker.home.tokens import Bearer, Role, Tokens
 from dbg_broker.journal.journal import Journal
+from dbg_broker.net.handshake_slots import Capacity
 from dbg_broker.net.http import (
     METRICS,
     PAGES,
@@ -22,7 +23,6 @@ from dbg_broker.net.http import (
     path_shown,
 )
 from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
-from dbg_broker.net.newcomers import Capacity
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.from_ranks import FromRanks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dbg_broker.admission import Admission
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.journal.journal import Journal
+from dbg_broker.net.handshake_slots import Capacity
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import Capacity
 from dbg_broker.net.outbox import Turns
 from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.liveness import ProbeIntervals

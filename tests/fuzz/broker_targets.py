@@ -25,8 +25,8 @@ from dbg_broker.home.tokens import (
     save_issued,
 )
 from dbg_broker.journal.audit import encode_entry
+from dbg_broker.net.handshake_slots import Capacity
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
-from dbg_broker.net.newcomers import Capacity
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers

@@ -11,7 +11,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from dbg_broker.home.tokens import PATHS, Bearer, Role, Tokens, may_open
-from dbg_broker.net.newcomers import Capacity
+from dbg_broker.net.handshake_slots import Capacity
 from dbg_dial.endpoint import MIN_TOKEN
 from dbg_wire import PROTOCOL_MAJOR, subprotocol
 from dbg_wire.errors import printable

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from dbg_broker.home.tokens import Bearer
 from dbg_broker.net import tcp
+from dbg_broker.net.handshake_slots import HANDSHAKE_SECONDS, SILENT_SECONDS, Capacity, Line, Slots
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import HANDSHAKE_SECONDS, SILENT_SECONDS, Capacity, Line, Slots
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode

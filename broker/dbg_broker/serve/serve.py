@@ -25,9 +25,9 @@ from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import Bearer, Tokens
 from dbg_broker.journal.command import OnEvent
 from dbg_broker.journal.journal import Journal
+from dbg_broker.net.handshake_slots import MANY, Capacity
 from dbg_broker.net.loop import GarbageCollection, run_measured
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import MANY, Capacity
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.server import Server
 from dbg_broker.serve.credentials import Credentials

@@ -12,8 +12,8 @@ from typing import Any
 
 from dbg_broker.home.tokens import Bearer, Role
 from dbg_broker.journal.journal import Journal
+from dbg_broker.net.handshake_slots import Capacity
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import Capacity
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer
 from dbg_broker.net.websocket import CloseCode

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dbg_broker.net.newcomers import HANDSHAKE_SECONDS
+from dbg_broker.net.handshake_slots import HANDSHAKE_SECONDS
 from dbg_wire.limits import SILENT_SECONDS
 from tests.support.proxy import Direction, Proxy
 

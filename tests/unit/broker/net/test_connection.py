@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.admission import FIGURES_SECONDS
 from dbg_broker.home.tokens import Role
-from dbg_broker.net import newcomers
+from dbg_broker.net import handshake_slots
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.relay.weights import RATES
@@ -206,7 +206,7 @@ async def test_an_error_of_the_broker_costs_one_connection(
 
 
 async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newcomers, "HANDSHAKE_SECONDS", 0.05)
+    monkeypatch.setattr(handshake_slots, "HANDSHAKE_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     writer.write(b"GET /agent HTTP/1.1\r\n")
     with contextlib.suppress(ConnectionError):
@@ -217,7 +217,7 @@ async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pyt
 
 async def test_strangers_that_say_nothing_make_room_for_others(any_broker: Broker) -> None:
     port = any_broker.endpoint.port
-    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * newcomers.MAX_SLOTS)]
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * handshake_slots.MAX_SLOTS)]
     assert await any_broker.terminal()
     assert any_broker.parts.meters.failures > 0
     for _, writer in silent:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dbg_broker.home.tokens import Bearer, Role, Tokens
+from dbg_broker.net.handshake_slots import MANY, Capacity
 from dbg_broker.net.http import (
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
 )
-from dbg_broker.net.newcomers import MANY, Capacity
 from dbg_broker.net.tcp import CantListen, PortTaken, listen
 
 NOW = 1_700_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.net.newcomers import EARLY_SECONDS, HANDSHAKE_SECONDS, Line, Slots
+from dbg_broker.net.handshake_slots import EARLY_SECONDS, HANDSHAKE_SECONDS, Line, Slots
 
 FLOOD, HONEST = "10.0.0.1", "10.0.0.2"
 
