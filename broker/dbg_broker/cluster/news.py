@@ -16,8 +16,8 @@ import msgspec
 
 from dbg_broker.cluster.nats import Nats
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.elsewhere import RankFact, fact_of
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.remote_ranks import RankFact, fact_of
 from dbg_broker.ranks.table import RankTable, Watcher
 from dbg_broker.timers import Timers
 from dbg_wire import limits

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.feed import NOTHING, Feed
-from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
 from dbg_broker.ranks.failures import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.remote_ranks import Elsewhere, RankFact
 from dbg_wire.messages import Chosen, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
 

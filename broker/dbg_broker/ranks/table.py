@@ -10,12 +10,12 @@ from itertools import chain
 from dbg_broker.feed import Passes
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.liveness import DeathChecks, ProbeIntervals, ProbeSchedule, is_dead
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.remote_ranks import Elsewhere, RankFact
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import Decision
 from dbg_broker.timers import Timers

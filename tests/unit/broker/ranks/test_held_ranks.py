@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbg_broker.ranks.elsewhere import Elsewhere
 from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.remote_ranks import Elsewhere
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
