@@ -16,7 +16,6 @@ from dbg_client.why.moving import Movement, movement
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.roots import awaited_ranks, find_roots
-from dbg_client.why.scene import last_call, set_scene
 from dbg_client.why.verdict import (
     HARMLESS,
     IN_COLLECTIVES,
@@ -36,6 +35,7 @@ from dbg_client.why.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
+from dbg_client.why.wait_analysis import last_call, set_scene
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState

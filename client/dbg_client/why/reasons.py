@@ -10,8 +10,8 @@ from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.condition import Condition, State, waits_of
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
-from dbg_client.why.scene import Node, NodeKind, Scene, rank_node
 from dbg_client.why.verdict import VerdictKind
+from dbg_client.why.wait_analysis import Node, NodeKind, Scene, rank_node
 from dbg_client.why.wait_text import NO_RANKS, Ranks, wait_text
 from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of

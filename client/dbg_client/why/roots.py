@@ -13,8 +13,8 @@ from dataclasses import replace
 from dbg_client.why.collective_matching import Matched, PendingCollective, difference_of, is_parting, sides
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import has_peer
-from dbg_client.why.scene import Node, NodeKind, Scene, collective_node, rank_node
 from dbg_client.why.verdict import Finding, Topic, VerdictKind
+from dbg_client.why.wait_analysis import Node, NodeKind, Scene, collective_node, rank_node
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions that rule out that a rank without evidence has arrived."""

@@ -20,8 +20,8 @@ from dbg_client.why.condition import AGE_TOLD, main_wait, waits_of
 from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
 from dbg_client.why.process_groups import world_size
 from dbg_client.why.reasons import MAX_NAME, WHOLE, Brevity, Reasons
-from dbg_client.why.scene import place_of_call, rank_node, went_on
 from dbg_client.why.verdict import PATIENT_SECONDS, Certainty, Finding, Topic, Verdict, VerdictKind
+from dbg_client.why.wait_analysis import place_of_call, rank_node, went_on
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks

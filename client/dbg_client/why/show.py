@@ -18,9 +18,9 @@ from dbg_client.why.condition import State, waits_of
 from dbg_client.why.names import agreeing, show_bytes
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
-from dbg_client.why.scene import Scene, last_call
 from dbg_client.why.sentences import COLUMNS, Words, has_tag, sentence_of, short_name, words_of
 from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Topic, Verdict, VerdictKind
+from dbg_client.why.wait_analysis import Scene, last_call
 from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.messages import Kind

@@ -14,7 +14,7 @@ from dbg_client.why.collective_matching import PendingCollective
 from dbg_wire.errors import Remedy
 
 if TYPE_CHECKING:
-    from dbg_client.why.scene import Scene
+    from dbg_client.why.wait_analysis import Scene
 
 PATIENT_SECONDS = 60.0
 """Maximum seconds to wait for a working rank before it is reported as missing."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from dbg_client.why.collective_matching import Difference, difference_of, is_certain, sides
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import RankEvidence, world_size
-from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
+from dbg_client.why.wait_analysis import Scene
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from dbg_client.why.scene import WaitGraph, thread_node
+from dbg_client.why.wait_analysis import WaitGraph, thread_node
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.records.evidence import ThreadWait
 

@@ -13,10 +13,10 @@ from dbg_client.why.collective_matching import Difference, difference_of, match_
 from dbg_client.why.collectives import collectives_document, show_collectives
 from dbg_client.why.explain import JobLook, explain
 from dbg_client.why.process_groups import RankEvidence
-from dbg_client.why.scene import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.show import evidence_of
 from dbg_client.why.verdict import Verdict, VerdictKind
+from dbg_client.why.wait_analysis import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     Doing,
