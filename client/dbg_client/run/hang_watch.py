@@ -20,9 +20,9 @@ from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where
 from dbg_client.views.ages import show_age
+from dbg_client.why.hang_detector import Standstill, ask_where
 from dbg_client.why.questions import judge
 from dbg_client.why.show import show_verdicts
-from dbg_client.why.standstill import Standstill, ask_where
 from dbg_client.why.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

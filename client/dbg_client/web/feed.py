@@ -17,8 +17,8 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
 from dbg_client.web.rows import Rows, verdicts_of
+from dbg_client.why.hang_detector import Standstill, ask_where
 from dbg_client.why.questions import find_case, hangs_among
-from dbg_client.why.standstill import Standstill, ask_where
 from dbg_command.targets import Target
 from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError, printable

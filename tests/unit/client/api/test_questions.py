@@ -18,8 +18,8 @@ from dbg_client.views.groups import group_answers
 from dbg_client.why import explain as explaining
 from dbg_client.why import questions as cause
 from dbg_client.why.explain import Explanation, explain
+from dbg_client.why.hang_detector import ask_where
 from dbg_client.why.questions import find_case, gather_case
-from dbg_client.why.standstill import ask_where
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.inspection import BreakpointState, BreakpointWish, LineOfFile

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.why.standstill import SLACK_SECONDS, Standstill
+from dbg_client.why.hang_detector import SLACK_SECONDS, Standstill
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
