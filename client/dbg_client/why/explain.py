@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from dbg_client.why.collective_matching import Matched, PendingCollective, is_certain, match_collectives
 from dbg_client.why.condition import Condition, State, condition_of, main_wait
-from dbg_client.why.moving import Movement, movement
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, world_size
+from dbg_client.why.progress import Movement, movement
 from dbg_client.why.roots import awaited_ranks, find_roots
 from dbg_client.why.verdict import (
     HARMLESS,

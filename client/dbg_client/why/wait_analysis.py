@@ -16,9 +16,9 @@ from typing import NamedTuple
 from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched, PendingCollective, sides
 from dbg_client.why.condition import Condition, deadlocked, main_wait
-from dbg_client.why.moving import Movement
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
+from dbg_client.why.progress import Movement
 from dbg_client.why.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
