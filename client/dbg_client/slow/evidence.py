@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.slow.collective_timings import MICROSECONDS
 from dbg_client.slow.lateness import GroupLateness
-from dbg_client.slow.meetings import MICROSECONDS
 from dbg_client.views.tree import own_frames
 from dbg_wire.libraries import collective_of
 from dbg_wire.records.ranks import Place

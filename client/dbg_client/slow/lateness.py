@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
+from dbg_client.slow.collective_timings import LEAST, GroupMeetings, Meeting
 
 LEAST_DELAY = 0.001
 """Minimum seconds between the typical and the last rank for a collective to count as delayed."""

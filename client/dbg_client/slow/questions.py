@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dbg_client.core.asking import Asker
+from dbg_client.slow.collective_timings import RoundTrip, sampled_runs
 from dbg_client.slow.explain import RunFindings, find
-from dbg_client.slow.meetings import RoundTrip, sampled_runs
 from dbg_client.why.questions import ranks_of_runs
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dbg_client.slow.collective_timings import RoundTrip, SampledRun, sampled_runs
 from dbg_client.slow.explain import RunFindings, find
-from dbg_client.slow.meetings import RoundTrip, SampledRun, sampled_runs
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import GroupSeen, SourceSeen

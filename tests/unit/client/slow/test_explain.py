@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_client.slow.collective_timings import sampled_runs
 from dbg_client.slow.evidence import Spot, Whereabouts
 from dbg_client.slow.explain import RunFindings, SlowVerdict, exit_status, find
 from dbg_client.slow.lateness import Lateness
-from dbg_client.slow.meetings import sampled_runs
 from dbg_client.slow.show import diagnoses, show_findings, slow_document
 from dbg_client.why.show import Diagnosis
 from dbg_client.why.verdict import Certainty

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_client.slow.collective_timings import UNKNOWN, RoundTrip, Shift, align, meetings_of
 from dbg_client.slow.evidence import Lack, lacks_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, judge
-from dbg_client.slow.meetings import UNKNOWN, RoundTrip, Shift, align, meetings_of
 from dbg_wire.records.samples import ProcessorUse, RankSample
 from tests.unit.client.slow.simulated import Group, Job
 
