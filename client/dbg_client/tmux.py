@@ -15,9 +15,9 @@ from functools import partial
 from dbg_client.core.choose import find
 from dbg_client.core.errors import NeedsTarget, RankEnded
 from dbg_client.core.own_process import ATTACH, own_command
-from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import open_and_list, switchboard_to
+from dbg_client.core.wait_progress import WaitingLine, read_in_thread
 from dbg_client.shell.streams import show_waiting
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.verb import Verb

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.adopt.process import Candidate, NoSuchProcess, all_pids, find_python, mappings, read_process, topmost
-from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
+from dbg_client.core.wait_progress import WaitingLine, read_in_thread
 from dbg_client.shell.output import agrees
 from dbg_client.shell.streams import show_waiting, tell, write_result
 from dbg_client.views.ages import show_age

@@ -17,9 +17,9 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange, changes_between
 from dbg_client.core.errors import TimedOut
-from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import show_nobody
 from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down, Event
-from dbg_client.core.patience import OpenAnswers, WaitingLine, cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import OpenAnswers, WaitingLine, cancel_and_wait
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_ASK_SECONDS, MAX_TEXT

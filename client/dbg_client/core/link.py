@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from websockets.exceptions import ConnectionClosed
 
-from dbg_client.core.patience import cancel_and_wait, in_thread, read_in_thread
+from dbg_client.core.wait_progress import cancel_and_wait, in_thread, read_in_thread
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Endpoint, Reach, known_endpoints, spread
 from dbg_dial.find import Opening

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
 from dbg_client.core.errors import bug, in_words_of
-from dbg_client.core.patience import cancel_and_wait
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_wire.errors import DbgError, printable
 
 

@@ -14,7 +14,7 @@ from dbg_client.core.brokers import Brokers
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
-from dbg_client.core.patience import WaitingLine, cancel_and_wait
+from dbg_client.core.wait_progress import WaitingLine, cancel_and_wait
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Reach
 from dbg_dial.find import Opening, Seeker, find_broker

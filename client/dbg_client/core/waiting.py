@@ -10,8 +10,8 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, RankEnded, RankVanished, TimedOut
-from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
+from dbg_client.core.wait_progress import WaitingLine
 from dbg_command.targets import Target, select, unique_target
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.messages import Action, Kind, RankAnswer

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from dbg_client.core.patience import cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.wait_progress import cancel_and_wait, read_in_thread
 from dbg_client.dap import messages
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts

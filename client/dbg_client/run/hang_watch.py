@@ -13,8 +13,8 @@ from dbg_client.after.report import last_lines, make_report, write_hang_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
-from dbg_client.core.patience import show_nobody
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
+from dbg_client.core.wait_progress import show_nobody
 from dbg_client.run.options import END, Task
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions

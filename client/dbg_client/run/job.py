@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
-from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import Task

@@ -23,8 +23,8 @@ from dbg_client.core.choose import is_ready
 from dbg_client.core.directory import LISTS
 from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
-from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Effect, Effects, Finish, Open, Send, Wake
 from dbg_client.verbs.preferences import NO_WISH, Wish

@@ -11,9 +11,9 @@ from functools import partial
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.errors import NeedsTarget, why_not_stopped
-from dbg_client.core.patience import Show, WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
+from dbg_client.core.wait_progress import Show, WaitingLine, read_in_thread
 from dbg_client.core.waiting import break_in, wait_for_stop
 from dbg_client.shell.output import agrees, show_result, unless_given_up, written
 from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
-from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
+from dbg_client.core.wait_progress import WaitingLine, read_in_thread
 from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.terminal.recording import Recording

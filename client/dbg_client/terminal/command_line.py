@@ -21,9 +21,9 @@ from dbg_client.command_line.help import session_help, session_hint
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose
-from dbg_client.core.patience import WaitingLine, cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import WaitingLine, cancel_and_wait, read_in_thread
 from dbg_client.shell.ask import ask_and_remember, meant_by
 from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result

@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from dbg_client.core.patience import cancel_and_wait
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import (

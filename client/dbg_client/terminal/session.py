@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
-from dbg_client.core.patience import cancel_and_wait
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
 from dbg_client.seat.seat import Seat

@@ -28,7 +28,7 @@ from dbg_wire.records.record import Record
 
 if TYPE_CHECKING:
     from dbg_client.core.asking import Asker
-    from dbg_client.core.patience import Show
+    from dbg_client.core.wait_progress import Show
     from dbg_wire.records.ranks import RankInfo
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from dbg_client.command_line.session_line import read_scope, read_session_line, session_verbs
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find, is_ready
-from dbg_client.core.patience import WaitingLine, show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.wait_progress import WaitingLine, show_nobody
 from dbg_client.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import cancel_and_wait, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.wait_progress import cancel_and_wait, read_in_thread
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet

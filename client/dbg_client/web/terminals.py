@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import cancel_and_wait
+from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat import effects
 from dbg_client.seat.notices import missing_on_the_way
 from dbg_client.seat.seat import Seat

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ended_of_live_runs, live_runs
-from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.wait_progress import Show, show_nobody
 from dbg_client.why.collective_matching import Matched, match_collectives
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
 from dbg_client.why.process_groups import RankEvidence, read_evidence

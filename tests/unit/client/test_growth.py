@@ -11,7 +11,7 @@ import pytest
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import call_roll
-from dbg_client.core.patience import show_nobody
+from dbg_client.core.wait_progress import show_nobody
 from dbg_client.terminal.picker import PickList
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Asking

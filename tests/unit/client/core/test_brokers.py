@@ -15,8 +15,8 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.brokers import Brokers
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Connection, Down, Event, SeatDown, SeatUp, Up
-from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard, open_and_list
+from dbg_client.core.wait_progress import WaitingLine
 from dbg_client.seat.seat import Seat as Sitting
 from dbg_wire.messages import (
     Action,

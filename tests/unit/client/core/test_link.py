@@ -14,8 +14,8 @@ import pytest
 
 from dbg_client.core import link as connection
 from dbg_client.core.link import BrokerLink, Connection, Down, Up, dial
-from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
+from dbg_client.core.wait_progress import in_thread, read_in_thread
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.find import Opening

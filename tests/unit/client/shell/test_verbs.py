@@ -290,7 +290,7 @@ HANDS_ON = frozenset(
 )
 """The way of a question from the shell to the broker and back."""
 
-BESIDE = frozenset({"core.brokers", "core.directory", "core.patience", "views.ages", "views.table"})
+BESIDE = frozenset({"core.brokers", "core.directory", "core.wait_progress", "views.ages", "views.table"})
 """What stands beside the way: reading a target, the list of ranks, the line for people who wait, ages and widths."""
 
 
