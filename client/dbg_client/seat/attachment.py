@@ -22,7 +22,7 @@ from dbg_client.seat.notices import (
     why_blank,
 )
 from dbg_client.seat.output import Drawing
-from dbg_client.seat.unsettled_keys import Typed, UnsettledKeys
+from dbg_client.seat.unacknowledged_input import Typed, UnsettledKeys
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.libraries import collective_of

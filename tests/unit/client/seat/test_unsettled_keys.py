@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.seat.unsettled_keys import UnsettledKeys
+from dbg_client.seat.unacknowledged_input import UnsettledKeys
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 
