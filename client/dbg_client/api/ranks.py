@@ -20,7 +20,7 @@ from dbg_client.core.errors import TimedOut
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.wait_progress import show_nobody
-from dbg_client.verbs.orders import Continue, Interrupt, Release
+from dbg_client.verbs.control import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Asking, GroupedAnswer, RanksVerb

@@ -17,7 +17,7 @@ from dbg_client.core.wait_progress import Show, WaitingLine, read_in_thread
 from dbg_client.core.waiting import break_in, wait_for_stop
 from dbg_client.shell.output import agrees, show_result, unless_given_up, written
 from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size
-from dbg_client.verbs.orders import Interrupt, answered
+from dbg_client.verbs.control import Interrupt, answered
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import Answer, Asking, Format, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few

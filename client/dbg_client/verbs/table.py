@@ -66,11 +66,11 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
-        "interrupt", "verbs.orders:Interrupt", "break into running ranks; attach if one; asks first if several", "i"
+        "interrupt", "verbs.control:Interrupt", "break into running ranks; attach if one; asks first if several", "i"
     ),
-    VerbRow("continue", "verbs.orders:Continue", "resume stopped ranks"),
-    VerbRow("release", "verbs.orders:Release", "release held ranks"),
-    VerbRow("kill", "verbs.orders:Kill", "end ranks; asks first"),
+    VerbRow("continue", "verbs.control:Continue", "resume stopped ranks"),
+    VerbRow("release", "verbs.control:Release", "release held ranks"),
+    VerbRow("kill", "verbs.control:Kill", "end ranks; asks first"),
     VerbRow("tmux", "tmux:Tmux", "attach to each rank in its own tmux pane"),
     VerbRow("report", "after.report:Report", "print everything known about the ranks, for a colleague or a bug report"),
     VerbRow("adopt", "adopt.verb:Adopt", "turn processes of this host that were started without dbg-broker into ranks"),

@@ -14,8 +14,8 @@ from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.wait_progress import WaitingLine, show_nobody
 from dbg_client.exec import Exec
+from dbg_client.verbs.control import Continue
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.orders import Continue
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb

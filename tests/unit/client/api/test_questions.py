@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dbg_client.api.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
 from dbg_client.core.asking import Asker
-from dbg_client.verbs.orders import Continue, Kill, Order, Release, is_moving
+from dbg_client.verbs.control import Continue, Kill, Order, Release, is_moving
 from dbg_client.views.groups import group_answers
 from dbg_client.why import explain as explaining
 from dbg_client.why import questions as cause

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.exec import Exec
+from dbg_client.verbs.control import Interrupt
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import BrokerOptions, Verb
 from dbg_command.targets import parse_target, select

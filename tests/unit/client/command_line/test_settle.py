@@ -7,8 +7,8 @@ import pytest
 
 from dbg_client.after.report import Report
 from dbg_client.terminal.verb import Attach, Wait
+from dbg_client.verbs.control import Interrupt
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.preferences import Wish
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.values import Eval, PdbCommand
