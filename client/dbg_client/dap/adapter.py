@@ -18,8 +18,8 @@ from dbg_client.dap import messages
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
 from dbg_client.dap.messages import Message
-from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
+from dbg_client.dap.step_requests import STEPS, Keyboard, Moves
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Threads, Window
 from dbg_client.shell.streams import tell

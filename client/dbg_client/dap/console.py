@@ -9,7 +9,7 @@ from dbg_client.api.ranks import AsyncRanks, Memory
 from dbg_client.command_line.session_line import read_session_line, session_verbs
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Event
-from dbg_client.dap.moves import Keyboard
+from dbg_client.dap.step_requests import Keyboard
 from dbg_client.dap.window import Threads, Window
 from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.naming import name_few

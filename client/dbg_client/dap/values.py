@@ -7,8 +7,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from dbg_client.api.values import At, Variable
 from dbg_client.dap.messages import Message
-from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.source import SourceLocator
+from dbg_client.dap.step_requests import Keyboard
 from dbg_client.dap.window import Threads, Window
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action

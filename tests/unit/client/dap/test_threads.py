@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dbg_client.api.inspection import RankError
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Up
-from dbg_client.dap.moves import Keyboard, Moves
+from dbg_client.dap.step_requests import Keyboard, Moves
 from dbg_client.dap.threads import (
     MAX_LISTED,
     Continued,

@@ -13,8 +13,8 @@ from dbg_client.core.errors import Declined
 from dbg_client.core.link import Event
 from dbg_client.dap import console
 from dbg_client.dap.console import Console, LogTexts
-from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.source import Paths, read_mappings
+from dbg_client.dap.step_requests import Keyboard
 from dbg_client.dap.values import Handles
 from dbg_client.dap.window import Threads, Window
 from dbg_wire.errors import BadInput
