@@ -152,7 +152,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         reach = find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
         import asyncio  # this and the dial take longer to load than the rest
 
-        from dbg_dial.glance import glance
+        from dbg_dial.rank_list import glance
 
         found: dict[str, Mapping[str, Any]] = {}
         for route in reach.routes():

@@ -19,8 +19,8 @@ from dbg_client.run.environment import cant_write, is_for_many_hosts
 from dbg_command.home import make_private_directory
 from dbg_dial.endpoint import Reach, is_loopback
 from dbg_dial.find import Seeker, find_broker
-from dbg_dial.glance import glance
 from dbg_dial.home import BROKER, HOME, home_directory
+from dbg_dial.rank_list import glance
 from dbg_wire.errors import (
     HOME_IS_SERVED,
     BrokerUnreachable,

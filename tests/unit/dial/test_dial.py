@@ -20,8 +20,8 @@ from dbg_broker.cli.broker_client import BrokerProbe
 from dbg_dial.connect_errors import explain
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, addresses, open_websocket
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.glance import glance
 from dbg_dial.pin import client_context
+from dbg_dial.rank_list import glance
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
     BadSecretFile,

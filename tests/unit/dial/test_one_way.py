@@ -17,7 +17,7 @@ import dbg_agent.link.dialling
 import dbg_broker.cli.broker_client
 import dbg_client.core.link
 import dbg_dial.dial
-import dbg_dial.glance
+import dbg_dial.rank_list
 import dbg_dial.tcp
 from dbg_agent.link.fork_safety import Lookups
 from dbg_dial.dial import AddressInfos
@@ -66,7 +66,7 @@ async def of_the_brokers_verbs(reach: Reach) -> object:
 
 
 async def of_a_completion(reach: Reach) -> object:
-    return await dbg_dial.glance.glance(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
+    return await dbg_dial.rank_list.glance(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
 
 
 async def of_a_new_broker(reach: Reach) -> object:
@@ -78,7 +78,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.dial.dial_broker": dial,
     "dbg_dial.dial.is_served": of_a_new_broker,
-    "dbg_dial.glance.glance": of_a_completion,
+    "dbg_dial.rank_list.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.link.dial": of_a_terminal,
     "dbg_broker.cli.broker_client.BrokerProbe": of_the_brokers_verbs,

@@ -20,8 +20,8 @@ from dbg_command.home import user_name, watch_growth, write_whole
 from dbg_dial import tcp
 from dbg_dial.dial import BrokerWebSocket, first_to_connect
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.glance import glance
 from dbg_dial.home import kernel_name
+from dbg_dial.rank_list import glance
 from dbg_dial.tcp import OwnSocket, connected, within
 from dbg_wire.errors import (
     BrokerUnreachable,
