@@ -160,7 +160,7 @@ def raised_text(error: BaseException) -> str:
     return f"the condition raised {error_line(error)}"
 
 
-class Wish:
+class ConditionalStop:
     """A place where the program stops if a condition is true, and the number of hits with a true condition."""
 
     def __init__(self, condition: str | None) -> None:

@@ -17,10 +17,10 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from dbg_agent.breakpoints.conditional_stop import (
+    ConditionalStop,
     LogText,
     NoHits,
     NoLogText,
-    Wish,
     come_by,
     condition_code,
     evaluate_at,
@@ -52,12 +52,12 @@ MAX_OF_JOB = 2000
 """Maximum number of log texts of all ranks per second, if the job has fewer ranks: the broker forwards as many."""
 
 
-class LineBreakpoint(Wish, bdb.Breakpoint):
+class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
     """A breakpoint that an IDE or an agent has set."""
 
     def __init__(self, file: str, line: int) -> None:
         bdb.Breakpoint.__init__(self, file, line)
-        Wish.__init__(self, None)
+        ConditionalStop.__init__(self, None)
         self.asked: dict[tuple[str, int], None] = {}
         """The files and lines of the requests for this breakpoint."""
         self.hits_text = ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType, ModuleType
 
-from dbg_agent.breakpoints.conditional_stop import Wish, come_by, mechanism
+from dbg_agent.breakpoints.conditional_stop import ConditionalStop, come_by, mechanism
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
 from dbg_agent.frames.loaded_sources import read_file
 from dbg_agent.process.log import say
@@ -22,7 +22,7 @@ from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 PASSED_BY = "passed without stopping, because"
 
 
-class Point(Wish):
+class Point(ConditionalStop):
     """One stop of the command line, and its outcome in this process."""
 
     def __init__(self, stop: StopAt | StopIn) -> None:
