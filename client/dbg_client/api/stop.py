@@ -12,7 +12,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.seat import KeyboardTaken, Seat
-from dbg_client.verbs.preferences import Wish
+from dbg_client.verbs.preferences import EngineSpec
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
 from dbg_wire.records.inspection import Inspection
@@ -235,7 +235,7 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        seat = Seat(own, rank, Mode.TAKE if take else Mode.DRIVE, wish=Wish(asked=engine))
+        seat = Seat(own, rank, Mode.TAKE if take else Mode.DRIVE, wish=EngineSpec(asked=engine))
         async with seat.held():
             await seat.hold_keyboard()
             yield AsyncStop(own, seat)

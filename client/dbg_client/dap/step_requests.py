@@ -12,7 +12,7 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Threads, Window
 from dbg_client.seat.effects import Effect, Finish, Note
 from dbg_client.seat.seat import KeyboardTaken, Seat
-from dbg_client.verbs.preferences import Wish
+from dbg_client.verbs.preferences import EngineSpec
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
 from dbg_wire.records.ranks import PDB, RankInfo, RankState
@@ -90,7 +90,7 @@ class Keyboard:
         # A connection has one seat, so release the old one first.
         self.give()
         seat = self._seat = Seat(
-            self._window.switchboard, rank, mode, wish=Wish(default=PDB), show=self._show, changed=self._changed
+            self._window.switchboard, rank, mode, wish=EngineSpec(default=PDB), show=self._show, changed=self._changed
         )
         seat.begin()
         try:

@@ -23,7 +23,7 @@ from dbg_client.seat.notices import (
 )
 from dbg_client.seat.output import Drawing
 from dbg_client.seat.unacknowledged_input import Typed, UnsettledKeys
-from dbg_client.verbs.preferences import NO_WISH, Wish
+from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_wire.codec import Input, Output
 from dbg_wire.libraries import collective_of
 from dbg_wire.limits import MAX_INPUT_PENDING
@@ -80,7 +80,7 @@ class Attachment:
         *,
         colors: int,
         prefix: str = "",
-        wish: Wish = NO_WISH,
+        wish: EngineSpec = ANY_ENGINE,
         frame: str = "",
         startup: deque[str] | None = None,
     ) -> None:

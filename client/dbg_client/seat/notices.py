@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbg_client.seat.effects import Bell, Effects
-from dbg_client.verbs.preferences import Wish
+from dbg_client.verbs.preferences import EngineSpec
 from dbg_wire.errors import printable
 from dbg_wire.messages import Mode, RankReport
 from dbg_wire.records.ranks import Place, RankState
@@ -82,7 +82,7 @@ class Offer:
     rows: int
     columns: int
     colors: int
-    wish: Wish
+    wish: EngineSpec
     frame: str
     cropped: bool = False
     """Whether the debugger's screen was larger at the last check."""

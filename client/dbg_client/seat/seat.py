@@ -27,7 +27,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Effect, Effects, Finish, Open, Send, Wake
-from dbg_client.verbs.preferences import NO_WISH, Wish
+from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Attach, Mode, StopInfo
@@ -86,7 +86,7 @@ class Seat:
         *,
         size: tuple[int, int] = SIZE,
         colors: int = 8,
-        wish: Wish = NO_WISH,
+        wish: EngineSpec = ANY_ENGINE,
         frame: str = "",
         prefix: str = "",
         startup: Callable[[str], deque[str]] = lambda _: deque(),

@@ -8,7 +8,7 @@ from dbg_client.verbs.option import Heading, Option, Preferred, read_frame
 from dbg_client.verbs.preferences import (
     DEFAULT_PREFIX,
     PAGER,
-    Wish,
+    EngineSpec,
     parse_escape_key,
     read_engine,
 )
@@ -98,9 +98,9 @@ class AttachOptions(Record):
     pager: Pager = PAGER
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> EngineSpec:
         """The user's preferred debugger."""
-        return Wish(self.asked_engine, self.default_engine)
+        return EngineSpec(self.asked_engine, self.default_engine)
 
     def check(self) -> None:
         """Raise BadInput for options that contradict each other."""

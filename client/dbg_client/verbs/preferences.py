@@ -22,14 +22,14 @@ PAGER = "less"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EngineSpec:
     """The debugger that the user requested, and the default if neither the stop nor the rank has a preference."""
 
     asked: str | None = None
     default: str | None = None
 
 
-NO_WISH = Wish()
+ANY_ENGINE = EngineSpec()
 
 
 def read_engine(text: str) -> str:

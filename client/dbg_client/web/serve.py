@@ -21,7 +21,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.wait_progress import cancel_and_wait, read_in_thread
 from dbg_client.shell.streams import tell
-from dbg_client.verbs.preferences import NO_WISH, Wish
+from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_client.views.list import nobody_yet
 from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch, told_of
 from dbg_client.web.live import LivePage
@@ -157,7 +157,7 @@ class PageServer:
         access: Access,
         *,
         drive: bool,
-        wish: Wish = NO_WISH,
+        wish: EngineSpec = ANY_ENGINE,
         hang_seconds: float = HANG_SECONDS,
         saved: SavedJob | None = None,
     ) -> None:

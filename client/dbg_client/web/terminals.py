@@ -20,7 +20,7 @@ from dbg_wire.records.ranks import LINE_ENGINE
 if TYPE_CHECKING:
     from dbg_client.core.link import Event
     from dbg_client.core.switchboard import Switchboard
-    from dbg_client.verbs.preferences import Wish
+    from dbg_client.verbs.preferences import EngineSpec
     from dbg_client.web.outbox import Outbox
     from dbg_wire.records.ranks import RankInfo
 
@@ -40,7 +40,7 @@ class PageSeat:
     """
 
     def __init__(
-        self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, *, wish: Wish, why_not: str
+        self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, *, wish: EngineSpec, why_not: str
     ) -> None:
         self._switchboard, self._rank, self._outbox = switchboard, rank, outbox
         self._why_not = why_not

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from dbg_client.verbs.attach_options import Engine
 from dbg_client.verbs.option import Operands, Option, Preferred, read_port
-from dbg_client.verbs.preferences import Wish, read_engine
+from dbg_client.verbs.preferences import EngineSpec, read_engine
 from dbg_client.verbs.table import SAVED_JOB, load
 from dbg_client.verbs.verb import Verb
 from dbg_dial.home import ENGINE
@@ -39,9 +39,9 @@ class Web(Verb):
     drive: Annotated[bool, Option("--drive", help="let the page act: type, evaluate, interrupt, resume, kill")] = False
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> EngineSpec:
         """The debugger that the page's terminals open."""
-        return Wish(self.asked_engine, self.default_engine)
+        return EngineSpec(self.asked_engine, self.default_engine)
 
     def run(self) -> int:
         import asyncio

@@ -9,7 +9,7 @@ from dbg_client.after.report import Report
 from dbg_client.terminal.verb import Attach, Wait
 from dbg_client.verbs.control import Interrupt
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.preferences import Wish
+from dbg_client.verbs.preferences import EngineSpec
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import RanksVerb, Verb
@@ -126,8 +126,8 @@ def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
     wish = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.wish
 
     assert (wish.asked, wish.default) == ("pudb", "pdb")
-    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == Wish(None, "pdb")
-    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == Wish()
+    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == EngineSpec(None, "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == EngineSpec()
 
 
 def test_a_file_of_commands_comes_along() -> None:

@@ -7,7 +7,7 @@ from dbg_client.seat.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_S
 from dbg_client.seat.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
 from dbg_client.seat.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.seat.output import REPAINT_SECONDS
-from dbg_client.verbs.preferences import Wish
+from dbg_client.verbs.preferences import EngineSpec
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -503,7 +503,7 @@ def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -
 
 
 def wishing(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
-    wish = Wish(asked, default)
+    wish = EngineSpec(asked, default)
     return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", wish=wish)
 
 
