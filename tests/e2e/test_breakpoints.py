@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, LineOfFile
 from tests.smoke.test_break_in import wishes
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -60,7 +60,7 @@ if sys.version_info >= (3, 12):
         (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
         wait_until_states(home, {0: "running"})
         number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "# inner" in text)
-        wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
+        wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
         (((state,),)) = asyncio.run(wishes(BreakpointsWish(set=(wish,))))
         assert (state.is_set, state.problem) == (True, "")
         (home / "homes/rank0/imported").touch()

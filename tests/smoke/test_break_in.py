@@ -12,7 +12,7 @@ import dbg_client
 from dbg_client.api.breakpoints import breakpoints_in
 from dbg_client.core.asking import Asker
 from dbg_wire.messages import Action, Kind
-from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_states
@@ -141,7 +141,7 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
         attach(home, "interrupt", "all", "-y")
         wait_until_states(home, {0: "stopped", 1: "stopped"})
     file = str(home / "rank_script.py")
-    wish = BreakpointWish(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
+    wish = BreakpointSpec(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
     for (state,) in asyncio.run(wishes(BreakpointsWish(set=(wish,)))):
         assert (state.asked, state.line, state.is_set, state.problem) == (LOSS, LOSS, True, "")
     if not is_monitored:

@@ -36,7 +36,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Message, Notice
-from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
 from dbg_wire.records.record import fitted
 
 MAX_ROWS = 500_000
@@ -201,7 +201,7 @@ class LineBreakpoints:
 
     # --------------------------------------------------------------------------------------------------- the requests
 
-    def _set(self, wish: BreakpointWish, found: _Spot) -> BreakpointState | None:
+    def _set(self, wish: BreakpointSpec, found: _Spot) -> BreakpointState | None:
         """Set a breakpoint; return its state only if it can't be set."""
         path, line, problem = found
         if line is not None:
@@ -220,7 +220,7 @@ class LineBreakpoints:
             problem=printable(problem[:MAX_CONDITION]),
         )
 
-    def _set_at(self, path: str, line: int, wish: BreakpointWish, problem: str) -> None:
+    def _set_at(self, path: str, line: int, wish: BreakpointSpec, problem: str) -> None:
         lines = self._lines.setdefault(path, [])
         if line not in lines:
             lines.append(line)
@@ -444,7 +444,7 @@ class _Spot(NamedTuple):
     problem: str
 
 
-def _found(wish: BreakpointWish) -> _Spot:
+def _found(wish: BreakpointSpec) -> _Spot:
     problem = _problem_of(wish)
     if problem:
         return _Spot(wish.file, None, problem)
@@ -453,7 +453,7 @@ def _found(wish: BreakpointWish) -> _Spot:
     return _Spot(path, placed.line, placed.problem)
 
 
-def _problem_of(wish: BreakpointWish) -> str:
+def _problem_of(wish: BreakpointSpec) -> str:
     """Return the reason why a request is invalid at any place, or an empty string."""
     if len(json.dumps([wish.file, wish.condition, wish.hits, wish.log])) > MAX_TEXT - 2 * MAX_CONDITION:
         return "file name, condition, hits and log text are too long together"

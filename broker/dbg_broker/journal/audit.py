@@ -18,7 +18,7 @@ from dbg_command.audit import Entry, What
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, CommandLine, Inspection, Sight
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, CommandLine, Inspection, Sight
 
 AUDIT_FILE = "audit.jsonl"
 
@@ -167,7 +167,7 @@ def _of_wish(wish: BreakpointsWish) -> Iterator[str]:
         yield f"set {one.file}:{one.line}{_conditions(one)}"
 
 
-def _conditions(one: BreakpointWish) -> str:
+def _conditions(one: BreakpointSpec) -> str:
     return "".join(
         f" {word} {text}" for word, text in (("if", one.condition), ("hits", one.hits), ("log", one.log)) if text
     )

@@ -20,8 +20,8 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Logged, Notice, Question
 from dbg_wire.records.inspection import (
+    BreakpointSpec,
     BreakpointsWish,
-    BreakpointWish,
     CommandLine,
     Inspection,
     LineOfFile,
@@ -154,7 +154,7 @@ def _of_breakpoints(wish: BreakpointsWish) -> VisibleAction | None:
     return VisibleAction(f"cleared {_breakpoints(wish.clear)}") if wish.clear else None
 
 
-def _breakpoints(places: Sequence[BreakpointWish | LineOfFile]) -> str:
+def _breakpoints(places: Sequence[BreakpointSpec | LineOfFile]) -> str:
     named = [printable(f"{one.file.rpartition('/')[2]}:{one.line}", MAX_SHOWN) for one in places[:MAX_PLACES]]
     more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
     return f"{'a breakpoint' if len(places) == 1 else 'breakpoints'} at {', '.join(named)}{more}"

@@ -11,7 +11,7 @@ from dbg_client.views.groups import RankAndAnswer
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted, length_of
 
@@ -68,7 +68,7 @@ class BreakpointAnswer:
 
 
 async def change_breakpoints(
-    asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, wish: BreakpointWish | None
+    asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, wish: BreakpointSpec | None
 ) -> tuple[RankAndAnswer, ...]:
     """Set or clear the breakpoint ``at`` a line and return each rank's answer; without ``at``, list breakpoints."""
     clear = [at] if at is not None and wish is None else []
@@ -78,7 +78,7 @@ async def change_breakpoints(
 
 
 async def ask_breakpoints(
-    asker: Asker, ranks: Sequence[RankInfo], *, clear: Sequence[LineOfFile] = (), wanted: Sequence[BreakpointWish] = ()
+    asker: Asker, ranks: Sequence[RankInfo], *, clear: Sequence[LineOfFile] = (), wanted: Sequence[BreakpointSpec] = ()
 ) -> BreakpointAnswer:
     """Ask ranks to clear breakpoints and then set the ``wanted`` ones; return all that each rank has afterwards.
 
@@ -103,13 +103,13 @@ async def ask_breakpoints(
     )
 
 
-def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointWish]) -> list[BreakpointsWish]:
+def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointsWish]:
     """Split requests so that each fits into one question, clears first; one empty request if nothing is wanted.
 
     Raises BadInput for a breakpoint with texts that are too long.
     """
     wishes = [BreakpointsWish()]
-    every: list[LineOfFile | BreakpointWish] = [*clear, *wanted]
+    every: list[LineOfFile | BreakpointSpec] = [*clear, *wanted]
     for one in every:
         alone = _with(BreakpointsWish(), one)
         if length_of(alone) > MAX_TEXT:
@@ -169,7 +169,7 @@ def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 
 
-def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointWish) -> BreakpointsWish:
-    if isinstance(one, BreakpointWish):
+def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointSpec) -> BreakpointsWish:
+    if isinstance(one, BreakpointSpec):
         return wish.replace(set=(*wish.set, one))
     return wish.replace(clear=(*wish.clear, one))

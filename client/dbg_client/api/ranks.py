@@ -29,7 +29,7 @@ from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, NoSuchRank, printable
-from dbg_wire.records.inspection import BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 
 
@@ -153,7 +153,7 @@ class AsyncRanks:
         """
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
-        wish = given(BreakpointWish, file=place.file, line=line, condition=condition, hits=hits, log=log)
+        wish = given(BreakpointSpec, file=place.file, line=line, condition=condition, hits=hits, log=log)
         return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, wish)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
@@ -206,7 +206,7 @@ class AsyncRanks:
         ranks: Sequence[RankInfo],
         command: str,
         at: LineOfFile | None = None,
-        wish: BreakpointWish | None = None,
+        wish: BreakpointSpec | None = None,
     ) -> Answer:
         said = await change_breakpoints(self._asker(timeout), ranks, at, wish)
         grouped = tuple(group_answers(said))

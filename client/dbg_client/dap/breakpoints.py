@@ -18,7 +18,7 @@ from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
-from dbg_wire.records.inspection import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import MAX_RANK
 
@@ -46,7 +46,7 @@ class _Line:
     """A breakpoint of the IDE, its DAP id, the ranks' answers, and the state last sent to the IDE."""
 
     id: int
-    wish: BreakpointWish
+    wish: BreakpointSpec
     said: dict[str, BreakpointState | str]
     told: Message | None = None
 
@@ -78,7 +78,7 @@ class Breakpoints:
         if not self._window.may_act:
             return {"breakpoints": [{"verified": False, "message": WATCHES} for _ in asked]}
         async with self._turn:
-            lines, clear = self._replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
+            lines, clear = self._replace(file, [wish for wish in asked if isinstance(wish, BreakpointSpec)])
             ranks = self._ranks()
             await self._apply([rank for rank in ranks if rank.key in self._greeted], clear, lines)
             await self._greet(ranks)
@@ -121,7 +121,7 @@ class Breakpoints:
 
     # ------------------------------------------------------------------------------------------------------- the ranks
 
-    def _replace(self, file: str, wishes: Sequence[BreakpointWish]) -> tuple[list[_Line], list[LineOfFile]]:
+    def _replace(self, file: str, wishes: Sequence[BreakpointSpec]) -> tuple[list[_Line], list[LineOfFile]]:
         """Replace the breakpoints of a file, and return the new ones and those to clear; other clients' ones stay."""
         before = {at: line for at, line in self._lines.items() if at.file == file}
         lines: dict[LineOfFile, _Line] = {}
@@ -231,7 +231,7 @@ def asked_file(arguments: Message, paths: Paths) -> str:
     return file
 
 
-def asked_wishes(arguments: Message, file: str) -> list[BreakpointWish | str]:
+def asked_wishes(arguments: Message, file: str) -> list[BreakpointSpec | str]:
     """Return each requested breakpoint of a file, or a sentence why it is invalid. Raises BadInput."""
     given = arguments.get("breakpoints") or []
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
@@ -239,7 +239,7 @@ def asked_wishes(arguments: Message, file: str) -> list[BreakpointWish | str]:
     return [_wish(one, file) for one in given]
 
 
-def _wish(one: object, file: str) -> BreakpointWish | str:
+def _wish(one: object, file: str) -> BreakpointSpec | str:
     fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
     line = fields.get("line")
     if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line <= MAX_RANK:
@@ -251,6 +251,6 @@ def _wish(one: object, file: str) -> BreakpointWish | str:
             return f"{name} is not a text of at most {MAX_CONDITION} characters"
         texts[ours] = text.strip() if ours != "log" else text
     try:
-        return given(BreakpointWish, file=file, line=line, **texts)
+        return given(BreakpointSpec, file=file, line=line, **texts)
     except BadInput as error:
         return printable(str(error))

@@ -277,7 +277,7 @@ import sys, threading, warnings
 warnings.simplefilter("ignore")  # a fork beside threads
 from pathlib import Path
 
-from dbg_wire.records.inspection import BreakpointWish
+from dbg_wire.records.inspection import BreakpointSpec
 from tests.unit.agent.breakpoints.asking import ask
 from tests.unit.agent.pdb_driver import Driver
 
@@ -291,7 +291,7 @@ import __main__
 __main__.kept = Kept()
 sys.kept = Kept()
 line = Path(__file__).read_text().splitlines().index("        self.gone = True  # in a finalizer") + 1
-(state,) = ask(Driver(), BreakpointWish(file=__file__, line=line, condition="1 / 0 or True", hits="> 100"))
+(state,) = ask(Driver(), BreakpointSpec(file=__file__, line=line, condition="1 / 0 or True", hits="> 100"))
 assert state.is_set, state
 pid = __import__("os").fork()
 if pid:

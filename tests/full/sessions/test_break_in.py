@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, LineOfFile
 from tests.conftest import OpenTerminal
 from tests.e2e.test_breakpoints import STILL_IMPORTS
 from tests.smoke.test_break_in import end, start, wishes
@@ -70,7 +70,7 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     assert attach(home, "interrupt", "0").returncode == 0
     wait_until_states(home, {0: "stopped"})
     number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
-    wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
+    wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
     asyncio.run(wishes(BreakpointsWish(set=(wish,))))
     assert attach(home, "continue", "all").returncode == 0
     wait_until_states(home, {0: "running"})

@@ -225,7 +225,7 @@ LineNumber = Annotated[int, integers(1, MAX_RANK)]
 Condition = Annotated[str, characters(MAX_CONDITION)]
 
 
-class BreakpointWish(Record):
+class BreakpointSpec(Record):
     """A breakpoint to set: at a line of a file of the rank, or at the next line with code.
 
     It stops only if ``condition`` is true or empty. ``hits`` is a condition on the number of times that the program
@@ -256,7 +256,7 @@ class BreakpointsWish(Inquiry, tag="breakpoints"):
     """
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
-    set: Annotated[tuple[BreakpointWish, ...], elements(MAX_BREAKPOINTS)] = ()
+    set: Annotated[tuple[BreakpointSpec, ...], elements(MAX_BREAKPOINTS)] = ()
 
 
 class BreakpointState(Row, tag="breakpoint"):

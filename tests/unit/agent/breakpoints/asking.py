@@ -17,7 +17,7 @@ import pytest
 from dbg_agent.breakpoints import startup_stops
 from dbg_agent.breakpoints.conditional_stop import mechanism
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver
 from tests.unit.agent.pudb_viewer import Viewer
 
@@ -70,13 +70,13 @@ def line_of(module: ModuleType, text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def wish(module: ModuleType, text: str | int, condition: str = "", hits: str = "", log: str = "") -> BreakpointWish:
+def wish(module: ModuleType, text: str | int, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
     line = line_of(module, text) if isinstance(text, str) else text
-    return BreakpointWish(file=str(module.__file__), line=line, condition=condition, hits=hits, log=log)
+    return BreakpointSpec(file=str(module.__file__), line=line, condition=condition, hits=hits, log=log)
 
 
 def ask(
-    driver: Driver | Viewer, *wishes: BreakpointWish, clear: Sequence[LineOfFile | BreakpointWish] = ()
+    driver: Driver | Viewer, *wishes: BreakpointSpec, clear: Sequence[LineOfFile | BreakpointSpec] = ()
 ) -> tuple[BreakpointState, ...]:
     """Have the rank grant wishes; return its answer."""
     request = next(NUMBERS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.conditional_stop import MAX_VALUE, LogText, NoHits, NoLogText, hits_of
 from dbg_agent.breakpoints.line_breakpoints import MAX_OF_JOB, MAX_OF_RANK, LogPace
-from dbg_wire.records.inspection import BreakpointWish
+from dbg_wire.records.inspection import BreakpointSpec
 from tests.conftest import Approved
 from tests.unit.agent import pudb_viewer
 from tests.unit.agent.breakpoints.asking import ask
@@ -117,7 +117,7 @@ def test_pudb_draws_a_breakpoint_of_an_ide_and_its_own_is_told(viewer: Viewer) -
 
     def script() -> None:
         viewer.opens()
-        (state,) = ask(viewer, BreakpointWish(file=pudb_viewer.__file__, line=SECOND, condition="total == 2"))
+        (state,) = ask(viewer, BreakpointSpec(file=pudb_viewer.__file__, line=SECOND, condition="total == 2"))
         assert state.is_set
         # `b` in the line of the IDE's breakpoint clears it, and one line further sets one.
         viewer.does((b"", theirs), (b"jjb", f"!{theirs}"))

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_wire.records.inspection import BreakpointState, BreakpointWish
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState
 from tests.conftest import Approved
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.unit.agent.pdb_driver import Driver, drive
@@ -82,7 +82,7 @@ def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_i
     approved: Approved, driver: Driver, program: ModuleType
 ) -> None:
     adds = line_of(program, "# adds")
-    missing = BreakpointWish(file="/no/such/file.py", line=3)
+    missing = BreakpointSpec(file="/no/such/file.py", line=3)
 
     def script() -> None:
         driver.prompt()

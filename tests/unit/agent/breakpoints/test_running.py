@@ -19,7 +19,7 @@ import dbg_agent
 from dbg_agent.breakpoints import startup_stops
 from dbg_agent.frames.stacks import all_frames
 from dbg_agent.program import entry, own_rank
-from dbg_wire.records.inspection import BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
 from tests.support.calls import with_calls_left
@@ -118,13 +118,13 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("program", None)
 
 
-def wished(path: Path, text: str, condition: str = "", hits: str = "", log: str = "") -> BreakpointWish:
+def wished(path: Path, text: str, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
     lines = path.read_text().splitlines()
     line = next(number for number, one in enumerate(lines, 1) if text in one)
-    return BreakpointWish(file=str(path), line=line, condition=condition, hits=hits, log=log)
+    return BreakpointSpec(file=str(path), line=line, condition=condition, hits=hits, log=log)
 
 
-def imported(driver: Driver, path: Path, *wishes: BreakpointWish) -> ModuleType:
+def imported(driver: Driver, path: Path, *wishes: BreakpointSpec) -> ModuleType:
     """Set breakpoints as early as this Python needs it, and return the program's module."""
     module = importlib.import_module(path.stem) if IS_MONITORED else None
     states = ask(driver, *wishes)
@@ -235,7 +235,7 @@ def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
     (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     file = str(tmp_path / "later.py")
-    states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
+    states = ask(driver, BreakpointSpec(file=file, line=1), BreakpointSpec(file=file, line=5))
     assert [(one.is_set, bool(one.problem)) for one in states] == [(True, True)] * 2
 
     def script() -> None:

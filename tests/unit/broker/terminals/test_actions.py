@@ -14,8 +14,8 @@ from dbg_broker.terminals.notices import (
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import (
+    BreakpointSpec,
     BreakpointsWish,
-    BreakpointWish,
     Inspection,
     LineOfFile,
     Sight,
@@ -37,7 +37,7 @@ def lines(*numbers: int) -> tuple[LineOfFile, ...]:
     return tuple(LineOfFile(file="/home/me/train.py", line=number) for number in numbers)
 
 
-SETS = BreakpointsWish(set=(BreakpointWish(file="/home/me/train.py", line=41),), clear=lines(7))
+SETS = BreakpointsWish(set=(BreakpointSpec(file="/home/me/train.py", line=41),), clear=lines(7))
 
 
 @pytest.mark.parametrize(

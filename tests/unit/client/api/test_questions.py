@@ -22,7 +22,7 @@ from dbg_client.why.hang_detector import ask_where
 from dbg_client.why.questions import find_case, gather_case
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.inspection import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, LineOfFile
 from dbg_wire.records.ranks import CRASH, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
@@ -127,7 +127,7 @@ def refuses(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
 
 
 async def ask(
-    link: ScriptedLink, ranks: list[RankInfo], clear: list[LineOfFile], wanted: list[BreakpointWish]
+    link: ScriptedLink, ranks: list[RankInfo], clear: list[LineOfFile], wanted: list[BreakpointSpec]
 ) -> BreakpointAnswer:
     async with switchboard_on(link) as switchboard:
         return await ask_breakpoints(Asker(switchboard), ranks, clear=clear, wanted=wanted)
@@ -147,7 +147,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
     )
     link = ScriptedLink([answered(0, *said)])
 
-    answer = await ask(link, ranks, [], [BreakpointWish(file=FILE, line=12)])
+    answer = await ask(link, ranks, [], [BreakpointSpec(file=FILE, line=12)])
 
     groups = [([rank.rank for rank in group.ranks], group.text) for group in group_answers(answer.said_of(LINE))]
     assert sorted(numbers for numbers, _ in groups) == [[0, 1], [2], [3], [4], [5]]
@@ -172,7 +172,7 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
 
 async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:
     rank, gone = make_rank(0), make_rank(1)
-    wanted = [BreakpointWish(file=FILE, line=line, log="x" * 900) for line in range(1, 31)]
+    wanted = [BreakpointSpec(file=FILE, line=line, log="x" * 900) for line in range(1, 31)]
     bad = state(1, is_set=False, problem="no code")
     link = ScriptedLink(
         [answered(0, tells(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited"))],
@@ -188,11 +188,11 @@ async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_
 
 FILES = st.text(max_size=300).map(lambda text: f"/{text}")
 LINES = st.builds(LineOfFile, file=FILES, line=st.integers(1, 10_000))
-WISHES = st.builds(BreakpointWish, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
+WISHES = st.builds(BreakpointSpec, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
 
 
 @given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
-def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointWish]) -> None:
+def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointSpec]) -> None:
     parts = split_wishes(clear, wanted)
     assert all(length_of(part) <= MAX_TEXT for part in parts)
     assert [one for part in parts for one in part.clear] == clear

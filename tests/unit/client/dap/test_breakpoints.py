@@ -12,7 +12,7 @@ from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_w
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Change, Kind, RankAnswer
-from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish
+from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish
 from dbg_wire.records.record import checked
 from tests.conftest import Approved
 from tests.support.answers import answered
@@ -89,13 +89,13 @@ async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_o
         (event,) = shown_ide.named("breakpoint")
         assert (event["breakpoint"]["id"], event["breakpoint"]["message"]) == (row["id"], "not today")
     (asked,) = link.sent
-    assert asked.inquiry == BreakpointsWish(set=(BreakpointWish(file="/nowhere/t.py", line=7),))
+    assert asked.inquiry == BreakpointsWish(set=(BreakpointSpec(file="/nowhere/t.py", line=7),))
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
     arguments = {"breakpoints": [{"line": 3, "condition": " x > 1 ", "hitCondition": "5", "logMessage": "at {x} "}]}
     (wish,) = asked_wishes(arguments, "/t.py")
-    assert wish == BreakpointWish(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
+    assert wish == BreakpointSpec(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
 
 
 @pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
@@ -103,7 +103,7 @@ def test_a_text_that_cannot_be_sent_is_a_sentence(approved: Approved, field: str
     rows = asked_wishes({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py")
     assert isinstance(rows[0], str)
     approved(rows[0])
-    assert rows[1] == BreakpointWish(file="/t.py", line=4)
+    assert rows[1] == BreakpointSpec(file="/t.py", line=4)
 
 
 values = st.none() | st.integers() | st.text() | st.lists(st.integers()) | st.booleans()

@@ -28,8 +28,8 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
+    BreakpointSpec,
     BreakpointsWish,
-    BreakpointWish,
     CommandEnd,
     CommandLine,
     LineOfFile,
@@ -135,8 +135,8 @@ def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_o
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        (BreakpointsWish(set=(BreakpointWish(file="train.py", line=3),)), r"\^/.*\.file"),
-        (BreakpointsWish(set=(BreakpointWish(file="/train.py", line=0),)), r">= 1.*\.line"),
+        (BreakpointsWish(set=(BreakpointSpec(file="train.py", line=3),)), r"\^/.*\.file"),
+        (BreakpointsWish(set=(BreakpointSpec(file="/train.py", line=0),)), r">= 1.*\.line"),
         (BreakpointsWish(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), r"<= 100.*clear"),
     ],
 )
