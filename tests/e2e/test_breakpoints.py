@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, LineOfFile
 from tests.smoke.test_break_in import wishes
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -61,14 +61,14 @@ if sys.version_info >= (3, 12):
         wait_until_states(home, {0: "running"})
         number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "# inner" in text)
         wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
-        (((state,),)) = asyncio.run(wishes(BreakpointsWish(set=(wish,))))
+        (((state,),)) = asyncio.run(wishes(BreakpointChanges(set=(wish,))))
         assert (state.is_set, state.problem) == (True, "")
         (home / "homes/rank0/imported").touch()
         (home / "homes/rank0/read").touch()
         wait_until_states(home, {0: "stopped"})
-        (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
+        (((state,),)) = asyncio.run(wishes(BreakpointChanges()))
         assert state.hits_so_far == 1
-        asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
+        asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=wish.file, line=number),))))
         (home / "homes/rank0/enough").touch()
         attach(home, "continue", "all")
         assert rank.wait() == 0

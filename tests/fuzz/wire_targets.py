@@ -14,7 +14,7 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
 from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.records import evidence, inspection
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec
 from dbg_wire.records.record import Inquiry, InvalidMessage, Row, encode_record, length_of
 from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
 from tests.fuzz.target import Target, text_of
@@ -123,7 +123,7 @@ EVIDENCE: tuple[Row, ...] = (
 INQUIRIES: tuple[Inquiry, ...] = (
     inspection.command_line(["ls", "-l"]),
     inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
-    BreakpointsWish(set=(BreakpointSpec(file="/a.py", line=1, condition="x"),)),
+    BreakpointChanges(set=(BreakpointSpec(file="/a.py", line=1, condition="x"),)),
 )
 TARGETS = (
     Target(

@@ -12,7 +12,7 @@ import dbg_client
 from dbg_client.api.breakpoints import breakpoints_in
 from dbg_client.core.asking import Asker
 from dbg_wire.messages import Action, Kind
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_states
@@ -117,7 +117,7 @@ print("ended well", flush=True)
 LOSS = TRAIN.splitlines().index("    return loss") + 1
 
 
-async def wishes(wish: BreakpointsWish) -> list[tuple[BreakpointState, ...]]:
+async def wishes(wish: BreakpointChanges) -> list[tuple[BreakpointState, ...]]:
     async with dbg_client.aconnect(timeout=seconds(20)) as broker:
         asker = Asker(broker._switchboard, seconds(10))
         answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=wish)
@@ -142,15 +142,15 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
         wait_until_states(home, {0: "stopped", 1: "stopped"})
     file = str(home / "rank_script.py")
     wish = BreakpointSpec(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
-    for (state,) in asyncio.run(wishes(BreakpointsWish(set=(wish,)))):
+    for (state,) in asyncio.run(wishes(BreakpointChanges(set=(wish,)))):
         assert (state.asked, state.line, state.is_set, state.problem) == (LOSS, LOSS, True, "")
     if not is_monitored:
         attach(home, "continue", "all")
     wait_until_states(home, {0: "stopped", 1: "stopped"})
     assert texts(ask(home, "eval", "all", "number > 100")) in ({"0-1": "True"}, {"0": "True", "1": "False"})
-    for (state,) in asyncio.run(wishes(BreakpointsWish())):
+    for (state,) in asyncio.run(wishes(BreakpointChanges())):
         assert (state.hits_so_far, state.condition) == (1, wish.condition)
-    cleared = BreakpointsWish(clear=(LineOfFile(file=file, line=LOSS),))
+    cleared = BreakpointChanges(clear=(LineOfFile(file=file, line=LOSS),))
     assert asyncio.run(wishes(cleared)) == [(), ()]
     attach(home, "continue", "all")
     wait_until_states(home, {0: "running", 1: "running"})

@@ -36,7 +36,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Message, Notice
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
 from dbg_wire.records.record import fitted
 
 MAX_ROWS = 500_000
@@ -167,7 +167,7 @@ class LineBreakpoints:
         self._failure = ""
         """Why only a traced thread stops; empty if the mechanism works."""
 
-    def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
+    def grant(self, wish: BreakpointChanges) -> tuple[BreakpointState, ...]:
         """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
         # Read files before taking the lock: a file system may hang, and the program takes the lock when it stops.
         cleared = [(known, loaded_path(known.file) or known.file) for known in wish.clear]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.interruptible import Interruptible
     from dbg_agent.stop.stops import Halt, Stops
-    from dbg_wire.records.inspection import BreakpointState, BreakpointsWish
+    from dbg_wire.records.inspection import BreakpointChanges, BreakpointState
 
 
 class UserBreakpoints:
@@ -32,7 +32,7 @@ class UserBreakpoints:
         self.wished: LineBreakpoints | None = None
         """Serves the breakpoints without tracing; None before the first question about them."""
 
-    def grant(self, wish: BreakpointsWish) -> Sequence[BreakpointState]:
+    def grant(self, wish: BreakpointChanges) -> Sequence[BreakpointState]:
         """Set and clear the requested breakpoints, and return the state of all; not in the link's thread."""
         if self.wished is None:
             self.wished = self._serve(self)

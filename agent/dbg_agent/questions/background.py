@@ -12,7 +12,7 @@ from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind
-from dbg_wire.records.inspection import BreakpointsWish, Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_wire.records.inspection import BreakpointChanges, Inspection, InspectionRecord, Sight, cut_to_fit
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.workplace import UserBreakpoints
@@ -67,7 +67,7 @@ def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, t
 
     ``then`` is called if the question requested any change.
     """
-    wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
+    wish = ask.inquiry if isinstance(ask.inquiry, BreakpointChanges) else BreakpointChanges()
 
     def grant() -> None:
         states = breakpoints.grant(wish)

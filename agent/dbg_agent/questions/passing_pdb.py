@@ -17,7 +17,7 @@ from dbg_agent.questions.evaluate import Evaluated, interrupted, printed_only, r
 from dbg_agent.stop.inbox import MOVES, WantedMove
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.messages import Ask, Kind
-from dbg_wire.records.inspection import BreakpointsWish
+from dbg_wire.records.inspection import BreakpointChanges
 
 RUN = frozenset(
     {
@@ -54,7 +54,7 @@ def run_command(
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
             # The object that serves them handles the number `rank` in a condition.
-            workplace.breakpoints.grant(BreakpointsWish())
+            workplace.breakpoints.grant(BreakpointChanges())
             # A breakpoint needs a debugger that traces for it when the rank continues.
             debuggers.have_one()
     except KeyboardInterrupt:

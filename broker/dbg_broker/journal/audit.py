@@ -18,7 +18,7 @@ from dbg_command.audit import Entry, What
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, CommandLine, Inspection, Sight
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, CommandLine, Inspection, Sight
 
 AUDIT_FILE = "audit.jsonl"
 
@@ -145,7 +145,7 @@ def text_of(question: Question) -> str:
     asked = question.inquiry
     if isinstance(asked, Inspection):
         return _of_inspection(asked)
-    if isinstance(asked, BreakpointsWish):
+    if isinstance(asked, BreakpointChanges):
         return ", ".join(_of_wish(asked))
     return shlex.join(asked.words) if isinstance(asked, CommandLine) else question.text
 
@@ -160,7 +160,7 @@ def _of_inspection(asked: Inspection) -> str:
     return f"{asked.sight.value} {asked.text}".rstrip()
 
 
-def _of_wish(wish: BreakpointsWish) -> Iterator[str]:
+def _of_wish(wish: BreakpointChanges) -> Iterator[str]:
     for line in wish.clear:
         yield f"clear {line.file}:{line.line}"
     for one in wish.set:

@@ -20,8 +20,8 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Logged, Notice, Question
 from dbg_wire.records.inspection import (
+    BreakpointChanges,
     BreakpointSpec,
-    BreakpointsWish,
     CommandLine,
     Inspection,
     LineOfFile,
@@ -136,7 +136,7 @@ def _of_what_is_asked(question: Question) -> VisibleAction | None:
         return VisibleAction(f"ran {_quoted(shlex.join(asked.words))} next to it")
     if action is Action.INSPECT and isinstance(asked, Inspection):
         return _of_inspection(asked)
-    return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointsWish) else None
+    return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointChanges) else None
 
 
 def _of_inspection(asked: Inspection) -> VisibleAction | None:
@@ -147,7 +147,7 @@ def _of_inspection(asked: Inspection) -> VisibleAction | None:
     return None
 
 
-def _of_breakpoints(wish: BreakpointsWish) -> VisibleAction | None:
+def _of_breakpoints(wish: BreakpointChanges) -> VisibleAction | None:
     # To add one breakpoint, an IDE clears all breakpoints of the file and sets them again.
     if wish.set:
         return VisibleAction(f"set {_breakpoints(wish.set)}")

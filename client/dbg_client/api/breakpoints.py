@@ -11,7 +11,7 @@ from dbg_client.views.groups import RankAndAnswer
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted, length_of
 
@@ -103,15 +103,15 @@ async def ask_breakpoints(
     )
 
 
-def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointsWish]:
+def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointChanges]:
     """Split requests so that each fits into one question, clears first; one empty request if nothing is wanted.
 
     Raises BadInput for a breakpoint with texts that are too long.
     """
-    wishes = [BreakpointsWish()]
+    wishes = [BreakpointChanges()]
     every: list[LineOfFile | BreakpointSpec] = [*clear, *wanted]
     for one in every:
-        alone = _with(BreakpointsWish(), one)
+        alone = _with(BreakpointChanges(), one)
         if length_of(alone) > MAX_TEXT:
             what = f"the text of the breakpoint at line {one.line} of {printable(one.file)} is too long"
             raise BadInput(what, "shorten its condition or its log")
@@ -169,7 +169,7 @@ def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 
 
-def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointSpec) -> BreakpointsWish:
+def _with(wish: BreakpointChanges, one: LineOfFile | BreakpointSpec) -> BreakpointChanges:
     if isinstance(one, BreakpointSpec):
         return wish.replace(set=(*wish.set, one))
     return wish.replace(clear=(*wish.clear, one))

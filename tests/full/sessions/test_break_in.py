@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, LineOfFile
 from tests.conftest import OpenTerminal
 from tests.e2e.test_breakpoints import STILL_IMPORTS
 from tests.smoke.test_break_in import end, start, wishes
@@ -71,15 +71,15 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     wait_until_states(home, {0: "stopped"})
     number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
     wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
-    asyncio.run(wishes(BreakpointsWish(set=(wish,))))
+    asyncio.run(wishes(BreakpointChanges(set=(wish,))))
     assert attach(home, "continue", "all").returncode == 0
     wait_until_states(home, {0: "running"})
-    (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
+    (((state,),)) = asyncio.run(wishes(BreakpointChanges()))
     assert (state.is_set, state.problem) == (True, "")
     for name in ("imported", "read"):
         (home / "homes/rank0" / name).touch()
     wait_until_states(home, {0: "stopped"})
-    asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
+    asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=wish.file, line=number),))))
     (home / "homes/rank0/enough").touch()
     attach(home, "continue", "all")
     assert rank.wait() == 0

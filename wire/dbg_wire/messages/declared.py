@@ -15,8 +15,8 @@ from dbg_wire.records.evidence import (
     ThreadWait,
 )
 from dbg_wire.records.inspection import (
+    BreakpointChanges,
     BreakpointState,
-    BreakpointsWish,
     CommandEnd,
     CommandLine,
     ExceptionSeen,
@@ -69,7 +69,7 @@ class Action(str, enum.Enum):
     INSPECT = "inspect"
     """Inspect values of the stopped thread: an :class:`~dbg_wire.records.inspection.Inspection`."""
     BREAKPOINTS = "breakpoints"
-    """Set and clear breakpoints, also in running ranks: a :class:`~dbg_wire.records.inspection.BreakpointsWish`."""
+    """Set and clear breakpoints, also in running ranks: a :class:`~dbg_wire.records.inspection.BreakpointChanges`."""
     SAMPLE = "sample"
     """Sample the rank for some seconds: a :class:`~dbg_wire.records.samples.SampleQuestion`."""
 
@@ -166,7 +166,7 @@ AnyRow = (
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | CommandLine | ScreenSize | SampleQuestion
+AnyInquiry = Inspection | BreakpointChanges | CommandLine | ScreenSize | SampleQuestion
 
 
 class AnswerBody(Record):

@@ -248,7 +248,7 @@ class LineOfFile(Record):
     line: LineNumber
 
 
-class BreakpointsWish(Inquiry, tag="breakpoints"):
+class BreakpointChanges(Inquiry, tag="breakpoints"):
     """Breakpoints to clear and then to set.
 
     A request for a line changes an earlier request for the same line. A breakpoint that a debugger has set at that line

@@ -17,7 +17,7 @@ import pytest
 from dbg_agent.breakpoints import startup_stops
 from dbg_agent.breakpoints.conditional_stop import mechanism
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver
 from tests.unit.agent.pudb_viewer import Viewer
 
@@ -81,7 +81,7 @@ def ask(
     """Have the rank grant wishes; return its answer."""
     request = next(NUMBERS)
     lines = tuple(LineOfFile(file=one.file, line=one.line) for one in clear)
-    wish = BreakpointsWish(clear=lines, set=wishes)
+    wish = BreakpointChanges(clear=lines, set=wishes)
     driver.rank.from_broker.on_message(Ask(request=request, action=Action.BREAKPOINTS, inquiry=wish, seconds=SECONDS))
 
     def answers() -> list[dict[str, object]]:

@@ -18,7 +18,7 @@ from dbg_broker.journal.worker import WorkerThread
 from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointsWish, Inspection, LineOfFile, Scope, Sight
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Inspection, LineOfFile, Scope, Sight
 from tests.support.time_unit import seconds
 
 texts = st.text(st.characters(), max_size=100)
@@ -103,7 +103,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-WISH = BreakpointsWish(
+WISH = BreakpointChanges(
     clear=(LineOfFile(file="/a.py", line=3),),
     set=(
         BreakpointSpec(file="/a.py", line=7, condition="x > 1", hits="3"),

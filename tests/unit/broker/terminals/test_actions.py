@@ -14,8 +14,8 @@ from dbg_broker.terminals.notices import (
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import (
+    BreakpointChanges,
     BreakpointSpec,
-    BreakpointsWish,
     Inspection,
     LineOfFile,
     Sight,
@@ -37,7 +37,7 @@ def lines(*numbers: int) -> tuple[LineOfFile, ...]:
     return tuple(LineOfFile(file="/home/me/train.py", line=number) for number in numbers)
 
 
-SETS = BreakpointsWish(set=(BreakpointSpec(file="/home/me/train.py", line=41),), clear=lines(7))
+SETS = BreakpointChanges(set=(BreakpointSpec(file="/home/me/train.py", line=41),), clear=lines(7))
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ SETS = BreakpointsWish(set=(BreakpointSpec(file="/home/me/train.py", line=41),),
         (Action.INSPECT, inspection(Sight.ASSIGN, "0.5", name="loss"), VisibleAction("set `loss` to `0.5`")),
         (Action.INSPECT, inspection(Sight.VALUE, "x = 1", runs=True), VisibleAction("ran `x = 1`")),
         (Action.BREAKPOINTS, SETS, VisibleAction("set a breakpoint at train.py:41")),
-        (Action.BREAKPOINTS, BreakpointsWish(clear=lines(7)), VisibleAction("cleared a breakpoint at train.py:7")),
+        (Action.BREAKPOINTS, BreakpointChanges(clear=lines(7)), VisibleAction("cleared a breakpoint at train.py:7")),
         (
             Action.BREAKPOINTS,
-            BreakpointsWish(clear=lines(1, 2, 3, 4, 5)),
+            BreakpointChanges(clear=lines(1, 2, 3, 4, 5)),
             VisibleAction("cleared breakpoints at train.py:1, train.py:2, train.py:3 and 2 more"),
         ),
     ],
@@ -78,7 +78,7 @@ def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: V
         (Action.INSPECT, inspection(Sight.VALUE, "loss"), {}),
         (Action.INSPECT, inspection(Sight.PARTS), {}),
         (Action.INSPECT, "loss", {}),
-        (Action.BREAKPOINTS, BreakpointsWish(), {}),
+        (Action.BREAKPOINTS, BreakpointChanges(), {}),
     ],
 )
 def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInquiry, changes: dict[str, object]) -> None:

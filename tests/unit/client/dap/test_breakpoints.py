@@ -12,7 +12,7 @@ from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_w
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Change, Kind, RankAnswer
-from dbg_wire.records.inspection import BreakpointSpec, BreakpointState, BreakpointsWish
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState
 from dbg_wire.records.record import checked
 from tests.conftest import Approved
 from tests.support.answers import answered
@@ -71,7 +71,7 @@ async def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
         assert again["id"] == first["id"] != added["id"]
         await breakpoints.set(asking(9))
     wishes = [asked.inquiry for asked in link.sent]
-    assert [isinstance(one, BreakpointsWish) and [at.line for at in one.clear] for one in wishes] == [[], [], [5]]
+    assert [isinstance(one, BreakpointChanges) and [at.line for at in one.clear] for one in wishes] == [[], [], [5]]
 
 
 async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once() -> None:
@@ -89,7 +89,7 @@ async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_o
         (event,) = shown_ide.named("breakpoint")
         assert (event["breakpoint"]["id"], event["breakpoint"]["message"]) == (row["id"], "not today")
     (asked,) = link.sent
-    assert asked.inquiry == BreakpointsWish(set=(BreakpointSpec(file="/nowhere/t.py", line=7),))
+    assert asked.inquiry == BreakpointChanges(set=(BreakpointSpec(file="/nowhere/t.py", line=7),))
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
@@ -116,7 +116,7 @@ def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[
         if isinstance(one, str):
             assert one.isprintable()
         else:
-            assert checked(BreakpointsWish(set=(one,))).set == (one,)
+            assert checked(BreakpointChanges(set=(one,))).set == (one,)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
+    BreakpointChanges,
     BreakpointSpec,
-    BreakpointsWish,
     CommandEnd,
     CommandLine,
     LineOfFile,
@@ -135,18 +135,18 @@ def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_o
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        (BreakpointsWish(set=(BreakpointSpec(file="train.py", line=3),)), r"\^/.*\.file"),
-        (BreakpointsWish(set=(BreakpointSpec(file="/train.py", line=0),)), r">= 1.*\.line"),
-        (BreakpointsWish(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), r"<= 100.*clear"),
+        (BreakpointChanges(set=(BreakpointSpec(file="train.py", line=3),)), r"\^/.*\.file"),
+        (BreakpointChanges(set=(BreakpointSpec(file="/train.py", line=0),)), r">= 1.*\.line"),
+        (BreakpointChanges(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), r"<= 100.*clear"),
     ],
 )
-def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointsWish, why: str) -> None:
+def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointChanges, why: str) -> None:
     with pytest.raises(InvalidMessage, match=why):
         checked(wish)
 
 
 def test_a_question_is_no_longer_than_a_text() -> None:
-    wish = BreakpointsWish(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
+    wish = BreakpointChanges(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
     with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, more than {MAX_TEXT}"):
         Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=wish)
 
