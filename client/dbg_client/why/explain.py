@@ -35,7 +35,7 @@ from dbg_client.why.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
-from dbg_client.why.wait_analysis import last_call, set_scene
+from dbg_client.why.wait_analysis import analyse_waits, last_call
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -159,7 +159,7 @@ class _RunVerdicts:
         }
         waits_for = awaited_ranks(matched, conditions)
         children = [(child, condition_of(child, now)) for child in matched.children]
-        self._scene = set_scene(matched, conditions, names, self._moved, waits_for, children=children)
+        self._scene = analyse_waits(matched, conditions, names, self._moved, waits_for, children=children)
         self._roots = find_roots(self._scene, waits_for)
         got_on = self._moved.moved | self._moved.data
         # A rank that polls a file also changes its stack.
@@ -207,7 +207,7 @@ class _RunVerdicts:
             kind=VerdictKind.BUSY,
             job=self._scene.job,
             finding=Finding(topic=Topic.BUSY),
-            scene=self._scene,
+            analysis=self._scene,
             certainty=Certainty.SURE,
             ranks=tuple(sorted(self._moved.moved)),
             notes=notes,

@@ -11,7 +11,7 @@ from dbg_client.why.condition import Condition, State, waits_of
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
-from dbg_client.why.wait_analysis import Node, NodeKind, Scene, rank_node
+from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, rank_node
 from dbg_client.why.wait_text import NO_RANKS, Ranks, wait_text
 from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of
@@ -67,8 +67,8 @@ WHOLE = Brevity()
 class Reasons:
     """Texts for the reasons of the ranks of a scene, at one :class:`Brevity`."""
 
-    def __init__(self, scene: Scene | None, way: Brevity = WHOLE) -> None:
-        self._scene = scene
+    def __init__(self, analysis: WaitAnalysis | None, way: Brevity = WHOLE) -> None:
+        self._scene = analysis
         self._way = way
         self._known: dict[tuple[int, int], str] = {}
         """Cached reasons, by rank and maximum number of waits."""
@@ -90,7 +90,7 @@ class Reasons:
         return self._way.level in (0, 2)
 
     @property
-    def scene(self) -> Scene:
+    def analysis(self) -> WaitAnalysis:
         """The scene; raises ValueError if the findings are not about ranks."""
         if self._scene is None:
             raise ValueError
@@ -114,14 +114,14 @@ class Reasons:
 
     def with_error(self, number: int) -> str:
         """Return the error or signal that a rank's main thread handles, followed by the reason of the rank."""
-        text, condition, handles = self.reason(number), self.scene.conditions.get(number), self.handles(number)
+        text, condition, handles = self.reason(number), self.analysis.conditions.get(number), self.handles(number)
         if condition is None or not handles or condition.is_loop or condition.is_still:
             return text
         return f"{handles}, and {text}" if text else handles
 
     def handles(self, number: int) -> str:
         """Return the exception or signal that a rank's main thread handles, if any."""
-        one = self.scene.matched.roster.get(number)
+        one = self.analysis.matched.roster.get(number)
         handled = waits_of(one, WaitKind.HANDLED) if one is not None else []
         return wait_text(handled[0].does) if handled else ""
 
@@ -132,14 +132,14 @@ class Reasons:
         return self._known[number, most]
 
     def _reason_of(self, number: int, most: int) -> str:
-        scene = self.scene
-        condition = scene.conditions.get(number)
+        analysis = self.analysis
+        condition = analysis.conditions.get(number)
         if condition is None:
             return "has never connected"
         links = [("", self.condition(number))]
         node = rank_node(number)
         while links[0][1] and condition.kind is not VerdictKind.DEADLOCK and len(links) < most:
-            following = scene.following(node)
+            following = analysis.following(node)
             texts = list(dict.fromkeys(map(self._does, following)))
             if not texts or "" in texts:
                 break
@@ -153,7 +153,7 @@ class Reasons:
             del links[0]
         if len(links) == 1 and condition.does is not None and condition.does.what in _FROM_THREADS:
             # The rank may be waiting for a thread that has ended.
-            ended = waits_of(scene.matched.roster[number], WaitKind.ENDED)
+            ended = waits_of(analysis.matched.roster[number], WaitKind.ENDED)
             if ended:
                 thread = self.thread(ended[-1].thread, wait_text(ended[-1].does, brief=min(self._way.level, 2)))
                 return f"{links[0][1]}; its {thread}"
@@ -161,16 +161,16 @@ class Reasons:
 
     def _brief(self, node: Node) -> int:
         """Return the level for the text of a wait. The place of an intermediate wait is the least informative part."""
-        return 3 if self._way.level >= 2 and self.scene.following(node) else min(self._way.level, 2)
+        return 3 if self._way.level >= 2 and self.analysis.following(node) else min(self._way.level, 2)
 
     def _does(self, node: Node) -> str:
-        scene, level = self.scene, self._way.level
+        analysis, level = self.analysis, self._way.level
         if node.kind is NodeKind.RANK:
-            standing = scene.pending_of(node.owner)
+            standing = analysis.pending_of(node.owner)
             if standing is not None:
                 return f"is in {printable(standing.label, MAX_TEXT)}"
-            return self.condition(node.owner) if node.owner in scene.conditions else ""
-        doer = scene.doers.get(node)
+            return self.condition(node.owner) if node.owner in analysis.conditions else ""
+        doer = analysis.doers.get(node)
         if doer is None:
             return ""
         text = wait_text(doer.does, brief=self._brief(node)) if doer.does is not None else ""
@@ -185,10 +185,10 @@ class Reasons:
 
     def condition(self, number: int) -> str:
         """Return the condition of a rank, as in ``has been suspended (SIGSTOP) for 12 s``; empty if it just runs."""
-        scene = self.scene
-        condition, one = scene.conditions[number], scene.matched.roster[number]
-        holder = scene.behind(number)
-        ranks = {scene.matched.roster[holder].rank.pid: holder} if holder is not None else NO_RANKS
+        analysis = self.analysis
+        condition, one = analysis.conditions[number], analysis.matched.roster[number]
+        holder = analysis.behind(number)
+        ranks = {analysis.matched.roster[holder].rank.pid: holder} if holder is not None else NO_RANKS
         return self._state(one, condition, ranks, number)
 
     def _state(
@@ -217,16 +217,16 @@ class Reasons:
 
     def _itself(self, number: int) -> str:
         """Return how a rank waits for itself: through a process that waits for it, or directly."""
-        scene = self.scene
-        process = next((node for node in scene.following(rank_node(number)) if node.kind is NodeKind.PROCESS), None)
+        analysis = self.analysis
+        process = next((node for node in analysis.following(rank_node(number)) if node.kind is NodeKind.PROCESS), None)
         if process is None:
-            does = scene.conditions[number].does
+            does = analysis.conditions[number].does
             is_told = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
             return "" if is_told else ", and therefore for itself"
-        does = scene.doers[process].does if process in scene.doers else None
+        does = analysis.doers[process].does if process in analysis.doers else None
         if does is None or does.target is not Target.FULL_PIPE:
             return ", which waits for it in turn"
-        pids = {scene.matched.roster[number].rank.pid: number}
+        pids = {analysis.matched.roster[number].rank.pid: number}
         return f", which {wait_text(does, pids, brief=min(self._way.level, 2))}"
 
     def circle_of(self, condition: Condition) -> str:

@@ -14,7 +14,7 @@ from dbg_client.why.collective_matching import Matched, PendingCollective, diffe
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import has_peer
 from dbg_client.why.verdict import Finding, Topic, VerdictKind
-from dbg_client.why.wait_analysis import Node, NodeKind, Scene, collective_node, rank_node
+from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, collective_node, rank_node
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions that rule out that a rank without evidence has arrived."""
@@ -32,9 +32,9 @@ def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict
     return found
 
 
-def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Finding]:
+def find_roots(analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -> list[Finding]:
     """Return the root causes of a run; ``waits_for`` is the result of :func:`awaited_ranks`."""
-    return _Finding(scene, waits_for).roots()
+    return _Finding(analysis, waits_for).roots()
 
 
 def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
@@ -85,9 +85,9 @@ def _is_met(standing: PendingCollective, matched: Matched) -> bool:
 
 
 class _Finding:
-    def __init__(self, scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> None:
-        self._scene = scene
-        self._standings = scene.matched.standings
+    def __init__(self, analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -> None:
+        self._scene = analysis
+        self._standings = analysis.matched.standings
         self._waits_for = {index: ranks for index, ranks in waits_for.items() if ranks}
         self._alone = [index for index, ranks in waits_for.items() if not ranks]
         self._roots: list[Finding] = []

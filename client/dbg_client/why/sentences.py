@@ -71,7 +71,7 @@ def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
 
 def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict and its brevity."""
-    words, sentence, way = Words(verdict.scene), "", WHOLE
+    words, sentence, way = Words(verdict.analysis), "", WHOLE
     for way in WAYS:
         words.briefer(way)
         sentence = words.sentence(verdict)
@@ -134,7 +134,7 @@ class Words(Reasons):
 
     def _missing(self, found: Finding) -> str:
         standing, ranks = found.pending, found.ranks
-        conditions = [self.scene.conditions[n] for n in ranks if n in self.scene.conditions]
+        conditions = [self.analysis.conditions[n] for n in ranks if n in self.analysis.conditions]
         if len(conditions) < len(ranks) or not all(one.stands for one in conditions):
             have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not reached {short_name(standing)}"
             return f"{self.who(ranks)} {have}{self.why(ranks, standing)}; {self.waiters(standing)}"
@@ -173,11 +173,11 @@ class Words(Reasons):
 
     def _reason(self, number: int, standing: PendingCollective | None) -> tuple[str, bool]:
         """Return why a rank has not arrived, and whether the text begins with ``its`` because it is about a thread."""
-        scene, text = self.scene, self.with_error(number)
-        condition = scene.conditions.get(number)
+        analysis, text = self.analysis, self.with_error(number)
+        condition = analysis.conditions.get(number)
         if condition is None or condition.is_still:
             return text, False
-        one, moved = scene.matched.roster[number], scene.moved
+        one, moved = analysis.matched.roster[number], analysis.moved
         if number not in moved.working:
             ended = waits_of(one, WaitKind.ENDED)
             if text or not ended:
@@ -189,17 +189,17 @@ class Words(Reasons):
         return f"{self._work(number)}{moves}{hope}", False
 
     def _runs(self, number: int) -> str:
-        main = main_wait(self.scene.matched.roster[number])
+        main = main_wait(self.analysis.matched.roster[number])
         return wait_text(main.does) if main is not None and main.kind is WaitKind.PYTHON else ""
 
     def _work(self, number: int) -> str:
-        scene = self.scene
-        main = main_wait(scene.matched.roster[number])
+        analysis = self.analysis
+        main = main_wait(analysis.matched.roster[number])
         does = main.does if main is not None and main.kind is WaitKind.NATIVE else None
-        computes = number in scene.moved.computing | scene.moved.data
+        computes = number in analysis.moved.computing | analysis.moved.data
         if computes and does is not None and does.function and does.place is not None:
             return f"computes in {printable(does.function, 60)} ({file_line(does.place)})"
-        text, own = self.condition(number), own_frames(scene.matched.roster[number].answer.frames)
+        text, own = self.condition(number), own_frames(analysis.matched.roster[number].answer.frames)
         if text or not own:
             return text or "works"
         return f"works in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}"
@@ -208,7 +208,7 @@ class Words(Reasons):
 
     def _no_partner(self, found: Finding) -> str:
         standing, waiter = found.pending, found.pending.waiting[0]
-        elsewhere = self.scene.pending_of(found.ranks[0])
+        elsewhere = self.analysis.pending_of(found.ranks[0])
         has_place = standing.group.label or standing.sequence is not None
         place = f" in {short_name(standing)}" if has_place else ""
         why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, standing)
@@ -218,7 +218,7 @@ class Words(Reasons):
     def _held(self, found: Finding) -> str:
         ranks, likely = found.ranks, _likely(found)
         texts = {self.reason(number, 1) for number in ranks}
-        holder, them = self.scene.last_behind(ranks[0]), agreeing(ranks, "it", "them")
+        holder, them = self.analysis.last_behind(ranks[0]), agreeing(ranks, "it", "them")
         end = f"rank {holder} has waited for {them} in {_what(found.pending)}: a deadlock"
         if len(texts) > 1:
             return f"{self.who(ranks)} {likely}wait for other ranks: {self.reasons(ranks)}; {end}"
@@ -241,7 +241,7 @@ class Words(Reasons):
         who, likely, group = self.who(numbers), _likely(found), _group(standing)
         rest = "".join(f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2])
         most, end = self.names.ranks(others), f"{there}{rest}{self._ago(standing)}"
-        if difference is Difference.NAME and went_on(self.scene, standing, first.name):
+        if difference is Difference.NAME and went_on(self.analysis, standing, first.name):
             behind = f"{agreeing(numbers, 'is', 'are')} {likely}one {usual}{group} behind"
             went = f"{agreeing(numbers, 'it', 'they')} continued with {what}{here}"
             return f"{who} {behind}: {went}, where {most} called #{standing.sequence}{end}"
@@ -274,7 +274,7 @@ class Words(Reasons):
         return f" {show_age(standing.age or 0.0)} ago" if is_told else ""
 
     def _place_of(self, standing: PendingCollective, numbers: Sequence[int]) -> str:
-        place = place_of_call(self.scene, standing, numbers)
+        place = place_of_call(self.analysis, standing, numbers)
         return f" ({printable(place.function, MAX_NAME)} {file_line(place)})" if place is not None else ""
 
     def _besides(self, numbers: Sequence[int]) -> str:
@@ -324,7 +324,7 @@ class Words(Reasons):
         if topic is Topic.ALL_FINISHED:
             none = f"apparently {agreeing(ranks, 'it', 'they')} waited for something else"
             return f"in the dumps of {who} all collectives are finished, so {none}"
-        roster = self.scene.matched.roster
+        roster = self.analysis.matched.roster
         if topic is Topic.ABSENT:
             of = world_size(roster) or len(roster)
             return f"{who} {agreeing(ranks, 'has', 'have')} never connected; {len(roster)} of {of} ranks have"
@@ -332,35 +332,35 @@ class Words(Reasons):
         return f"{silent}, so their activity is unknown: {who}"
 
     def _own(self, kind: VerdictKind, found: Finding) -> str:
-        scene, numbers, who, likely = self.scene, found.ranks, self.who(found.ranks), _likely(found)
+        analysis, numbers, who, likely = self.analysis, found.ranks, self.who(found.ranks), _likely(found)
         if len(numbers) == 1:
             return f"{who} {likely}{self._cut(self.with_error(numbers[0]))}{self._how_long(numbers[0])}"
-        states = {scene.matched.roster[number].rank.state for number in numbers}
+        states = {analysis.matched.roster[number].rank.state for number in numbers}
         do = SEVERAL.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
         # A rank that is kept after a crash is also in the state STOPPED.
         do = CRASHED if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
         if do is not None and states != {RankState.EXITED}:
             return f"{who} {do}"
         # Level 1 omits times, because ranks that die of one cause die at slightly different times.
-        brief = Words(scene, self._way._replace(level=max(1, self._way.level)))
+        brief = Words(analysis, self._way._replace(level=max(1, self._way.level)))
         texts = {brief.with_error(number) for number in numbers}
         if len(texts) == 1:
             return f"each of {who} {likely}{self._cut(texts.pop())}"
         return f"{who} {likely}{do or SEVERAL[kind]}{self.why(numbers, None)}"
 
     def _how_long(self, number: int) -> str:
-        condition, rank = self.scene.conditions[number], self.scene.matched.roster[number].rank
+        condition, rank = self.analysis.conditions[number], self.analysis.matched.roster[number].rank
         if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
             return ""
         if condition.state in AGE_TOLD or condition.is_loop:
             return ""
         # After a clause such as "which sleeps", a comma would attach the time to the clause.
         does = condition.does
-        comma = ";" if self.scene.following(rank_node(number)) or (does is not None and does.processes) else ","
+        comma = ";" if self.analysis.following(rank_node(number)) or (does is not None and does.processes) else ","
         return f"{comma} unchanged for {show_age(condition.age)}"
 
     def _unmoved(self, found: Finding) -> str:
-        numbers, moved, roster = found.ranks, self.scene.moved, self.scene.matched.roster
+        numbers, moved, roster = found.ranks, self.analysis.moved, self.analysis.matched.roster
         if not numbers and all(one.rank.state is RankState.EXITED for one in roster.values()):
             return f"the job has ended: {len(roster)} of its ranks have exited"
         if not numbers:
@@ -372,7 +372,7 @@ class Words(Reasons):
         return f"{self.who(numbers)} {be} made no visible progress{looked}; the reason is unknown"
 
     def _busy(self, found: Finding) -> str:
-        moved, of = self.scene.moved, len(self.scene.matched.roster)
+        moved, of = self.analysis.moved, len(self.analysis.matched.roster)
         ranks = len(moved.collectives or moved.stacks)
         count = "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
         what = f"{count} made progress in {'collectives' if moved.collectives else 'the code'}"

@@ -20,7 +20,7 @@ from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
 from dbg_client.why.sentences import COLUMNS, Words, has_tag, sentence_of, short_name, words_of
 from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Topic, Verdict, VerdictKind
-from dbg_client.why.wait_analysis import Scene, last_call
+from dbg_client.why.wait_analysis import WaitAnalysis, last_call
 from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.messages import Kind
@@ -160,20 +160,20 @@ MAX_DEADLOCKS, MAX_ALSO = 4, 3
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
     """Return the lines of evidence below the sentence of a verdict."""
-    if verdict.scene is None:
+    if verdict.analysis is None:
         return list(verdict.lines)
     way = words_of(verdict, columns)[1]
-    lines = _Lines(verdict.scene, way)
-    notes = [Words(verdict.scene).finding(note) for note in verdict.notes]
+    lines = _Lines(verdict.analysis, way)
+    notes = [Words(verdict.analysis).finding(note) for note in verdict.notes]
     return [*lines.about(verdict.finding, notes), *verdict.lines]
 
 
 class _Lines:
     """Lines of evidence below a sentence of some :class:`Brevity`."""
 
-    def __init__(self, scene: Scene, way: Brevity) -> None:
-        self.scene = scene
-        self._brief, self._whole = Reasons(scene, way), Reasons(scene, WHOLE)
+    def __init__(self, analysis: WaitAnalysis, way: Brevity) -> None:
+        self.analysis = analysis
+        self._brief, self._whole = Reasons(analysis, way), Reasons(analysis, WHOLE)
 
     def about(self, found: Finding, notes: Sequence[str]) -> list[str]:
         """Return the lines about a finding."""
@@ -211,7 +211,7 @@ class _Lines:
         return [*lines, *self._lacks()] if is_made_of_stacks else lines
 
     def _conflict(self, found: Finding) -> list[str]:
-        standing, names = found.pending, self.scene.names
+        standing, names = found.pending, self.analysis.names
         lines = self.ranks(standing.waiting, standing)
         finished = sorted(set(standing.finished) - set(standing.calls))
         if finished:
@@ -227,15 +227,15 @@ class _Lines:
         """Return the lines about the ranks of a sentence, with the reason of a single rank if it was shortened."""
         ranks = found.ranks
         lines = self.ranks(ranks, found.standing, is_cause_told=len(ranks) == 1)
-        if len(ranks) == 1 and ranks[0] not in self.scene.moved.working:
+        if len(ranks) == 1 and ranks[0] not in self.analysis.moved.working:
             reason, most = self._whole.reason(ranks[0]), 1 if found.topic is Topic.HELD else MAX_LINKS
             if not self._brief.has_room(reason) or reason != self._brief.reason(ranks[0], most):
-                lines.insert(1, f"{self.scene.names.ranks(ranks)} {reason}")
+                lines.insert(1, f"{self.analysis.names.ranks(ranks)} {reason}")
         return lines
 
     def _others(self, found: Finding) -> list[str]:
         """Return lines about silent members, and about collectives that are blocked by the same ranks."""
-        names, standing = self.scene.names, found.pending
+        names, standing = self.analysis.names, found.pending
         lines = []
         silent = [number for number in standing.unheard if number not in found.ranks]
         if silent:
@@ -243,7 +243,7 @@ class _Lines:
         later = [number for number in standing.missing if number not in found.ranks]
         if later:
             lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not arrived either")
-            held_up = [number for number in later if self.scene.behind(number) is not None]
+            held_up = [number for number in later if self.analysis.behind(number) is not None]
             lines += [f"rank {number} {self._whole.reason(number)}" for number in held_up[:MAX_ALSO]]
         if found.behind:
             named = ", ".join(short_name(one) for one in found.behind[:MAX_ALSO])
@@ -266,14 +266,14 @@ class _Lines:
         Lines about deadlocked threads, the kernel's remarks and ended threads follow.
         """
         waits: dict[int, str] = {}
-        for other in self.scene.matched.standings:
+        for other in self.analysis.matched.standings:
             if other is not standing:
                 for number in other.calls:
                     waits.setdefault(number, short_name(other))
         group = standing.group if standing is not None else None
         alike: defaultdict[_Line, dict[int, Age]] = defaultdict(dict)
         for number in numbers:
-            one = self.scene.matched.roster.get(number)
+            one = self.analysis.matched.roster.get(number)
             if one is None:
                 alike[_Line("never connected")][number] = Age()
             else:
@@ -294,7 +294,7 @@ class _Lines:
         if one.answer.kind is not Kind.VALUE and is_live:
             state = "silent" if state == "running" else state
         news = [f"{'waits' if is_live else 'was'} in {waits_in}"] if waits_in else []
-        condition = self.scene.conditions[number]
+        condition = self.analysis.conditions[number]
         # The library call on the stack adds nothing to the name of the collective.
         is_news = not (waits_in and condition.kind is None and not condition.is_still)
         cause = self._whole.condition(number) if is_news and not is_cause_told else ""
@@ -311,7 +311,7 @@ class _Lines:
         return _Line(where, tuple(news), finished)
 
     def _notes(self, number: int) -> list[str]:
-        condition, one = self.scene.conditions.get(number), self.scene.matched.roster.get(number)
+        condition, one = self.analysis.conditions.get(number), self.analysis.matched.roster.get(number)
         if condition is None or one is None:
             return []
         threads = condition.threads if condition.state in (State.DEADLOCK, State.FOR_ITSELF) else ()
@@ -333,7 +333,7 @@ class _Lines:
 
     def _call(self, standing: PendingCollective) -> list[str]:
         """Return lines about the payload of a collective, its callers, differing roots, and the library's timeout."""
-        roster, names = self.scene.matched.roster, self.scene.names
+        roster, names = self.analysis.matched.roster, self.analysis.names
         places: defaultdict[Place, list[int]] = defaultdict(list)
         for number, call in standing.calls.items():
             # A rank that waits for an earlier call is at another place in its code.
@@ -351,7 +351,7 @@ class _Lines:
         return [*lines, *time_left(standing)]
 
     def _lacks(self) -> list[str]:
-        return lacks(self.scene.matched.roster, self.scene.names)
+        return lacks(self.analysis.matched.roster, self.analysis.names)
 
 
 @dataclass(frozen=True, slots=True)

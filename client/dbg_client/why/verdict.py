@@ -14,7 +14,7 @@ from dbg_client.why.collective_matching import PendingCollective
 from dbg_wire.errors import Remedy
 
 if TYPE_CHECKING:
-    from dbg_client.why.wait_analysis import Scene
+    from dbg_client.why.wait_analysis import WaitAnalysis
 
 PATIENT_SECONDS = 60.0
 """Maximum seconds to wait for a working rank before it is reported as missing."""
@@ -171,13 +171,13 @@ class Verdict:
     ``others`` are ranks that wait for ``ranks``; ``cause`` is the problem that the first of ``ranks`` has by itself.
     ``group``, ``collective`` and ``sequence`` are set only for a verdict about a collective. ``age`` is in seconds.
     ``is_settled`` means that another snapshot would change nothing. Sentence and evidence are made from ``finding`` in
-    its ``scene``. ``notes`` are further findings for the evidence, and ``lines`` are further lines from files.
+    its ``analysis``. ``notes`` are further findings for the evidence, and ``lines`` are further lines from files.
     """
 
     kind: VerdictKind
     job: str
     finding: Finding = field(default_factory=lambda: Finding(topic=Topic.NOBODY), compare=False)
-    scene: Scene | None = field(default=None, compare=False, repr=False)
+    analysis: WaitAnalysis | None = field(default=None, compare=False, repr=False)
     certainty: Certainty | None = None
     ranks: tuple[int, ...] = ()
     others: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from dbg_client.why.collective_matching import Difference, difference_of, is_cer
 from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
-from dbg_client.why.wait_analysis import Scene
+from dbg_client.why.wait_analysis import WaitAnalysis
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 
@@ -31,22 +31,22 @@ class _Judged(NamedTuple):
     next: NextStep | None
 
 
-def verdict_of(scene: Scene, found: Finding) -> Verdict:
+def verdict_of(analysis: WaitAnalysis, found: Finding) -> Verdict:
     """Return the verdict on a root cause that blocks collectives."""
-    standing, judged = found.pending, _JUDGES[found.topic](scene, found)
+    standing, judged = found.pending, _JUDGES[found.topic](analysis, found)
     found.certainty = judged.certainty
     calls = standing.all_calls if found.topic is Topic.CONFLICT else standing.calls
     has_cause = found.ranks and set(found.ranks) <= {*standing.missing, *standing.unheard}
     return Verdict(
         kind=judged.kind,
-        job=scene.job,
+        job=analysis.job,
         finding=found,
-        scene=scene,
+        analysis=analysis,
         certainty=judged.certainty,
         next=judged.next,
         ranks=tuple(sorted(found.ranks)),
         others=tuple(number for number in sorted(calls) if number not in found.ranks),
-        cause=_cause(scene, found.ranks) if has_cause and found.topic is not Topic.DOUBTFUL else None,
+        cause=_cause(analysis, found.ranks) if has_cause and found.topic is not Topic.DOUBTFUL else None,
         group=standing.group.label or None,
         collective=standing.name or None,
         sequence=standing.sequence,
@@ -54,57 +54,57 @@ def verdict_of(scene: Scene, found: Finding) -> Verdict:
     )
 
 
-def _cause(scene: Scene, ranks: Collection[int]) -> VerdictKind | None:
-    condition = scene.conditions.get(min(ranks))
+def _cause(analysis: WaitAnalysis, ranks: Collection[int]) -> VerdictKind | None:
+    condition = analysis.conditions.get(min(ranks))
     return condition.kind if condition is not None else VerdictKind.ABSENT
 
 
-def _missing(scene: Scene, found: Finding) -> _Judged:
+def _missing(analysis: WaitAnalysis, found: Finding) -> _Judged:
     certainty = certainty_of([found.pending])
-    conditions = [scene.conditions.get(number) for number in found.ranks]
+    conditions = [analysis.conditions.get(number) for number in found.ranks]
     all_gone = all(one is None or one.kind in (VerdictKind.DEAD, VerdictKind.ENDED) for one in conditions)
     if set(found.ranks) & set(found.pending.unheard) and not all_gone:
         # All other ranks have arrived, so the ranks without a report must be missing.
         certainty = Certainty.LIKELY
-    return _Judged(VerdictKind.MISSING, certainty, scene.names.entering(found.ranks))
+    return _Judged(VerdictKind.MISSING, certainty, analysis.names.entering(found.ranks))
 
 
-def _no_partner(scene: Scene, found: Finding) -> _Judged:
+def _no_partner(analysis: WaitAnalysis, found: Finding) -> _Judged:
     standing = found.pending
     # If two tags differ, either may be the wrong one.
     both = (standing.waiting[0], *found.ranks)
-    following = scene.names.looking(both) if standing.tag is not None else scene.names.entering(found.ranks)
+    following = analysis.names.looking(both) if standing.tag is not None else analysis.names.entering(found.ranks)
     return _Judged(VerdictKind.PARTNER, certainty_of([standing]), following)
 
 
-def _circle(scene: Scene, found: Finding) -> _Judged:
+def _circle(analysis: WaitAnalysis, found: Finding) -> _Judged:
     kind = VerdictKind.PARTNER if all(one.has_peer for one in found.circle) else VerdictKind.ORDER
-    return _Judged(kind, certainty_of(found.circle), scene.names.looking(one.waiting[0] for one in found.circle[:2]))
+    return _Judged(kind, certainty_of(found.circle), analysis.names.looking(one.waiting[0] for one in found.circle[:2]))
 
 
-def _held(scene: Scene, found: Finding) -> _Judged:
-    is_sure = scene.is_sure(found.ranks) and certainty_of([found.pending]) is Certainty.SURE
+def _held(analysis: WaitAnalysis, found: Finding) -> _Judged:
+    is_sure = analysis.is_sure(found.ranks) and certainty_of([found.pending]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
-    return _Judged(VerdictKind.DEADLOCK, certainty, scene.names.entering(found.ranks))
+    return _Judged(VerdictKind.DEADLOCK, certainty, analysis.names.entering(found.ranks))
 
 
-def _conflict(scene: Scene, found: Finding) -> _Judged:
+def _conflict(analysis: WaitAnalysis, found: Finding) -> _Judged:
     standing = found.pending
     kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
     certainty = Certainty.SURE if is_certain(standing) or standing.is_recorded else Certainty.LIKELY
-    return _Judged(kind, certainty, scene.names.looking(numbers[0] for _, numbers in sides(standing)[:2]))
+    return _Judged(kind, certainty, analysis.names.looking(numbers[0] for _, numbers in sides(standing)[:2]))
 
 
-def _alone(kind: VerdictKind) -> Callable[[Scene, Finding], _Judged]:
-    return lambda scene, found: _Judged(kind, certainty_of([found.pending]), scene.names.entering(found.ranks))
+def _alone(kind: VerdictKind) -> Callable[[WaitAnalysis, Finding], _Judged]:
+    return lambda analysis, found: _Judged(kind, certainty_of([found.pending]), analysis.names.entering(found.ranks))
 
 
-def _unknown_collective(scene: Scene, found: Finding) -> _Judged:
-    known = [number for number in found.ranks if number in scene.matched.roster]
-    return _Judged(VerdictKind.UNKNOWN, None, scene.names.looking(known))
+def _unknown_collective(analysis: WaitAnalysis, found: Finding) -> _Judged:
+    known = [number for number in found.ranks if number in analysis.matched.roster]
+    return _Judged(VerdictKind.UNKNOWN, None, analysis.names.looking(known))
 
 
-_JUDGES: Mapping[Topic, Callable[[Scene, Finding], _Judged]] = {
+_JUDGES: Mapping[Topic, Callable[[WaitAnalysis, Finding], _Judged]] = {
     Topic.MISSING: _missing,
     Topic.NO_PARTNER: _no_partner,
     Topic.CIRCLE: _circle,
@@ -119,63 +119,69 @@ _JUDGES: Mapping[Topic, Callable[[Scene, Finding], _Judged]] = {
 # -------------------------------------------------------------------------------------------------- ranks by themselves
 
 
-def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int], *, has_waits: bool) -> list[Verdict]:
+def own_verdicts(
+    analysis: WaitAnalysis, named: Collection[int], working: Collection[int], *, has_waits: bool
+) -> list[Verdict]:
     """Return a verdict for each kind of condition, except for ranks that other verdicts have already ``named``.
 
     ``working`` ranks are not waiting. If ``has_waits`` because ranks wait in a collective, normal waits of ranks that
     no rank waits for are ignored.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
-    well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in scene.matched.roster.values())
-    for number, condition in scene.conditions.items():
+    well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in analysis.matched.roster.values())
+    for number, condition in analysis.conditions.items():
         is_news = condition.is_still or not (has_waits or number in working)
-        if condition.kind is not None and is_news and _counts(scene, number, condition):
+        if condition.kind is not None and is_news and _counts(analysis, number, condition):
             ranks[VerdictKind.ENDED if well else condition.kind].append(number)
-    dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
+    dead, after = _first_to_die(analysis, ranks.get(VerdictKind.DEAD, []))
     if after:
         ranks[VerdictKind.DEAD] = dead
     waiting = ranks.pop(VerdictKind.WAITING, [])
-    behind = {number: holder for number in waiting if (holder := scene.behind(number)) is not None}
-    if circle := [number for number in waiting if scene.is_in_circle(number)]:
+    behind = {number: holder for number in waiting if (holder := analysis.behind(number)) is not None}
+    if circle := [number for number in waiting if analysis.is_in_circle(number)]:
         ranks[VerdictKind.DEADLOCK] = sorted([*ranks[VerdictKind.DEADLOCK], *circle])
         waiting = [number for number in waiting if number not in circle]
-    ends = [n for n in waiting if n not in behind or not _is_told(scene, n, ranks, waiting)]
+    ends = [n for n in waiting if n not in behind or not _is_told(analysis, n, ranks, waiting)]
     ranks[VerdictKind.WAITING] = ends
     verdicts = []
     for kind, numbers in sorted(ranks.items()):
         fresh = [number for number in numbers if number not in named]
         if fresh:
-            followers = [number for number in waiting if number in behind and scene.last_behind(number) in fresh]
+            followers = [number for number in waiting if number in behind and analysis.last_behind(number) in fresh]
             followers = [number for number in followers if number not in fresh]
-            verdicts.append(_of_kind(scene, kind, fresh, followers, after if kind is VerdictKind.DEAD else ()))
+            verdicts.append(_of_kind(analysis, kind, fresh, followers, after if kind is VerdictKind.DEAD else ()))
     return verdicts
 
 
-def _is_told(scene: Scene, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]) -> bool:
+def _is_told(
+    analysis: WaitAnalysis, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]
+) -> bool:
     """Return True if the rank at the end of this rank's chain of waits is reported itself."""
-    last = scene.last_behind(number)
+    last = analysis.last_behind(number)
     return last != number and (last in waiting or any(last in numbers for numbers in ranks.values()))
 
 
-def absent_verdict(scene: Scene, named: Collection[int]) -> list[Verdict]:
+def absent_verdict(analysis: WaitAnalysis, named: Collection[int]) -> list[Verdict]:
     """Return a verdict on the ranks that never connected, unless other verdicts name all of them."""
-    roster = scene.matched.roster
+    roster = analysis.matched.roster
     absent = tuple(number for number in range(world_size(roster) or 0) if number not in roster)
     if not absent or set(absent) <= set(named):
         return []
-    return [_of_topic(scene, Topic.ABSENT, VerdictKind.ABSENT, absent, Certainty.SURE)]
+    return [_of_topic(analysis, Topic.ABSENT, VerdictKind.ABSENT, absent, Certainty.SURE)]
 
 
 def _of_topic(
-    scene: Scene, topic: Topic, kind: VerdictKind, ranks: Sequence[int], certainty: Certainty | None = None
+    analysis: WaitAnalysis, topic: Topic, kind: VerdictKind, ranks: Sequence[int], certainty: Certainty | None = None
 ) -> Verdict:
     found = Finding(topic=topic, ranks=tuple(ranks), certainty=certainty)
-    return Verdict(kind=kind, job=scene.job, finding=found, scene=scene, ranks=tuple(ranks), certainty=certainty)
+    return Verdict(
+        kind=kind, job=analysis.job, finding=found, analysis=analysis, ranks=tuple(ranks), certainty=certainty
+    )
 
 
-def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+def _first_to_die(analysis: WaitAnalysis, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the ranks that died first, and the ranks that a launcher ended or that failed afterwards."""
-    ranks = {number: scene.matched.roster[number].rank for number in numbers}
+    ranks = {number: analysis.matched.roster[number].rank for number in numbers}
     kept = [rank.since for rank in ranks.values() if rank.state is RankState.STOPPED]
     if kept:
         # A rank that is kept after a crash has failed by itself.
@@ -198,8 +204,8 @@ def _ended_abruptly(rank: RankInfo) -> bool:
     return is_killed or rank.end.is_silent
 
 
-def _counts(scene: Scene, number: int, condition: Condition) -> bool:
-    rank = scene.matched.roster[number].rank
+def _counts(analysis: WaitAnalysis, number: int, condition: Condition) -> bool:
+    rank = analysis.matched.roster[number].rank
     if rank.state is RankState.EXITED:
         return rank.exit != 0 or rank.reason == DIED
     if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
@@ -208,44 +214,44 @@ def _counts(scene: Scene, number: int, condition: Condition) -> bool:
 
 
 def _of_kind(
-    scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers: Sequence[int], after: Sequence[int]
+    analysis: WaitAnalysis, kind: VerdictKind, numbers: Sequence[int], followers: Sequence[int], after: Sequence[int]
 ) -> Verdict:
-    first = scene.conditions[numbers[0]]
-    verdict = _of_topic(scene, Topic.OWN, kind, numbers, scene.certainty(numbers))
-    has_threads = any(scene.conditions[number].threads for number in numbers)
-    live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES
+    first = analysis.conditions[numbers[0]]
+    verdict = _of_topic(analysis, Topic.OWN, kind, numbers, analysis.certainty(numbers))
+    has_threads = any(analysis.conditions[number].threads for number in numbers)
+    live = analysis.matched.roster[numbers[0]].rank.state in LIVE_STATES
     looks = has_threads and live
     return replace(
         verdict,
         finding=replace(verdict.finding, followers=tuple(followers), after=tuple(after)),
         others=tuple(followers),
-        age=max((scene.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
+        age=max((analysis.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
         is_settled=kind is not VerdictKind.WAITING or first.is_still,
-        next=scene.names.looking(numbers[:1], threads=True) if looks else scene.names.entering(numbers),
+        next=analysis.names.looking(numbers[:1], threads=True) if looks else analysis.names.entering(numbers),
     )
 
 
-def silence_verdict(scene: Scene) -> Verdict | None:
+def silence_verdict(analysis: WaitAnalysis) -> Verdict | None:
     """Return a verdict on the live ranks that did not answer; None if all did."""
     # For other silent ranks, their condition is the reason.
     silent = [
         number
-        for number, one in scene.matched.roster.items()
-        if _is_silent(one) and scene.conditions[number].kind is None
+        for number, one in analysis.matched.roster.items()
+        if _is_silent(one) and analysis.conditions[number].kind is None
     ]
     if not silent:
         return None
-    verdict = _of_topic(scene, Topic.SILENT, VerdictKind.UNKNOWN, silent)
-    return replace(verdict, next=scene.names.looking(silent))
+    verdict = _of_topic(analysis, Topic.SILENT, VerdictKind.UNKNOWN, silent)
+    return replace(verdict, next=analysis.names.looking(silent))
 
 
 def _is_silent(one: RankEvidence) -> bool:
     return one.rank.state in LIVE_STATES and one.answer.kind is not Kind.VALUE
 
 
-def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[Finding]) -> Verdict:
+def unmoved_verdict(analysis: WaitAnalysis, unmoved: Collection[int], notes: Sequence[Finding]) -> Verdict:
     """Return the verdict that some ranks made no progress for an unknown reason; ``notes`` are further findings."""
     numbers = sorted(unmoved)
-    has_ended = all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values())
-    verdict = _of_topic(scene, Topic.UNMOVED, VerdictKind.ENDED if has_ended else VerdictKind.UNKNOWN, numbers)
-    return replace(verdict, next=scene.names.looking(numbers), notes=tuple(notes))
+    has_ended = all(one.rank.state is RankState.EXITED for one in analysis.matched.roster.values())
+    verdict = _of_topic(analysis, Topic.UNMOVED, VerdictKind.ENDED if has_ended else VerdictKind.UNKNOWN, numbers)
+    return replace(verdict, next=analysis.names.looking(numbers), notes=tuple(notes))

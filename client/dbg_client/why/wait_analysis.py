@@ -166,7 +166,7 @@ class Doer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class WaitAnalysis:
     """Basis of the verdicts on one run; ``doers`` describes the nodes that are not ranks."""
 
     matched: Matched
@@ -229,7 +229,7 @@ class Scene:
         return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
 
 
-def set_scene(
+def analyse_waits(
     matched: Matched,
     conditions: Mapping[int, Condition],
     names: NamedRanks,
@@ -237,7 +237,7 @@ def set_scene(
     waits_for: Mapping[int, Sequence[int]],
     *,
     children: Sequence[tuple[RankEvidence, Condition]] = (),
-) -> Scene:
+) -> WaitAnalysis:
     """Return the scene of a run; ``waits_for`` maps the index of a collective to the ranks that block it.
 
     ``children`` are processes that are not ranks, but that ranks may wait for.
@@ -259,7 +259,7 @@ def set_scene(
                 graph.wait(rank_node(number), node)
         for number in suspects:
             graph.wait(node, rank_node(number), is_sure=matched.standings[index].is_recorded)
-    return Scene(matched=matched, conditions=told, names=names, graph=graph, doers=doers, moved=moved)
+    return WaitAnalysis(matched=matched, conditions=told, names=names, graph=graph, doers=doers, moved=moved)
 
 
 class _Processes:
@@ -358,22 +358,22 @@ def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen |
     return max(done, key=lambda call: (call.sequence or 0, -(call.age or 0.0)), default=None)
 
 
-def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
+def went_on(analysis: WaitAnalysis, standing: PendingCollective, usual: str) -> bool:
     """Return True if all ranks finished the same collective just before and most of them then called it again."""
     if standing.sequence is None or len(sides(standing)) != 2:
         return False
-    before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
+    before = [last_call(analysis.matched.roster[number], standing.group) for number in standing.calls]
     return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
 
 
-def place_of_call(scene: Scene, standing: PendingCollective, numbers: Sequence[int]) -> Place | None:
+def place_of_call(analysis: WaitAnalysis, standing: PendingCollective, numbers: Sequence[int]) -> Place | None:
     """Return the most frequent place of these ranks' calls of the collective; None if unknown."""
-    places = Counter(place for n in numbers if (place := _called_at(scene, standing, n)) is not None)
+    places = Counter(place for n in numbers if (place := _called_at(analysis, standing, n)) is not None)
     return places.most_common(1)[0][0] if places else None
 
 
-def _called_at(scene: Scene, standing: PendingCollective, number: int) -> Place | None:
-    place, one = standing.all_calls[number].place, scene.matched.roster[number]
+def _called_at(analysis: WaitAnalysis, standing: PendingCollective, number: int) -> Place | None:
+    place, one = standing.all_calls[number].place, analysis.matched.roster[number]
     if place is not None or number not in standing.calls or not one.is_in_collective:
         return place
     return next(reversed(own_frames(one.answer.frames)), None)
