@@ -57,7 +57,7 @@ _WAITS: Mapping[WaitKind, VerdictKind] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class RankCondition:
     """State of a rank, and the ``kind`` of its verdict if something is wrong.
 
     ``age`` is the number of seconds in this state. ``is_still`` means that the rank can't continue by itself, or has
@@ -85,25 +85,27 @@ class Condition:
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
 
-def condition_of(one: RankEvidence, now: float) -> Condition:
+def condition_of(one: RankEvidence, now: float) -> RankCondition:
     """Return the condition of a rank; ``now`` is wall-clock seconds by the broker's clock."""
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
         kind = VerdictKind.ENDED if has_finished(one) else VerdictKind.DEAD
-        return Condition(state=State.EXITED, kind=kind, age=since, is_still=True)
+        return RankCondition(state=State.EXITED, kind=kind, age=since, is_still=True)
     if rank.state is RankState.LOST:
-        return Condition(state=State.LOST, kind=VerdictKind.DEAD, age=since, is_still=True)
+        return RankCondition(state=State.LOST, kind=VerdictKind.DEAD, age=since, is_still=True)
     if rank.state is RankState.STOPPED and rank.reason == CRASH:
-        return Condition(state=State.CRASHED, kind=VerdictKind.DEAD, age=since, is_still=True)
+        return RankCondition(state=State.CRASHED, kind=VerdictKind.DEAD, age=since, is_still=True)
     if rank.state is RankState.STOPPED:
-        return Condition(state=State.STOPPED, kind=VerdictKind.WAITING, age=since, is_still=True)
+        return RankCondition(state=State.STOPPED, kind=VerdictKind.WAITING, age=since, is_still=True)
     if rank.state is RankState.HELD:
-        return Condition(state=State.HELD, kind=None, age=since, is_still=True)
+        return RankCondition(state=State.HELD, kind=None, age=since, is_still=True)
     return _of_live(one, since)
 
 
-def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], *, by_threads: bool, is_sure: bool) -> Condition:
+def deadlocked(
+    condition: RankCondition, threads: tuple[ThreadWait, ...], *, by_threads: bool, is_sure: bool
+) -> RankCondition:
     """Return the condition of a rank whose threads wait for each other, or that waits for itself."""
     state = State.DEADLOCK if by_threads else State.FOR_ITSELF
     kind = VerdictKind.DEADLOCK
@@ -121,31 +123,31 @@ def waits_of(one: RankEvidence, kind: WaitKind) -> list[ThreadWait]:
     return [wait for wait in one.evidence.waits if wait.kind is kind] if one.evidence is not None else []
 
 
-def _of_live(one: RankEvidence, since: float | None) -> Condition:
+def _of_live(one: RankEvidence, since: float | None) -> RankCondition:
     process = one.evidence.process if one.evidence is not None else None
     age = one.answer.age
     if one.is_suspended:
-        return Condition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
+        return RankCondition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
     if one.answer.found is GuardFinding.STUCK:
         # C code that computes also blocks the rank's Python threads, but may progress; mpi4py spins so in collectives.
         computes = process is not None and process.state == "R"
         state = State.COMPUTES if computes else State.STUCK
-        return Condition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)
+        return RankCondition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)
     if one.rank.state is RankState.UNRESPONSIVE:
-        return Condition(state=State.UNHEARD, kind=VerdictKind.STUCK, age=since, is_still=True, is_sure=False)
+        return RankCondition(state=State.UNHEARD, kind=VerdictKind.STUCK, age=since, is_still=True, is_sure=False)
     return _of_main_thread(one)
 
 
-def _of_main_thread(one: RankEvidence) -> Condition:
+def _of_main_thread(one: RankEvidence) -> RankCondition:
     age, main = one.answer.age, main_wait(one)
     if main is None or collective_of(one.answer.frames):
-        return Condition(state=State.RUNS, kind=None, age=age)
+        return RankCondition(state=State.RUNS, kind=None, age=age)
     kind = _WAITS.get(main.kind)
     if kind is None and main.kind is not WaitKind.COLLECTIVE:
-        return Condition(state=State.RUNS, kind=None, age=age)
+        return RankCondition(state=State.RUNS, kind=None, age=age)
     # Some library calls are not known as collectives; these are inferred from the thread's stack only.
     is_sure = main.is_sure or kind is None
-    return Condition(state=State.WAITS, kind=kind, age=age, is_sure=is_sure, does=main.does)
+    return RankCondition(state=State.WAITS, kind=kind, age=age, is_sure=is_sure, does=main.does)
 
 
 def has_finished(one: RankEvidence) -> bool:

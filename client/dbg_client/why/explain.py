@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dbg_client.why.collective_matching import Matched, PendingCollective, is_certain, match_collectives
-from dbg_client.why.condition import Condition, State, condition_of, main_wait
+from dbg_client.why.condition import RankCondition, State, condition_of, main_wait
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.progress import Movement, movement
@@ -213,7 +213,7 @@ class _RunVerdicts:
             notes=notes,
         )
 
-    def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
+    def _aged(self, one: RankEvidence, condition: RankCondition, before: RankEvidence | None) -> RankCondition:
         """Return a condition at least as old as the snapshots, because a rank that polls changes its instruction."""
         number = one.rank.rank
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)

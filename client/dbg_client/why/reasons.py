@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line, own_frames
-from dbg_client.why.condition import Condition, State, waits_of
+from dbg_client.why.condition import RankCondition, State, waits_of
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
@@ -192,7 +192,7 @@ class Reasons:
         return self._state(one, condition, ranks, number)
 
     def _state(
-        self, one: RankEvidence, condition: Condition, ranks: Ranks = NO_RANKS, number: int | None = None
+        self, one: RankEvidence, condition: RankCondition, ranks: Ranks = NO_RANKS, number: int | None = None
     ) -> str:
         brief = self._brief(rank_node(number)) if number is not None else min(self._way.level, 2)
         rank, age = one.rank, condition.age
@@ -229,7 +229,7 @@ class Reasons:
         pids = {analysis.matched.roster[number].rank.pid: number}
         return f", which {wait_text(does, pids, brief=min(self._way.level, 2))}"
 
-    def circle_of(self, condition: Condition) -> str:
+    def circle_of(self, condition: RankCondition) -> str:
         """Return ``threads MainThread and pump wait for each other``."""
         threads = condition.threads
         if len(threads) == 1:

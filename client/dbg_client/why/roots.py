@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbg_client.why.collective_matching import Matched, PendingCollective, difference_of, is_parting, sides
-from dbg_client.why.condition import Condition
+from dbg_client.why.condition import RankCondition
 from dbg_client.why.process_groups import has_peer
 from dbg_client.why.verdict import Finding, Topic, VerdictKind
 from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, collective_node, rank_node
@@ -20,7 +20,7 @@ _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, V
 """Conditions that rule out that a rank without evidence has arrived."""
 
 
-def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict[int, tuple[int, ...]]:
+def awaited_ranks(matched: Matched, conditions: Mapping[int, RankCondition]) -> dict[int, tuple[int, ...]]:
     """Return the ranks that block each blocked collective, by its index; no ranks if it is a root cause itself."""
     found: dict[int, tuple[int, ...]] = {}
     for index, standing in enumerate(matched.standings):
@@ -37,7 +37,7 @@ def find_roots(analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -
     return _Finding(analysis, waits_for).roots()
 
 
-def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
+def _suspects(standing: PendingCollective, conditions: Mapping[int, RankCondition]) -> tuple[int, ...]:
     """Return the ranks that block a collective. In a group of two where one rank waits, it is the other one."""
     gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
     is_other = len(standing.unheard) == 1 and len(standing.group.numbers) == 2

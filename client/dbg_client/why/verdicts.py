@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dbg_client.why.collective_matching import Difference, difference_of, is_certain, sides
-from dbg_client.why.condition import Condition
+from dbg_client.why.condition import RankCondition
 from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.verdict import Certainty, Finding, NextStep, Topic, Verdict, VerdictKind, certainty_of
 from dbg_client.why.wait_analysis import WaitAnalysis
@@ -204,7 +204,7 @@ def _ended_abruptly(rank: RankInfo) -> bool:
     return is_killed or rank.end.is_silent
 
 
-def _counts(analysis: WaitAnalysis, number: int, condition: Condition) -> bool:
+def _counts(analysis: WaitAnalysis, number: int, condition: RankCondition) -> bool:
     rank = analysis.matched.roster[number].rank
     if rank.state is RankState.EXITED:
         return rank.exit != 0 or rank.reason == DIED

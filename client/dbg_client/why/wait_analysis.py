@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched, PendingCollective, sides
-from dbg_client.why.condition import Condition, deadlocked, main_wait
+from dbg_client.why.condition import RankCondition, deadlocked, main_wait
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
 from dbg_client.why.progress import Movement
@@ -162,7 +162,7 @@ class Doer:
 
     does: Doing | None
     one: RankEvidence | None = None
-    condition: Condition | None = None
+    condition: RankCondition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class WaitAnalysis:
     """Basis of the verdicts on one run; ``doers`` describes the nodes that are not ranks."""
 
     matched: Matched
-    conditions: Mapping[int, Condition]
+    conditions: Mapping[int, RankCondition]
     names: NamedRanks
     graph: WaitGraph = field(default_factory=WaitGraph)
     doers: Mapping[Node, Doer] = field(default_factory=dict)
@@ -231,12 +231,12 @@ class WaitAnalysis:
 
 def analyse_waits(
     matched: Matched,
-    conditions: Mapping[int, Condition],
+    conditions: Mapping[int, RankCondition],
     names: NamedRanks,
     moved: Movement,
     waits_for: Mapping[int, Sequence[int]],
     *,
-    children: Sequence[tuple[RankEvidence, Condition]] = (),
+    children: Sequence[tuple[RankEvidence, RankCondition]] = (),
 ) -> WaitAnalysis:
     """Return the scene of a run; ``waits_for`` maps the index of a collective to the ranks that block it.
 
@@ -305,7 +305,9 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
     return doers
 
 
-def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: Condition) -> dict[Node, Doer]:
+def _add_child(
+    graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: RankCondition
+) -> dict[Node, Doer]:
     """Add the waits of a process that is not a rank. Return its own report, which is better than reports of others."""
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
@@ -315,7 +317,9 @@ def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condi
     return {node: Doer(main.does if main is not None else None, one, condition)}
 
 
-def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition]) -> dict[int, Condition]:
+def _with_circles(
+    matched: Matched, graph: WaitGraph, conditions: Mapping[int, RankCondition]
+) -> dict[int, RankCondition]:
     """Return the conditions, with DEADLOCK for ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
