@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from dbg_client.core.choose import MAX_WORLD
-from dbg_client.why.explain import Case, JobLook
+from dbg_client.why.explain import HangEvidence, JobLook
 from dbg_client.why.process_groups import read_evidence
 from dbg_wire.limits import KIB
 from dbg_wire.messages import RankAnswer
@@ -99,10 +99,10 @@ class CaseFile(Record):
     problem: str = ""
 
     @property
-    def case(self) -> Case:
+    def case(self) -> HangEvidence:
         """The evidence of the snapshots."""
         looks = [JobLook(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.looks]
-        return Case(looks=looks, now=self.now)
+        return HangEvidence(looks=looks, now=self.now)
 
     @property
     def job(self) -> str:
@@ -110,7 +110,7 @@ class CaseFile(Record):
         return self.ranks[0].job if self.ranks else ""
 
 
-def looks_of(case: Case) -> tuple[SavedLook, ...]:
+def looks_of(case: HangEvidence) -> tuple[SavedLook, ...]:
     """Return the snapshots of a case in the form in which they are saved."""
     return tuple(SavedLook(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.looks)
 

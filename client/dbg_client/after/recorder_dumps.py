@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.choose import MAX_WORLD
 from dbg_client.views.tree import own_frames
-from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
+from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobLook
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.show import place_of
@@ -42,14 +42,14 @@ class RankDump:
     written: float
 
 
-def case_of_dumps(dumps: Sequence[RankDump]) -> Case:
+def case_of_dumps(dumps: Sequence[RankDump]) -> HangEvidence:
     """Return the evidence of a job whose ranks have not moved since their dumps; ranks without a dump are silent."""
     world = _world(dumps)
     told = {one.rank: _told(one, world) for one in dumps}
     everybody = [told.get(number) or _silent(number, world) for number in sorted({*told, *range(world)})]
     # Nothing moves in a dump, so both snapshots show the state at the end.
     looks = [JobLook(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
-    return Case(looks=looks, now=max((one.written for one in dumps), default=0.0))
+    return HangEvidence(looks=looks, now=max((one.written for one in dumps), default=0.0))
 
 
 def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:

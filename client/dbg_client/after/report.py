@@ -25,7 +25,7 @@ from dbg_client.views.stacks import group_stacks
 from dbg_client.views.tree import show_tree
 from dbg_client.why.collective_matching import match_collectives
 from dbg_client.why.collectives import collective_notes, show_collectives
-from dbg_client.why.explain import Case, Explanation, explain
+from dbg_client.why.explain import Explanation, HangEvidence, explain
 from dbg_client.why.questions import BETWEEN_SECONDS, about, gather_case, ranks_of_runs
 from dbg_client.why.show import show_verdicts
 from dbg_command.home import write_whole
@@ -94,7 +94,7 @@ class ReportAnswer:
 
 
 async def make_report(
-    target: str | None, asking: Asking, now: float, *, case: Case | None = None, output: Sequence[str] = ()
+    target: str | None, asking: Asking, now: float, *, case: HangEvidence | None = None, output: Sequence[str] = ()
 ) -> str:
     """Return the report on the runs of these ranks; ``now`` is wall-clock seconds. It evaluates nothing in a rank.
 

@@ -28,7 +28,7 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
-    from dbg_client.why.explain import Case
+    from dbg_client.why.explain import HangEvidence
 
 LOOKS = 3
 """Samples within the time after which a job is considered hung."""
@@ -142,7 +142,7 @@ class HangWatch:
         if self._task.on_hang == END:
             await self._end(ranks)
 
-    async def _report(self, case: Case) -> str:
+    async def _report(self, case: HangEvidence) -> str:
         """Write the report next to the job's output; return a sentence with its path, or with the error."""
         known = ranks_of(self._task.job, self._directory.ranks)
         try:

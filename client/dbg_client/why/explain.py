@@ -336,7 +336,7 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class HangEvidence:
     """Snapshots of a job's ranks; ``now`` is the time of the last one, in wall-clock seconds."""
 
     looks: Sequence[JobLook]

@@ -12,7 +12,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ended_of_live_runs, live_runs
 from dbg_client.core.wait_progress import Show, show_nobody
 from dbg_client.why.collective_matching import Matched, match_collectives
-from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
+from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobLook, explain
 from dbg_client.why.process_groups import RankEvidence, read_evidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
@@ -33,7 +33,7 @@ async def find_case(
     *,
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
-) -> tuple[Case, Explanation]:
+) -> tuple[HangEvidence, Explanation]:
     """Query all ranks of the chosen ranks' runs until waiting ranks can be distinguished from working ones.
 
     Return the verdicts about the chosen ranks, or all verdicts if none is about them. One snapshot takes as long as the
@@ -51,7 +51,7 @@ async def gather_case(
     *,
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
-) -> tuple[Case, Explanation]:
+) -> tuple[HangEvidence, Explanation]:
     """Query all ranks of some runs, and return the case and all verdicts, as :func:`find_case` does."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -70,7 +70,7 @@ async def gather_case(
         looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = await asyncio.to_thread(explain, tuple(looks), now)
-    return Case(looks=looks, now=now), found
+    return HangEvidence(looks=looks, now=now), found
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
@@ -96,7 +96,7 @@ async def judge(
     *,
     show: Show = show_nobody,
     stands: bool = False,
-) -> tuple[Case, Explanation]:
+) -> tuple[HangEvidence, Explanation]:
     """Return the evidence and the verdicts on the runs of the chosen ranks, and report a hang to the broker.
 
     With ``stands`` it is known that no rank makes progress. Raises DbgError if the broker fails.

@@ -11,7 +11,7 @@ from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.stacks import MISSING
 from dbg_client.why.collective_matching import Matched
 from dbg_client.why.collectives import collectives_document, missing_from_collectives, show_collectives
-from dbg_client.why.explain import Case, Explanation
+from dbg_client.why.explain import Explanation, HangEvidence
 from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_client.why.verdict import exit_status
 from dbg_wire.messages import Kind
@@ -49,7 +49,7 @@ class Why(WaitingVerb):
 class WhyAnswer:
     """Evidence of a job and the verdicts on it."""
 
-    case: Case | None
+    case: HangEvidence | None
     found: Explanation
     hint: str = ""
 

@@ -26,7 +26,7 @@ from dbg_client.after.case_file import (
     read_report,
 )
 from dbg_client.after.files import find_in, rank_in
-from dbg_client.why.explain import Case, JobLook
+from dbg_client.why.explain import HangEvidence, JobLook
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.records.evidence import Doing, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait, What
 from dbg_wire.records.ranks import Place, RankState
@@ -166,7 +166,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
     for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
-        (tmp_path / name).write_bytes(written(saved(Case(looks=[LOOK], now=now))))
+        (tmp_path / name).write_bytes(written(saved(HangEvidence(looks=[LOOK], now=now))))
     found = find_in([str(tmp_path)])
     assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
     assert len(found.notes) == 2
@@ -174,10 +174,10 @@ def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_pat
     assert len(named.reports) == 2
 
 
-def case_of(*looks: Sequence[RankEvidence]) -> Case:
+def case_of(*looks: Sequence[RankEvidence]) -> HangEvidence:
     """Return a case of these looks, some seconds apart."""
     made = [JobLook(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
-    return Case(looks=made, now=1_790_000_000.0)
+    return HangEvidence(looks=made, now=1_790_000_000.0)
 
 
 def answered(one: RankEvidence) -> RankEvidence:
@@ -186,7 +186,7 @@ def answered(one: RankEvidence) -> RankEvidence:
     return replace(one, answer=one.answer.replace(rows=rows))
 
 
-def saved(case: Case) -> CaseFile:
+def saved(case: HangEvidence) -> CaseFile:
     ranks = tuple(one.rank for one in case.looks[0].everybody)
     made = replace(case, looks=[replace(look, everybody=list(map(answered, look.everybody))) for look in case.looks])
     return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=looks_of(made))

@@ -18,7 +18,7 @@ from dbg_client.web import feed
 from dbg_client.web.feed import told_of
 from dbg_client.web.messages import Axis
 from dbg_client.web.rows import Rows, row_of
-from dbg_client.why.explain import Case, Explanation, JobLook
+from dbg_client.why.explain import Explanation, HangEvidence, JobLook
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_command.targets import parse_target
@@ -80,10 +80,10 @@ MISSING = Verdict(
 OWN = Place(file="/home/me/data.py", line=41, function="read")
 
 
-def case_of(*frames: Place) -> Case:
+def case_of(*frames: Place) -> HangEvidence:
     late = elsewhere(1)
     late = replace(late, answer=late.answer.replace(frames=frames))
-    return Case(looks=[JobLook(at=0.0, everybody=[waiting(0), late])], now=1.0)
+    return HangEvidence(looks=[JobLook(at=0.0, everybody=[waiting(0), late])], now=1.0)
 
 
 def explanation(*found: Verdict) -> Explanation:
@@ -94,7 +94,7 @@ def explanation(*found: Verdict) -> Explanation:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
     ages = itertools.count(1)
 
-    async def find_case(*_: object, **__: object) -> tuple[Case, Explanation]:
+    async def find_case(*_: object, **__: object) -> tuple[HangEvidence, Explanation]:
         return case_of(OWN), explanation(replace(MISSING, age=next(ages)))
 
     monkeypatch.setattr(feed, "find_case", find_case)
@@ -157,7 +157,7 @@ async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) 
 async def test_a_report_is_shown_without_a_broker(tmp_path: Path) -> None:
     job = [waiting(0), waiting(1), elsewhere(2)]
     made = [replace(one, answer=one.answer.replace(frames=(OWN,))) for one in job]
-    case = Case(looks=[JobLook(at=0.0, everybody=made)], now=1_790_000_000.0)
+    case = HangEvidence(looks=[JobLook(at=0.0, everybody=made)], now=1_790_000_000.0)
     ranks = tuple(one.rank for one in job)
     file = CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=looks_of(case))
     path = tmp_path / "report.txt"
