@@ -32,8 +32,8 @@ from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import (
     MAX_ARRIVALS,
     MAX_FRAMES,
-    MAX_LOOKS,
     MAX_PLACES,
+    MAX_SNAPSHOTS,
     GroupArrivals,
     RankSample,
     Sampled,
@@ -244,7 +244,7 @@ class _Open:
     begin: int
     before: Reading
     places: Places = field(default_factory=Places)
-    looks: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
+    looks: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
     count: int = 0
 
 
@@ -273,7 +273,7 @@ class Sampler:
         began = time.thread_time()
         one.looks.append((time.time_ns() // 1000, one.places.look()))
         one.count += 1
-        pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
+        pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_SNAPSHOTS, (time.thread_time() - began) / LOOK_SHARE)
         self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._look(one))
 
     def _finish(self, one: _Open) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from dbg_client.core.choose import MAX_WORLD
-from dbg_client.why.explain import HangEvidence, JobLook
+from dbg_client.why.explain import HangEvidence, JobSnapshot
 from dbg_client.why.process_groups import read_evidence
 from dbg_wire.limits import KIB
 from dbg_wire.messages import RankAnswer
@@ -35,7 +35,7 @@ MAX_DOCUMENT = 256 * 1024 * KIB
 MAX_MEMORY = 16 * 1024 * KIB
 """Maximum additional memory for unpacking, in bytes."""
 
-MAX_LOOKS = 20
+MAX_SNAPSHOTS = 20
 """Maximum snapshots of one job: one a second, for some seconds."""
 
 COLUMNS = 116
@@ -77,7 +77,7 @@ class CantReadReport(Exception):
     """Raised when a report cannot be read; the text is the end of a sentence."""
 
 
-class SavedLook(Record):
+class SavedSnapshot(Record):
     """Answers of all ranks, ``at`` seconds after the first snapshot."""
 
     at: float
@@ -93,7 +93,7 @@ class CaseFile(Record):
     about: str
     now: float
     ranks: Annotated[tuple[RankInfo, ...], elements(MAX_WORLD)] = ()
-    looks: Annotated[tuple[SavedLook, ...], elements(MAX_LOOKS)] = ()
+    looks: Annotated[tuple[SavedSnapshot, ...], elements(MAX_SNAPSHOTS)] = ()
     versions: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
     problem: str = ""
@@ -101,7 +101,7 @@ class CaseFile(Record):
     @property
     def case(self) -> HangEvidence:
         """The evidence of the snapshots."""
-        looks = [JobLook(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.looks]
+        looks = [JobSnapshot(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.looks]
         return HangEvidence(looks=looks, now=self.now)
 
     @property
@@ -110,9 +110,9 @@ class CaseFile(Record):
         return self.ranks[0].job if self.ranks else ""
 
 
-def looks_of(case: HangEvidence) -> tuple[SavedLook, ...]:
+def snapshots_of(case: HangEvidence) -> tuple[SavedSnapshot, ...]:
     """Return the snapshots of a case in the form in which they are saved."""
-    return tuple(SavedLook(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.looks)
+    return tuple(SavedSnapshot(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.looks)
 
 
 def without_secrets(text: str) -> str:
@@ -141,7 +141,7 @@ def cleaned(saved: CaseFile) -> CaseFile:
 
 def lines_of(saved: CaseFile) -> Iterator[str]:
     """Yield the last lines of a report: the compressed evidence. If it is too large, leave out snapshots in between."""
-    looks: Sequence[SavedLook] = saved.looks
+    looks: Sequence[SavedSnapshot] = saved.looks
     for kept in (looks, (looks[0], looks[-1]) if len(looks) > 2 else (), looks[-1:]):
         packed = base64.b64encode(lzma.compress(msgspec.json.encode(saved.replace(looks=tuple(kept))), preset=1))
         if kept and len(packed) <= MAX_EVIDENCE:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from dbg_client.after.case_file import CaseFile, cleaned, lines_of, looks_of
+from dbg_client.after.case_file import CaseFile, cleaned, lines_of, snapshots_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
@@ -114,7 +114,7 @@ async def make_report(
         about=f"dbg-attach report{f' about {printable(target)}' if target is not None else ''}, {moment}",
         now=case.now if case is not None else now,
         ranks=tuple(ranks),
-        looks=looks_of(case) if case is not None else (),
+        looks=snapshots_of(case) if case is not None else (),
         versions=tuple(_versions(asking)),
         output=tuple(output),
         problem=problem,

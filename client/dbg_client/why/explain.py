@@ -54,7 +54,7 @@ _MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLook:
+class JobSnapshot:
     """Evidence of all ranks, ``at`` seconds after the first snapshot."""
 
     at: float
@@ -91,7 +91,7 @@ class _Judged:
     is_open: bool = False
 
 
-def explain(looks: Sequence[JobLook], now: float) -> Explanation:
+def explain(looks: Sequence[JobSnapshot], now: float) -> Explanation:
     """Return the verdicts on the jobs of the last snapshot; ``now`` is wall-clock seconds.
 
     The first snapshot shows which ranks have made progress since.
@@ -339,7 +339,7 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
 class HangEvidence:
     """Snapshots of a job's ranks; ``now`` is the time of the last one, in wall-clock seconds."""
 
-    looks: Sequence[JobLook]
+    looks: Sequence[JobSnapshot]
     now: float
 
     def explanation(self) -> Explanation:

@@ -12,7 +12,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ended_of_live_runs, live_runs
 from dbg_client.core.wait_progress import Show, show_nobody
 from dbg_client.why.collective_matching import Matched, match_collectives
-from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobLook, explain
+from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence, read_evidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
@@ -55,7 +55,7 @@ async def gather_case(
     """Query all ranks of some runs, and return the case and all verdicts, as :func:`find_case` does."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
+    looks = [JobSnapshot(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     now = time.time()
     # With ten thousand ranks this takes seconds, and keys of a debugger in this process must not wait for it.
     found = await asyncio.to_thread(explain, tuple(looks), now)
@@ -67,7 +67,7 @@ async def gather_case(
         finally:
             show(None)
         at = loop.time() - begun
-        looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
+        looks.append(JobSnapshot(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = await asyncio.to_thread(explain, tuple(looks), now)
     return HangEvidence(looks=looks, now=now), found

@@ -18,7 +18,7 @@ from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
 from dbg_client.views.list import list_document, show_table
 from dbg_client.why import questions as cause
-from dbg_client.why.explain import JobLook, explain
+from dbg_client.why.explain import JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.questions import find_case
 from dbg_client.why.show import show_verdicts, verdicts_document
@@ -105,7 +105,7 @@ def where(job: Sequence[RankEvidence]) -> None:
 
 
 def why(job: Sequence[RankEvidence]) -> None:
-    found = explain([JobLook(at=0.0, everybody=job), JobLook(at=6.0, everybody=job)], NOW)
+    found = explain([JobSnapshot(at=0.0, everybody=job), JobSnapshot(at=6.0, everybody=job)], NOW)
     show_verdicts(found.verdicts, color=False)
     verdicts_document(found)
 

@@ -36,7 +36,7 @@ MAX_ARRIVALS = 256
 MAX_ALL_ARRIVALS = 512
 """Maximum number of arrivals of a rank in all its groups: some 10 KiB of an answer."""
 
-MAX_LOOKS = 200
+MAX_SNAPSHOTS = 200
 """Maximum number of samples of a rank in one sampling."""
 
 MAX_PLACES = 32
@@ -89,7 +89,7 @@ class SampledPlace(Row, tag="place"):
     """
 
     frames: Annotated[tuple[Place, ...], elements(MAX_FRAMES)]
-    times: Annotated[tuple[Count, ...], elements(MAX_LOOKS)]
+    times: Annotated[tuple[Count, ...], elements(MAX_SNAPSHOTS)]
 
 
 class ProcessorUse(Record):
@@ -111,7 +111,7 @@ class RankSample(Row, tag="sampled"):
     clock: Count
     begin: Count = 0
     seconds: Age = 0.0
-    looks: Annotated[int, integers(0, MAX_LOOKS)] = 0
+    looks: Annotated[int, integers(0, MAX_SNAPSHOTS)] = 0
     processors: ProcessorUse = ProcessorUse()
 
 

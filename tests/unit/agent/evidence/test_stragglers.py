@@ -20,8 +20,8 @@ from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.samples import (
     MAX_FRAMES,
-    MAX_LOOKS,
     MAX_PLACES,
+    MAX_SNAPSHOTS,
     GroupArrivals,
     Sampled,
     SampleQuestion,
@@ -265,7 +265,7 @@ def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sam
 def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock, sampled: Sampling) -> None:
     sampled.ask(300.0)
     clock.run(1000.0)
-    assert sampled.told().sample.looks <= MAX_LOOKS
+    assert sampled.told().sample.looks <= MAX_SNAPSHOTS
 
 
 def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:

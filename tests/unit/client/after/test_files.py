@@ -22,11 +22,11 @@ from dbg_client.after.case_file import (
     CaseFile,
     cleaned,
     lines_of,
-    looks_of,
     read_report,
+    snapshots_of,
 )
 from dbg_client.after.files import find_in, rank_in
-from dbg_client.why.explain import HangEvidence, JobLook
+from dbg_client.why.explain import HangEvidence, JobSnapshot
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.records.evidence import Doing, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait, What
 from dbg_wire.records.ranks import Place, RankState
@@ -35,7 +35,7 @@ from tests.support.rank_evidence import elsewhere, rows_of, silent, waiting
 from tests.support.rank_infos import changed
 from tests.support.recorded import dump, pickled, raw
 
-LOOK = JobLook(at=0.0, everybody=[waiting(0), elsewhere(1), waiting(2), waiting(3)])
+LOOK = JobSnapshot(at=0.0, everybody=[waiting(0), elsewhere(1), waiting(2), waiting(3)])
 DUMP = pickled(raw(1, "nccl:all_reduce"))
 
 
@@ -176,7 +176,7 @@ def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_pat
 
 def case_of(*looks: Sequence[RankEvidence]) -> HangEvidence:
     """Return a case of these looks, some seconds apart."""
-    made = [JobLook(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
+    made = [JobSnapshot(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
     return HangEvidence(looks=made, now=1_790_000_000.0)
 
 
@@ -189,7 +189,7 @@ def answered(one: RankEvidence) -> RankEvidence:
 def saved(case: HangEvidence) -> CaseFile:
     ranks = tuple(one.rank for one in case.looks[0].everybody)
     made = replace(case, looks=[replace(look, everybody=list(map(answered, look.everybody))) for look in case.looks])
-    return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=looks_of(made))
+    return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=snapshots_of(made))
 
 
 def written(file: CaseFile) -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbg_client.after.case_file import CaseFile, cleaned, looks_of, read_report
+from dbg_client.after.case_file import CaseFile, cleaned, read_report, snapshots_of
 from dbg_client.after.report import report_text
-from dbg_client.why.explain import HangEvidence, JobLook
+from dbg_client.why.explain import HangEvidence, JobSnapshot
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
 from tests.conftest import Approved
@@ -21,7 +21,7 @@ def report(*ranks: RankInfo) -> str:
     answers = tuple(RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped", frames=LOADING) for one in ranks)
     saved = CaseFile(about="dbg-attach report about all", now=NOW, ranks=ranks, problem="no rank to ask")
     if ranks:
-        saved = saved.replace(looks=looks_of(HangEvidence(looks=[JobLook(at=0.0, everybody=[])], now=NOW)))
+        saved = saved.replace(looks=snapshots_of(HangEvidence(looks=[JobSnapshot(at=0.0, everybody=[])], now=NOW)))
         saved = saved.replace(looks=(saved.looks[0].replace(answers=answers),))
     saved = cleaned(saved.replace(versions=("terminal  dbg-attach 0.2.0",), output=("step 3",)))
     return report_text(saved, saved.case.explanation() if ranks else None)

@@ -19,7 +19,7 @@ from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
 from dbg_client.run.options import Task
 from dbg_client.verbs.verb import BrokerOptions
-from dbg_client.why.explain import Explanation, HangEvidence, JobLook
+from dbg_client.why.explain import Explanation, HangEvidence, JobSnapshot
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_dial.tcp import within
@@ -63,7 +63,7 @@ def answer_why(monkeypatch: pytest.MonkeyPatch, verdicts: list[Verdict]) -> None
     async def judge(*_: object, **__: object) -> tuple[HangEvidence, Explanation]:
         verdict = verdicts.pop(0)
         found = Explanation(verdicts=(verdict,), asked=2, answered=2, missing=(), is_settled=True)
-        return HangEvidence(looks=[JobLook(at=0.0, everybody=[waiting(0), elsewhere(1)])], now=1.0), found
+        return HangEvidence(looks=[JobSnapshot(at=0.0, everybody=[waiting(0), elsewhere(1)])], now=1.0), found
 
     monkeypatch.setattr(hang_watch, "judge", judge)
 

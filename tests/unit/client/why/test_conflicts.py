@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dbg_client.why.collective_matching import Difference, difference_of, match_collectives, sides
 from dbg_client.why.collectives import collectives_document, show_collectives
-from dbg_client.why.explain import JobLook, explain
+from dbg_client.why.explain import JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.show import evidence_of
@@ -43,7 +43,7 @@ def at(number: int, seen: CollectiveSeen, *frames: Place) -> RankEvidence:
 
 
 def verdict_on(*everybody: RankEvidence) -> Verdict:
-    return explain([JobLook(at=0.0, everybody=everybody)], 0.0).verdicts[0]
+    return explain([JobSnapshot(at=0.0, everybody=everybody)], 0.0).verdicts[0]
 
 
 def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, int | None, int | None, list[int]]]]:
@@ -136,7 +136,7 @@ def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(app
     ]
     larger = told(2, groups=[group(at=3)], calls=[call(4, shapes="[2048]", size=8192)], age=60.0)
 
-    (verdict,) = explain([JobLook(at=0.0, everybody=[*waits, larger])], 0.0).verdicts
+    (verdict,) = explain([JobSnapshot(at=0.0, everybody=[*waits, larger])], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.MISMATCH, (2,), (0, 1, 3))
     assert (verdict.collective, verdict.sequence) == ("all_reduce", 4)
@@ -201,7 +201,7 @@ def test_of_ranks_that_each_receive_from_the_one_before_it_is_said_that_nobody_s
         for n in range(4)
     ]
 
-    (verdict,) = explain([JobLook(at=0.0, everybody=ring)], 0.0).verdicts
+    (verdict,) = explain([JobSnapshot(at=0.0, everybody=ring)], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.PARTNER, (0, 1, 2, 3))
     approved(sentence_of(verdict))
@@ -239,7 +239,7 @@ def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(app
 
     (verdict,) = explain(
         [
-            JobLook(
+            JobSnapshot(
                 at=0.0,
                 everybody=[
                     told(n, groups=[world], calls=[one.replace(group="w", timeout=None)], age=60.0, world_size=3)
@@ -269,7 +269,7 @@ def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Appr
         for n in (2, 3)
     ]
 
-    (verdict,) = explain([JobLook(at=0.0, everybody=[*barrier, *receiving])], 0.0).verdicts
+    (verdict,) = explain([JobSnapshot(at=0.0, everybody=[*barrier, *receiving])], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
     approved(sentence_of(verdict))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from dbg_client.why.explain import Explanation, JobLook, explain
+from dbg_client.why.explain import Explanation, JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.show import evidence_of, show_verdicts, verdicts_document
@@ -52,11 +52,11 @@ OTHER = Place(file="/home/me/train.py", line=50, function="step")
 
 
 def once(*everybody: RankEvidence) -> Explanation:
-    return explain([JobLook(at=0.0, everybody=everybody)], NOW)
+    return explain([JobSnapshot(at=0.0, everybody=everybody)], NOW)
 
 
 def twice(before: Sequence[RankEvidence], now: Sequence[RankEvidence], seconds: float = 1.0) -> Explanation:
-    return explain([JobLook(at=0.0, everybody=before), JobLook(at=seconds, everybody=now)], NOW)
+    return explain([JobSnapshot(at=0.0, everybody=before), JobSnapshot(at=seconds, everybody=now)], NOW)
 
 
 def first(found: Explanation) -> Verdict:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbg_client.why.explain import Explanation, JobLook, explain
+from dbg_client.why.explain import Explanation, JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.show import evidence_of
@@ -46,8 +46,8 @@ def tries(number: int, *below: Place, line: int = 12, loops: bool = False) -> Ra
 def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
     others = [waiting(number) for number in (0, 1, 3)]
     looks = [
-        JobLook(at=0.0, everybody=[*others, tries(2, loops=True, line=14)]),
-        JobLook(at=2.0, everybody=[*others, tries(2, URLOPEN)]),
+        JobSnapshot(at=0.0, everybody=[*others, tries(2, loops=True, line=14)]),
+        JobSnapshot(at=2.0, everybody=[*others, tries(2, URLOPEN)]),
     ]
 
     (verdict,) = explain(looks, 0.0).verdicts
@@ -71,8 +71,8 @@ def test_a_culprit_that_computes_is_said_to_compute_and_to_move_if_its_data_does
         return [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
 
     looks = [
-        JobLook(at=0.0, everybody=[*others(20.0), saving(1.0, 0.0)]),
-        JobLook(at=5.0, everybody=[*others(25.0), saving(5.9, written)]),
+        JobSnapshot(at=0.0, everybody=[*others(20.0), saving(1.0, 0.0)]),
+        JobSnapshot(at=5.0, everybody=[*others(25.0), saving(5.9, written)]),
     ]
 
     (verdict,) = explain(looks, 0.0).verdicts
@@ -101,7 +101,7 @@ def in_world(number: int, world: int, *, has_come: bool) -> RankEvidence:
 def test_many_ranks_are_told_by_count(late: range, who: str) -> None:
     job = [in_world(number, 32, has_come=number not in late) for number in range(32)]
 
-    (verdict,) = explain([JobLook(at=0.0, everybody=job)], 0.0).verdicts
+    (verdict,) = explain([JobSnapshot(at=0.0, everybody=job)], 0.0).verdicts
 
     assert verdict.ranks == tuple(late)
     assert sentence_of(verdict).startswith(f"{who} not reached all_reduce #5 of dp_0")
@@ -110,7 +110,7 @@ def test_many_ranks_are_told_by_count(late: range, who: str) -> None:
 def test_a_verdict_on_many_ranks_costs_no_more_for_each_than_one_on_few() -> None:
     def cost(ranks: int) -> int:
         job = [in_world(number, ranks, has_come=number != 17) for number in range(ranks)]
-        return calls_of(lambda: explain([JobLook(at=0.0, everybody=job), JobLook(at=1.0, everybody=job)], 0.0))
+        return calls_of(lambda: explain([JobSnapshot(at=0.0, everybody=job), JobSnapshot(at=1.0, everybody=job)], 0.0))
 
     assert cost(400) < 2.5 * cost(200)
 
@@ -154,7 +154,7 @@ def wants(path: str, holder: int | None) -> Doing:
 
 def job(late: RankEvidence) -> Explanation:
     """Return what is told of a job in which three ranks wait for this one."""
-    return explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), late])], 0.0)
+    return explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), late])], 0.0)
 
 
 def reason(found: Explanation) -> str:
@@ -217,20 +217,20 @@ def test_a_wait_is_followed_into_a_child_process(
     late = with_waits(elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, does=Doing(what=What.NATIVE_LOCK)),))
     child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
     others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
-    look = JobLook(at=0.0, everybody=[*others, late, with_waits(child, wait)])
+    look = JobSnapshot(at=0.0, everybody=[*others, late, with_waits(child, wait)])
     approved(sentence_of(explain([look, look], 0.0).verdicts[0]))
 
 
 def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
     parent = with_waits(told(0, child=1, pid=CHILD), main(Doing(what=What.MESSAGES)))
-    look = JobLook(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
+    look = JobSnapshot(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
     (verdict,) = explain([look, look], 0.0).verdicts
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
 
 
 def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
-    look = JobLook(at=0.0, everybody=[with_waits(alone, main(TO_PIPE, holder=alone.rank.pid))])
+    look = JobSnapshot(at=0.0, everybody=[with_waits(alone, main(TO_PIPE, holder=alone.rank.pid))])
 
     (verdict,) = explain([look, look], 0.0).verdicts
 
@@ -241,7 +241,7 @@ def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() ->
 def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
     both = (main(JOINS, awaits=(2,)), thread(2, Doing(what=What.LOCK), awaits=(1,), is_sure=is_sure))
-    look = JobLook(at=0.0, everybody=[with_waits(alone, *both)])
+    look = JobSnapshot(at=0.0, everybody=[with_waits(alone, *both)])
 
     (verdict,) = explain([look, look], 0.0).verdicts
 
@@ -262,7 +262,7 @@ def without_world(rank: RankInfo) -> RankInfo:
 
 
 def verdicts_on(*everybody: RankEvidence) -> tuple[Verdict, ...]:
-    look = JobLook(at=0.0, everybody=everybody)
+    look = JobSnapshot(at=0.0, everybody=everybody)
     return explain([look, look], 0.0).verdicts
 
 
@@ -305,7 +305,7 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
 ) -> None:
     late = [polling(number, path, pid(held)) for number, path, held in zip((2, 3), paths, holders, strict=True)]
 
-    found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
+    found = explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
 
     (verdict,) = found.verdicts
     assert (verdict.kind, verdict.ranks, verdict.others) == ("deadlock", (2, 3), (0, 1))
@@ -318,7 +318,7 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
 def test_what_no_rank_is_known_to_hold_makes_no_circle(approved: Approved, holder: int | None) -> None:
     late = [polling(number, "a", holder) for number in (2, 3)]
 
-    told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
+    told_now = explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
     approved(sentence_of(told_now))
@@ -332,7 +332,7 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     polls = [polling(number, f"lock{held}", pid(held)) for number, held in wanted.items()]
     job = [replace(one, answer=one.answer.replace(age=0.05)) for one in polls]
 
-    found = explain([JobLook(at=0.0, everybody=job), JobLook(at=seconds, everybody=job)], 0.0)
+    found = explain([JobSnapshot(at=0.0, everybody=job), JobSnapshot(at=seconds, everybody=job)], 0.0)
 
     if seconds < 5.0:
         assert [one.kind for one in found.verdicts] == [VerdictKind.UNKNOWN]
@@ -367,7 +367,7 @@ HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED}
 def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
     dead: list[RankEvidence], named: tuple[int, ...]
 ) -> None:
-    verdict = explain([JobLook(at=0.0, everybody=dead)], 103.0).verdicts[0]
+    verdict = explain([JobSnapshot(at=0.0, everybody=dead)], 103.0).verdicts[0]
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, named)
     assert ("afterwards:" in evidence_of(verdict)) == (len(named) == 1)
@@ -382,7 +382,7 @@ def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
     ids=["out of memory", "different causes"],
 )
 def test_what_killed_ranks_is_said_once(approved: Approved, dead: list[RankEvidence]) -> None:
-    (verdict,) = explain([JobLook(at=0.0, everybody=dead)], 103.0).verdicts
+    (verdict,) = explain([JobSnapshot(at=0.0, everybody=dead)], 103.0).verdicts
 
     approved(sentence_of(verdict))
 
@@ -391,7 +391,7 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
     late = polling(2, "a", pid(0))
     late = replace(late, rank=changed(late.rank, host="gpu099"))
 
-    told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
+    told_now = explain([JobSnapshot(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
 
@@ -400,6 +400,6 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
 def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
     sleeps = main(Doing(what=What.SLEEP, function="time.sleep", seconds=0.2))
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
-    looks = [JobLook(at=at, everybody=[alone]) for at in (0.0, 5.1)]
+    looks = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]
     (verdict,) = explain(looks, 0.0).verdicts
     approved(sentence_of(verdict))
