@@ -17,8 +17,8 @@ from dbg_wire.messages import (
     Action,
     Answers,
     Attach,
+    DetailLevel,
     Kind,
-    Look,
     Mode,
     Pulse,
     Question,
@@ -93,7 +93,7 @@ class Job:
         await self._peer.say(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
         await self._peer.expect(Pulse)
 
-    async def where(self, rank: RankInfo, look: Look = Look.STACK) -> RankAnswer:
+    async def where(self, rank: RankInfo, look: DetailLevel = DetailLevel.STACK) -> RankAnswer:
         await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
         return told(await self._peer.expect(Answers))[0]
 
@@ -158,7 +158,7 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
     async with running(processes, home, STUCK_SCRIPT) as job:
         job.go()
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
-        answer = await job.where(rank, Look.EVIDENCE)
+        answer = await job.where(rank, DetailLevel.EVIDENCE)
         assert answer.kind is Kind.VALUE
         evidence = evidence_in(answer.rows)
         assert evidence is not None

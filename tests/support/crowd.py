@@ -32,8 +32,8 @@ from dbg_wire.messages import (
     Arrival,
     Ask,
     Chosen,
+    DetailLevel,
     Kind,
-    Look,
     RankReport,
     Report,
     Sender,
@@ -255,7 +255,7 @@ async def answer(connection: ClientConnection, body: AnswerBody, age: float | No
     async for frame in connection:
         message = decode(frame, Sender.BROKER)
         if isinstance(message, Ask):
-            told = short if message.look is Look.STACK else whole
+            told = short if message.look is DetailLevel.STACK else whole
             await connection.send(encode(told.replace(request=message.request)))
 
 

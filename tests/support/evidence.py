@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import switchboard_to
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action, DetailLevel
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
 from tests.support.time_unit import seconds
 
@@ -34,7 +34,7 @@ async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
         await switchboard.until(lambda: len(switchboard.directory.ranks) == n or None, timeout)
         while True:
             ranks = switchboard.directory.ranks
-            answers = await Asker(switchboard).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+            answers = await Asker(switchboard).ask(Action.WHERE, ranks, look=DetailLevel.COLLECTIVES)
             try:
                 check(
                     {rank.rank: evidence_in(one.rows) or Evidence() for rank, one in zip(ranks, answers, strict=True)}

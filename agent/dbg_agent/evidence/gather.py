@@ -12,7 +12,7 @@ from dbg_agent.evidence.unrecorded import JAX, jax_seen, mpi_seen
 from dbg_agent.evidence.unrecorded import LIBRARY as MPI
 from dbg_agent.host.process import process_seen
 from dbg_agent.torch.collectives import torch_seen
-from dbg_wire.messages import Look
+from dbg_wire.messages import DetailLevel
 from dbg_wire.recorder.seen import LIBRARY as TORCH
 from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
@@ -53,14 +53,14 @@ def _order(collective: CollectiveSeen) -> tuple[bool, float]:
     return collective.state is CollectiveState.COMPLETED, -(collective.age or 0.0)
 
 
-def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
+def evidence_of(look: DetailLevel, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
     """Return the rows of the answer to a question of this kind; ``halted`` is the ident of a thread in a stop, or None.
 
     ``is_still`` means that the program has been waiting since an earlier query, so a longer query stops nothing.
     No exception of the program's objects propagates: unreadable data is reported in a SourceSeen, or omitted.
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
-    if look is Look.EVIDENCE:
+    if look is DetailLevel.EVIDENCE:
         waits = threads_seen(halted)
         records += [*waits, *processes_seen(waits), process_seen()]
     # An answer always has a row, even if it is empty.

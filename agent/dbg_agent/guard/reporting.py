@@ -40,9 +40,9 @@ from dbg_wire.messages import (
     Action,
     Answer,
     Ask,
+    DetailLevel,
     Finding,
     Kind,
-    Look,
     Refusal,
     Register,
     Sender,
@@ -372,7 +372,7 @@ class Witness:
         if found is Finding.STUCK and await self._ask_rank():
             text += "; stack just read"
         age = self._age() or None
-        rows = _evidence(self._process.pid, self._frames) if ask.look is Look.EVIDENCE else ()
+        rows = _evidence(self._process.pid, self._frames) if ask.look is DetailLevel.EVIDENCE else ()
         return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows, found=found)
 
     def _state(self) -> str:

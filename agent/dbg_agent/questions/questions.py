@@ -24,7 +24,7 @@ from dbg_agent.settings import FORBIDDEN
 from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
 from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
 from dbg_wire.errors import error_line
-from dbg_wire.messages import Action, Ask, Kind, Look, answer_to
+from dbg_wire.messages import Action, Ask, DetailLevel, Kind, answer_to
 from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
@@ -203,7 +203,7 @@ class Questions:
         self._broker.send(answer)
 
     def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
-        if ask.look is Look.STACK:
+        if ask.look is DetailLevel.STACK:
             return ()
         halted = self._stops.owner if state != "running" else None
         try:

@@ -16,8 +16,8 @@ from dbg_wire.limits import MAX_ASK_SECONDS, MAX_TEXT
 from dbg_wire.messages import (
     Action,
     Answers,
+    DetailLevel,
     Kind,
-    Look,
     Message,
     Question,
     RankAnswer,
@@ -73,7 +73,7 @@ class Asker:
         withdrawn: bool = False,
         threads: bool = False,
         frame: str = "",
-        look: Look = Look.STACK,
+        look: DetailLevel = DetailLevel.STACK,
         seconds: float | None = None,
     ) -> list[RankAnswer]:
         """Return one answer per rank, in the order of ``ranks``; ``seconds`` replaces the asker's timeout.

@@ -13,7 +13,7 @@ from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
 from dbg_client.views.naming import MissingInAnswer, Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
 from dbg_client.views.tree import show_others, show_tree
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action, DetailLevel
 
 WithExited = Annotated[bool, Option("--all", in_session=True, help="include all exited ranks")]
 
@@ -60,7 +60,7 @@ class Where(WaitingVerb):
 
     async def ask(self, asking: Asking) -> StackAnswer:
         action = Action.NATIVE if self.native else Action.WHERE
-        answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=Look.COLLECTIVES)
+        answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=DetailLevel.COLLECTIVES)
         said = tuple(zip(asking.ranks, answers, strict=True))
         notes = load(ANNOTATE)(asking.ranks, answers)
         stacks, others = group_stacks(said, asking.known, notes.notes, threads=self.threads)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.asking import Asker
-from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.messages import Action, DetailLevel, Kind, RankAnswer
 from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.records.ranks import RankInfo, RankState
 
@@ -37,7 +37,7 @@ async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer]
         return None
     held = (RankState.STOPPED.value, RankState.HELD.value)
     kept = {rank.key for rank in ranks if rank.state is RankState.STOPPED}
-    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    answers = await asker.ask(Action.WHERE, ranks, look=DetailLevel.COLLECTIVES)
     return None if any(answer.text in held and answer.key not in kept for answer in answers) else answers
 
 

@@ -17,7 +17,7 @@ from dbg_client.why.process_groups import RankEvidence, read_evidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Hang, Look, Message, RankAnswer
+from dbg_wire.messages import Action, DetailLevel, Hang, Message, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import fitted
@@ -131,7 +131,7 @@ async def ask_collectives(
 ) -> tuple[list[Matched], list[RankAnswer]]:
     """Return the collectives of the chosen ranks' runs, and the answers of the ranks. Errors of the asker propagate."""
     ranks = ranks_of_runs(chosen, known)
-    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    answers = await asker.ask(Action.WHERE, ranks, look=DetailLevel.COLLECTIVES)
     return match_collectives(read_evidence(ranks, answers)), answers
 
 
@@ -152,7 +152,7 @@ def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list
 
 
 async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
-    return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
+    return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=DetailLevel.EVIDENCE))
 
 
 def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
-from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
+from dbg_wire.messages import Action, Answers, DetailLevel, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import size_of
 from tests.conftest import OpenTerminal
@@ -153,7 +153,7 @@ async def where(broker: RunningBroker) -> RankAnswer:
     async with raw_terminal(broker) as peer:
         key = (await listed(peer, lambda rank: rank.state is RankState.STOPPED)).key
         question = Question(
-            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=Look.EVIDENCE
+            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=DetailLevel.EVIDENCE
         )
         await peer.say(question)
         (answer,) = told(await peer.expect(Answers))

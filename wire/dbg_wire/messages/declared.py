@@ -78,7 +78,7 @@ GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE})
 """Actions that a rank's guard performs."""
 
 
-class Look(str, enum.Enum):
+class DetailLevel(str, enum.Enum):
     """Detail level of a ``where``; each level includes the previous one."""
 
     STACK = "stack"
@@ -251,5 +251,5 @@ class Asked(Message, sender=()):
     withdrawn: bool = False
     threads: bool = False
     frame: FrameName = ""
-    look: Look = Look.STACK
+    look: DetailLevel = DetailLevel.STACK
     asked: Count = 0

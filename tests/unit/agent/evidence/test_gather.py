@@ -16,7 +16,7 @@ from dbg_agent.host import descriptors, proc
 from dbg_agent.host.descriptors import lock_holders, looked_up, openers, other_ends
 from dbg_agent.host.process import process_seen
 from dbg_agent.process.threads import own_thread
-from dbg_wire.messages import Look
+from dbg_wire.messages import DetailLevel
 from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
     CollectiveSeen,
@@ -29,10 +29,10 @@ from tests.support.time_unit import seconds
 
 
 def test_each_look_tells_what_it_asks_for() -> None:
-    collectives = evidence_in(evidence_of(Look.COLLECTIVES, halted=None))
+    collectives = evidence_in(evidence_of(DetailLevel.COLLECTIVES, halted=None))
     assert collectives is not None
     assert collectives.waits == ()
-    whole = evidence_in(evidence_of(Look.EVIDENCE, halted=threading.main_thread().ident))
+    whole = evidence_in(evidence_of(DetailLevel.EVIDENCE, halted=threading.main_thread().ident))
     assert whole is not None
     assert whole.waits[0].is_main
     assert whole.process is not None

@@ -24,7 +24,7 @@ from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_dial.tcp import within
 from dbg_wire.errors import BrokerUnreachable
-from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
+from dbg_wire.messages import Action, Change, DetailLevel, Kind, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
@@ -124,7 +124,7 @@ async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broke
         stand_at(broker, 2)
         await until(output, HANG, 2)
         assert "step train.py:2" in output.read_text()
-    question = broker.wait_for(Question, lambda it: it.look is Look.COLLECTIVES)
+    question = broker.wait_for(Question, lambda it: it.look is DetailLevel.COLLECTIVES)
     assert set(question.keys) == {rank.key for rank in RUNNING}
 
 

@@ -20,7 +20,7 @@ from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verb import Why
 from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Hang, Kind, Look, Message, RankAnswer
+from dbg_wire.messages import Action, DetailLevel, Hang, Kind, Message, RankAnswer
 from dbg_wire.records.ranks import CRASH, RankState
 from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
@@ -49,7 +49,7 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: App
     assert part.out == done.out
     assert listed.out.splitlines()[1].startswith("gpu013:2 ")
     asked = [(one.action, one.look, len(one.keys)) for one in questions(broker)]
-    assert asked == [(Action.WHERE, Look.EVIDENCE, 4)] * 3
+    assert asked == [(Action.WHERE, DetailLevel.EVIDENCE, 4)] * 3
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_collectives_of_a_job_as_a_table_and_as_json(approved: Approved, des
     approved(done.out)
     assert json.loads(document.out)["groups"][0]["missing"] == "2"
     assert listed.out.splitlines()[1].startswith("gpu013:2 ")
-    assert {one.look for one in questions(broker)} == {Look.COLLECTIVES}
+    assert {one.look for one in questions(broker)} == {DetailLevel.COLLECTIVES}
 
 
 LATE = Job([Group("dp_0", range(4), lambda rank, step: 0.3 * (rank == 2), pause=1.0)])

@@ -14,7 +14,7 @@ import pytest
 
 from dbg_client.verbs.values import refuse_for_sets
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Change, Kind, Look, RankAnswer, Subscribe
+from dbg_wire.messages import Action, Change, DetailLevel, Kind, RankAnswer, Subscribe
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import call, done, group
@@ -188,7 +188,7 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(appro
         assert desk.run("where", "@missing").status == 3
 
     asked = questions(broker)
-    assert (asked[0].look, asked[2].keys, asked[3].keys) == (Look.COLLECTIVES, *[(make_rank(5).key,)] * 2)
+    assert (asked[0].look, asked[2].keys, asked[3].keys) == (DetailLevel.COLLECTIVES, *[(make_rank(5).key,)] * 2)
     assert [(one["collective"] is None, one["age"]) for one in groups] == [(False, 252.0), (True, None)]
 
 

@@ -29,10 +29,10 @@ def waiting(sequence: int = 7, state: CollectiveState = CollectiveState.STARTED)
     return group, CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence)
 
 
-Look = tuple[float, list[RankAnswer]]
+DetailLevel = tuple[float, list[RankAnswer]]
 
 
-def at(times: Sequence[float], *ranks: Callable[[float], RankAnswer]) -> list[Look]:
+def at(times: Sequence[float], *ranks: Callable[[float], RankAnswer]) -> list[DetailLevel]:
     """Return looks at ranks whose answers depend on the time."""
     return [(now, [rank(now) for rank in ranks]) for now in times]
 
@@ -85,7 +85,7 @@ THRICE = (0.0, 30.0, 60.0)
         ),
     ],
 )
-def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[Look], told: list[float]) -> None:
+def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[DetailLevel], told: list[float]) -> None:
     standstill = Standstill(LIMIT)
     assert [now for now, answers in looks if standstill.look(answers, now)] == told
 
