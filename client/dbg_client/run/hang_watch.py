@@ -20,7 +20,7 @@ from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where
 from dbg_client.views.ages import show_age
-from dbg_client.why.hang_detector import Standstill, ask_where
+from dbg_client.why.hang_detector import HangDetector, ask_where
 from dbg_client.why.questions import judge
 from dbg_client.why.show import show_verdicts
 from dbg_client.why.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
@@ -56,7 +56,7 @@ class HangWatch:
         self._asker = Asker(self._switchboard)
         self._task, self._end_job = task, end_job
         self._seconds = task.hang_after or 0.0
-        self._standstill = Standstill(self._seconds)
+        self._standstill = HangDetector(self._seconds)
         self._heard_at = 0.0
         self._is_silence_told = False
 

@@ -17,7 +17,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
 from dbg_client.web.rows import Rows, verdicts_of
-from dbg_client.why.hang_detector import Standstill, ask_where
+from dbg_client.why.hang_detector import HangDetector, ask_where
 from dbg_client.why.questions import find_case, hangs_among
 from dbg_command.targets import Target
 from dbg_dial.tcp import within
@@ -155,7 +155,7 @@ class VerdictWatch:
     def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
         self._switchboard, self._feed, self._seconds = switchboard, feed, seconds
         self._asker = Asker(switchboard)
-        self._standing: defaultdict[str, Standstill] = defaultdict(lambda: Standstill(seconds))
+        self._standing: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
 
     async def run(self) -> None:
         """Sample periodically."""

@@ -41,7 +41,7 @@ async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer]
     return None if any(answer.text in held and answer.key not in kept for answer in answers) else answers
 
 
-class Standstill:
+class HangDetector:
     """Hang detector: reports once that no rank has made progress for ``seconds``, and again only after progress.
 
     A rank has made progress if its stack or a number of its collectives has changed. As long as no rank waits in a

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.why.hang_detector import SLACK_SECONDS, Standstill
+from dbg_client.why.hang_detector import SLACK_SECONDS, HangDetector
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
@@ -86,12 +86,12 @@ THRICE = (0.0, 30.0, 60.0)
     ],
 )
 def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[DetailLevel], told: list[float]) -> None:
-    standstill = Standstill(LIMIT)
+    standstill = HangDetector(LIMIT)
     assert [now for now, answers in looks if standstill.look(answers, now)] == told
 
 
 def test_after_a_stop_the_time_begins_anew() -> None:
-    standstill = Standstill(LIMIT)
+    standstill = HangDetector(LIMIT)
     assert not standstill.look([answer(age=0)], 0)
     standstill.begin_anew()
     assert not standstill.look([answer(age=30)], 30)
@@ -109,7 +109,7 @@ def test_after_a_stop_the_time_begins_anew() -> None:
 def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
     steps: list[tuple[float, list[int]]],
 ) -> None:
-    standstill, now, last_move, is_told = Standstill(LIMIT), 0.0, 0.0, False
+    standstill, now, last_move, is_told = HangDetector(LIMIT), 0.0, 0.0, False
     places: list[int] = []
     for elapsed, lines in steps:
         now += elapsed
