@@ -14,7 +14,7 @@ from dbg_client.why.collective_matching import Matched, PendingCollective, is_ce
 from dbg_client.why.condition import RankCondition, State, condition_of, main_wait
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, world_size
-from dbg_client.why.progress import Movement, movement
+from dbg_client.why.progress import JobProgress, movement
 from dbg_client.why.roots import awaited_ranks, find_roots
 from dbg_client.why.verdict import (
     HARMLESS,
@@ -106,7 +106,7 @@ def explain(looks: Sequence[JobSnapshot], now: float) -> Explanation:
     # A rank may read its library's records only after it was seen to make no progress.
     telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
-        moved = movement(before[one.run], one, last.at - first.at) if one.run in before else Movement()
+        moved = movement(before[one.run], one, last.at - first.at) if one.run in before else JobProgress()
         run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts()
         found += verdicts
@@ -140,7 +140,7 @@ class _RunVerdicts:
         self,
         matched: Matched,
         before: Matched | None,
-        moved: Movement,
+        moved: JobProgress,
         seconds: float,
         now: float,
         *,

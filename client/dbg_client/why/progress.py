@@ -25,7 +25,7 @@ MOVED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Movement:
+class JobProgress:
     """Ranks that have changed in ``seconds``: ``collectives`` have called or finished a collective.
 
     ``stacks`` are at another place of the user's code, ``within`` only at another place of a library's code.
@@ -52,7 +52,7 @@ class Movement:
         return self.moved | self.within | self.computing | self.data
 
 
-def movement(before: Matched, now: Matched, seconds: float) -> Movement:
+def movement(before: Matched, now: Matched, seconds: float) -> JobProgress:
     """Return the changes in the ranks of one run between two snapshots."""
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
     told = {
@@ -64,7 +64,7 @@ def movement(before: Matched, now: Matched, seconds: float) -> Movement:
     loops = {number: loop for number in told if number not in collectives and (loop := _loop(*both[number]))}
     stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and own_frames(old) != own_frames(new))
     free = _free(now) - loops.keys()
-    return Movement(
+    return JobProgress(
         seconds=seconds,
         collectives=collectives,
         stacks=stacks,

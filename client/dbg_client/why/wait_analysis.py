@@ -18,7 +18,7 @@ from dbg_client.why.collective_matching import Matched, PendingCollective, sides
 from dbg_client.why.condition import RankCondition, deadlocked, main_wait
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
-from dbg_client.why.progress import Movement
+from dbg_client.why.progress import JobProgress
 from dbg_client.why.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
@@ -174,7 +174,7 @@ class WaitAnalysis:
     names: NamedRanks
     graph: WaitGraph = field(default_factory=WaitGraph)
     doers: Mapping[Node, Doer] = field(default_factory=dict)
-    moved: Movement = field(default_factory=Movement)
+    moved: JobProgress = field(default_factory=JobProgress)
 
     @property
     def job(self) -> str:
@@ -233,7 +233,7 @@ def analyse_waits(
     matched: Matched,
     conditions: Mapping[int, RankCondition],
     names: NamedRanks,
-    moved: Movement,
+    moved: JobProgress,
     waits_for: Mapping[int, Sequence[int]],
     *,
     children: Sequence[tuple[RankEvidence, RankCondition]] = (),
