@@ -15,9 +15,9 @@ from dbg_client.seat.notices import (
     ONLY_WATCH,
     Absence,
     Ending,
-    Motion,
     Notices,
     Offer,
+    StepState,
     who_types,
     why_blank,
 )
@@ -89,7 +89,7 @@ class Attachment:
         self.report: RankReport | None = None
         self.driver: str | None = None
         self.away = Absence()
-        self.motion = Motion()
+        self.motion = StepState()
         self.ending = Ending()
         self.opened = self._seated = self._asked = False
         self._offer = Offer(mode, *size, colors, wish, frame)

@@ -46,7 +46,7 @@ class Absence:
 
 
 @dataclass(slots=True)
-class Motion:
+class StepState:
     """Progress of a running rank, as reported by its pulse."""
 
     since: float | None = None
