@@ -33,7 +33,7 @@ def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) ->
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:
-        calls = [call for call in call_roll(ranks, target) if call.absent]
+        calls = [call for call in find_missing_ranks(ranks, target) if call.absent]
         if error.past is not None or len(calls) != 1:
             raise
         (call,) = calls
@@ -191,7 +191,7 @@ class ExitedRanks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollCall:
+class ExpectedRanks:
     """Missing ranks of one run: ranks that have exited, and the numbers of ranks that never connected.
 
     ``world`` is the expected number of ranks; None if unknown. ``connected`` is the number that has connected.
@@ -233,9 +233,9 @@ def never_came(run: Iterable[RankInfo]) -> tuple[int, ...]:
     return tuple(number for number in range(_believed_world(members)) if number not in connected)
 
 
-def call_roll(
+def find_missing_ranks(
     ranks: Sequence[RankInfo], target: Target | None = None, asked: Collection[str] | None = None
-) -> list[RollCall]:
+) -> list[ExpectedRanks]:
     """Return the missing ranks of each live run that ``target`` selects; None selects all.
 
     A target selects a missing rank if it selects the whole job or the rank's number. ``asked`` are the keys of ranks
@@ -272,7 +272,7 @@ def _ended(run: Sequence[RankInfo]) -> list[RankInfo]:
 
 def _call_of(
     job: str, run: Sequence[RankInfo], is_meant: Callable[[int, str | None], bool], known: Collection[str]
-) -> RollCall:
+) -> ExpectedRanks:
     connected = {rank.rank for rank in run}
     world = max((rank.world_size or 0 for rank in run), default=0) or None
     absent = tuple(number for number in never_came(run) if is_meant(number, None))
@@ -288,7 +288,7 @@ def _call_of(
         )
         for text, gone in ways.items()
     ]
-    return RollCall(job=job, world=world, connected=len(connected), exited=tuple(exited_ones), absent=absent)
+    return ExpectedRanks(job=job, world=world, connected=len(connected), exited=tuple(exited_ones), absent=absent)
 
 
 def _believed_world(run: Iterable[RankInfo]) -> int:

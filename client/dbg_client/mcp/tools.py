@@ -15,7 +15,7 @@ from msgspec import Meta
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.command_line.reading import TEXTS, fields_of, text_field
-from dbg_client.core.choose import call_roll, there
+from dbg_client.core.choose import find_missing_ranks, there
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
@@ -124,7 +124,7 @@ class ListRanks(Tool):
         if not found:
             return "no rank is connected"
         shown = tuple(sorted(found, key=rank_order))
-        calls = call_roll(known, asked={rank.key for rank in shown})
+        calls = find_missing_ranks(known, asked={rank.key for rank in shown})
         return RankList(shown=shown, absent=tuple(calls), known=known).text()
 
 

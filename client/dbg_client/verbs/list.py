@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbg_client.core.choose import RollCall, call_roll, listed
+from dbg_client.core.choose import ExpectedRanks, find_missing_ranks, listed
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.list import list_document, nobody_yet, show_table
@@ -38,7 +38,7 @@ class ListRanks(WaitingVerb):
         ranks = list_ranks(asking.known, asking.target, asking.ranks, with_exited=self.all)
         return RankList(
             shown=ranks,
-            absent=tuple(call_roll(asking.known, asking.target)),
+            absent=tuple(find_missing_ranks(asking.known, asking.target)),
             known=asking.known,
             folds=not self.all_rows,
             hint="" if ranks else hint,
@@ -57,7 +57,7 @@ class RankList:
     """The ranks of a list in their order, and the live runs that miss ranks."""
 
     shown: tuple[RankInfo, ...]
-    absent: tuple[RollCall, ...]
+    absent: tuple[ExpectedRanks, ...]
     known: Sequence[RankInfo]
     folds: bool = True
     hint: str = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
-from dbg_client.core.choose import call_roll, there
+from dbg_client.core.choose import find_missing_ranks, there
 from dbg_client.core.errors import why_not_stopped
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
 from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PAGER
@@ -216,7 +216,7 @@ class Asking:
 
     def missing(self) -> MissingInAnswer:
         """Return the ranks that should be among the asked ones but have exited or never connected."""
-        calls = call_roll(self.known, self.target, {rank.key for rank in self.ranks})
+        calls = find_missing_ranks(self.known, self.target, {rank.key for rank in self.ranks})
         return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in self.ranks}) > 1)
 
     def require_living(self) -> None:

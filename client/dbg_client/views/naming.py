@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from dbg_client.core.choose import ExitedRanks, RollCall
+from dbg_client.core.choose import ExitedRanks, ExpectedRanks
 from dbg_client.views.ages import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
@@ -152,7 +152,7 @@ class MissingInAnswer:
 NOBODY_MISSING = MissingInAnswer()
 
 
-def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bool) -> MissingInAnswer:
+def missing_in_answer(calls: Sequence[ExpectedRanks], now: float, *, several_jobs: bool) -> MissingInAnswer:
     """Return the texts of an answer about missing ranks; ``now`` is wall-clock seconds."""
     return MissingInAnswer(
         exited=sum(len(ended.numbers) for call in calls for ended in call.exited),
@@ -162,7 +162,7 @@ def missing_in_answer(calls: Sequence[RollCall], now: float, *, several_jobs: bo
     )
 
 
-def missing_documents(calls: Sequence[RollCall], *, with_exited: bool = True) -> list[dict[str, object]]:
+def missing_documents(calls: Sequence[ExpectedRanks], *, with_exited: bool = True) -> list[dict[str, object]]:
     """Return missing ranks as JSON fields."""
     documents = []
     for call in calls:
@@ -177,7 +177,7 @@ def _document(job: str, numbers: Sequence[int], state: str, text: str, since: fl
     return {"job": job, "ranks": format_ranks(numbers), "state": state, "text": text, "since": since}
 
 
-def absent_rows(calls: Sequence[RollCall], *, several_jobs: bool) -> str:
+def absent_rows(calls: Sequence[ExpectedRanks], *, several_jobs: bool) -> str:
     """Return a line for each run with ranks that never connected, to be shown below a list."""
     return "".join(
         f"{_names(call.absent, call.job if several_jobs else None)} never connected\n" for call in calls if call.absent
@@ -192,7 +192,7 @@ def _how(ended: ExitedRanks, now: float, job: str | None) -> str:
     return f"rank{'s' if many else ''} {_names(ended.numbers, job)} {verb}{ended.text}{comma} {ago}"
 
 
-def _connected(call: RollCall, *, several_jobs: bool) -> str:
+def _connected(call: ExpectedRanks, *, several_jobs: bool) -> str:
     names = _names(call.absent, None)
     whose = f" of {printable(call.job)}" if several_jobs else ""
     if call.world is None or call.connected + len(call.absent) != call.world:

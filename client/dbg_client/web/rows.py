@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dbg_client.core.choose import call_roll
+from dbg_client.core.choose import find_missing_ranks
 from dbg_client.verbs.list import list_ranks
 from dbg_client.verbs.verb import Answer, GroupedAnswer
 from dbg_client.verbs.where import StackAnswer
@@ -168,7 +168,7 @@ class Rows:
         return RowChanges(tuple(rows), gone)
 
     def _call_roll(self, known: Sequence[RankInfo]) -> None:
-        absent = call_roll(known, self.target)
+        absent = find_missing_ranks(known, self.target)
         several_jobs = len({rank.job for rank in self._ranks.values()}) > 1
         self._missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import call_roll
+from dbg_client.core.choose import find_missing_ranks
 from dbg_client.core.wait_progress import show_nobody
 from dbg_client.terminal.picker import PickList
 from dbg_client.verbs.values import Eval
@@ -116,7 +116,7 @@ def values(job: Sequence[RankEvidence]) -> None:
 
 def listed(job: Sequence[RankEvidence]) -> None:
     ranks = [one.rank for one in job]
-    call_roll(ranks)
+    find_missing_ranks(ranks)
     show_table(ranks, NOW, color=False, fold=True)
     show_table(ranks, NOW, color=False)
     list_document(ranks)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import PAGE, Asker
-from dbg_client.core.choose import MAX_WORLD, RollCall, call_roll, ended_of_live_runs, live_runs
+from dbg_client.core.choose import MAX_WORLD, ExpectedRanks, ended_of_live_runs, find_missing_ranks, live_runs
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
 from dbg_client.core.switchboard import open_and_list, switchboard_to
@@ -161,20 +161,20 @@ def rank_roll_call(number: int, state: RankState = RankState.RUNNING, **changes:
     return make_rank(number, state=state, **values)
 
 
-def missing(calls: list[RollCall]) -> list[tuple[str, tuple[int, ...], str]]:
+def missing(calls: list[ExpectedRanks]) -> list[tuple[str, tuple[int, ...], str]]:
     found = [(call.job, one.numbers, one.text) for call in calls for one in call.exited]
     return found + [(call.job, call.absent, "never came") for call in calls if call.absent]
 
 
 def test_ranks_that_never_came_are_those_that_the_world_size_tells_of() -> None:
-    (call,) = call_roll([rank_roll_call(0), rank_roll_call(1)])
+    (call,) = find_missing_ranks([rank_roll_call(0), rank_roll_call(1)])
 
     assert (call.world, call.connected, call.absent) == (4, 2, (2, 3))
     assert not call.exited
 
 
 def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
-    (call,) = call_roll(
+    (call,) = find_missing_ranks(
         [
             rank_roll_call(0, world_size=None),
             rank_roll_call(1, world_size=2),
@@ -184,12 +184,12 @@ def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
 
     assert call.world == 3
     assert missing([call]) == [("4711.0", (2,), "exited with status 0")]
-    assert call_roll([rank_roll_call(0, world_size=None)]) == []
+    assert find_missing_ranks([rank_roll_call(0, world_size=None)]) == []
 
 
 def test_a_world_that_nobody_can_have_is_not_believed() -> None:
-    assert call_roll([rank_roll_call(0, world_size=MAX_WORLD + 1)]) == []
-    (call,) = call_roll([rank_roll_call(0, world_size=MAX_WORLD)])
+    assert find_missing_ranks([rank_roll_call(0, world_size=MAX_WORLD + 1)]) == []
+    (call,) = find_missing_ranks([rank_roll_call(0, world_size=MAX_WORLD)])
     assert len(call.absent) == MAX_WORLD - 1
 
 
@@ -201,7 +201,7 @@ def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() ->
         rank_roll_call(3, EXITED, exit=-9, since=20.0),
     ]
 
-    (call,) = call_roll(ranks)
+    (call,) = find_missing_ranks(ranks)
 
     assert missing([call]) == [
         ("4711.0", (1, 3), "killed by SIGKILL"),
@@ -213,9 +213,9 @@ def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() ->
 
 def test_a_process_that_took_the_place_of_a_dead_one_hides_it() -> None:
     ranks = [rank_roll_call(number) for number in range(4)]
-    assert call_roll([*ranks, rank_roll_call(2, EXITED, exit=-9)]) == []
+    assert find_missing_ranks([*ranks, rank_roll_call(2, EXITED, exit=-9)]) == []
     again = [rank_roll_call(2, EXITED, exit=-9, since=5.0), rank_roll_call(2, EXITED, key="first", exit=0, since=1.0)]
-    assert missing(call_roll([*ranks[:2], ranks[3], *again])) == [("4711.0", (2,), "killed by SIGKILL")]
+    assert missing(find_missing_ranks([*ranks[:2], ranks[3], *again])) == [("4711.0", (2,), "killed by SIGKILL")]
 
 
 def test_children_and_stock_debuggers_are_not_counted() -> None:
@@ -223,7 +223,7 @@ def test_children_and_stock_debuggers_are_not_counted() -> None:
     stock = rank_roll_call(0, job="classic", address="gpu013:?1")
     ended = rank_roll_call(9, EXITED, job="classic", address="gpu013:?9", key="ended")
 
-    assert call_roll([*(rank_roll_call(number) for number in range(4)), child, stock, ended]) == []
+    assert find_missing_ranks([*(rank_roll_call(number) for number in range(4)), child, stock, ended]) == []
 
 
 def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
@@ -232,7 +232,7 @@ def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
     now = [rank_roll_call(number, run="0.1") for number in (0, 1, 2)]
 
     assert live_runs([*before, *now]) == {("4711.0", "0.1")}
-    assert missing(call_roll([*before, *now])) == [("4711.0", (3,), "never came")]
+    assert missing(find_missing_ranks([*before, *now])) == [("4711.0", (3,), "never came")]
     assert live_runs(before) == {("4711.0", "0.0")}
     assert live_runs(before[2:]) == frozenset()
 
@@ -262,7 +262,7 @@ def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
 def test_a_target_means_a_missing_rank_by_number_or_with_the_whole_job(text: str, numbers: set[int]) -> None:
     ranks = [rank_roll_call(0), rank_roll_call(1), rank_roll_call(2, EXITED, exit=-9)]
 
-    calls = call_roll(ranks, parse_target(text))
+    calls = find_missing_ranks(ranks, parse_target(text))
 
     assert {number for _, some, _ in missing(calls) for number in some} == numbers
 
@@ -271,9 +271,9 @@ def test_ranks_that_are_told_of_elsewhere_are_not_missing_and_other_jobs_are_lef
     dead, other = rank_roll_call(2, EXITED, exit=-9), rank_roll_call(0, job="other")
     ranks = [rank_roll_call(0), rank_roll_call(1), dead, rank_roll_call(3), other]
 
-    assert missing(call_roll(ranks, asked={ranks[0].key})) == [("4711.0", (2,), "killed by SIGKILL")]
-    assert call_roll(ranks, asked={ranks[0].key, dead.key}) == []
-    assert missing(call_roll(ranks, asked={other.key})) == [("other", (1, 2, 3), "never came")]
+    assert missing(find_missing_ranks(ranks, asked={ranks[0].key})) == [("4711.0", (2,), "killed by SIGKILL")]
+    assert find_missing_ranks(ranks, asked={ranks[0].key, dead.key}) == []
+    assert missing(find_missing_ranks(ranks, asked={other.key})) == [("other", (1, 2, 3), "never came")]
 
 
 def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
