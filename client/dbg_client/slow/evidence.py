@@ -90,14 +90,14 @@ MORE = 2.0
 """Minimum ratio of a late rank's wait for a core to the others' median. An equal wait would make them late too."""
 
 
-class Lack(enum.Enum):
+class Shortage(enum.Enum):
     """Resource that a late rank is short of and the other ranks are not."""
 
     QUOTA = "quota"
     CORE = "core"
 
 
-def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]:
+def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Shortage, ...]:
     """Return the resources that a rank is short of and the others are not, the most certain first."""
     mine = samples.get(number)
     if mine is None or mine.seconds <= 0:
@@ -106,7 +106,7 @@ def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]
     used = mine.processors
     # The other ranks may be in the same cgroup but need less, so their throttling is not compared.
     is_throttled = bool(used.periods and used.throttled and used.throttled >= LEAST_SHARE * used.periods)
-    return (*[Lack.QUOTA] * is_throttled, *[Lack.CORE] * (not used.throttled and _lacks_cores(mine, others)))
+    return (*[Shortage.QUOTA] * is_throttled, *[Shortage.CORE] * (not used.throttled and _lacks_cores(mine, others)))
 
 
 def _lacks_cores(mine: RankSample, others: Sequence[RankSample]) -> bool:

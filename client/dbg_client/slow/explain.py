@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbg_client.slow.collective_timings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.slow.evidence import Lack, Whereabouts, lacks_of, whereabouts
+from dbg_client.slow.evidence import Shortage, Whereabouts, lacks_of, whereabouts
 from dbg_client.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
@@ -42,7 +42,7 @@ class LateRank:
 
     number: int
     where: Whereabouts | None
-    lacks: tuple[Lack, ...]
+    lacks: tuple[Shortage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from dbg_client.slow.evidence import Lack, Spot
+from dbg_client.slow.evidence import Shortage, Spot
 from dbg_client.slow.explain import Doubt, LateRank, RunFindings, SlowVerdict, halted_ranks
 from dbg_client.slow.lateness import GroupLateness, Lateness
 from dbg_client.views.naming import clip
@@ -181,9 +181,9 @@ def _spot(spot: Spot) -> str:
     return f"{show_frame(spot.own)}, in the data loader" if spot.is_loading else show_frame(spot.own)
 
 
-def _lack(lack: Lack, mine: RankSample) -> str:
+def _lack(lack: Shortage, mine: RankSample) -> str:
     used = mine.processors
-    if lack is Lack.QUOTA:
+    if lack is Shortage.QUOTA:
         cores = f" ({used.quota:.2g} cores)" if used.quota is not None else ""
         return f"is throttled by its cgroup: the quota{cores} was used up in {used.throttled} of {used.periods} periods"
     return f"waits for a free core in {(used.queued or 0.0) / mine.seconds:.0%} of the time"
