@@ -133,7 +133,7 @@ MOST_EARLIER = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Meeting:
+class CollectiveTiming:
     """One collective of a group: its call, and the arrival time of each rank, in seconds."""
 
     call: str
@@ -169,7 +169,7 @@ class GroupMeetings:
     """
 
     group: ProcessGroup
-    meetings: Sequence[Meeting]
+    meetings: Sequence[CollectiveTiming]
     unheard: tuple[int, ...]
     looseness: float
     is_enqueued: bool = False
@@ -208,7 +208,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
         call = arrivals[first].calls[calls[sequence]]
         if call in SYNCHRONOUS:
             told = {number: column[sequence] for number, column in columns.items()}
-            meetings.append(Meeting(call=call, came=_on_device(told) if by_device else _host(told)))
+            meetings.append(CollectiveTiming(call=call, came=_on_device(told) if by_device else _host(told)))
     begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
     backend = next(iter(group.members.values())).seen.backend
     return GroupMeetings(
@@ -245,7 +245,7 @@ def _on_device(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
     return {number: begin + longest - took for number, (_, took) in told.items()}
 
 
-def _latest(meetings: list[Meeting], begin: float) -> list[Meeting]:
+def _latest(meetings: list[CollectiveTiming], begin: float) -> list[CollectiveTiming]:
     """Return the meetings since the start of the sampling, or the last MOST_EARLIER if there are few."""
     within = [meeting for meeting in meetings if meeting.last >= begin]
     return within if len(within) >= ENOUGH else meetings[-MOST_EARLIER:]

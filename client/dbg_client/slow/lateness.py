@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dbg_client.slow.collective_timings import LEAST, GroupMeetings, Meeting
+from dbg_client.slow.collective_timings import LEAST, CollectiveTiming, GroupMeetings
 
 LEAST_DELAY = 0.001
 """Minimum seconds between the typical and the last rank for a collective to count as delayed."""
@@ -70,7 +70,7 @@ class GroupLateness:
     times: int = 0
     by: float = 0.0
     lost: float = 0.0
-    delayed: Sequence[Meeting] = ()
+    delayed: Sequence[CollectiveTiming] = ()
     """Meetings that one of the late ranks delays."""
 
     @property
@@ -115,7 +115,7 @@ def judge(group: GroupMeetings) -> GroupLateness:
     )
 
 
-def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:
+def _late_ranks(delays: Sequence[CollectiveTiming], ranks: int) -> set[int]:
     """Return the few ranks that cause most of the delays; empty if the late rank changes each time."""
     total: defaultdict[int, float] = defaultdict(float)
     for meeting in delays:
@@ -131,12 +131,12 @@ def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:
     return late if captured >= _beyond_chance(late, delays[0]) * everything else set()
 
 
-def _beyond_chance(late: set[int], meeting: Meeting) -> float:
+def _beyond_chance(late: set[int], meeting: CollectiveTiming) -> float:
     """Return the minimum fraction of a group's delays that late ranks must cause."""
     return min(SURE, max(CAPTURED, BEYOND_CHANCE * len(late) / len(meeting.came)))
 
 
-def _long_ones(delays: Sequence[Meeting]) -> list[Meeting]:
+def _long_ones(delays: Sequence[CollectiveTiming]) -> list[CollectiveTiming]:
     """Return the meetings with long delays, which make up most of the lost time; see LONG_SHARE."""
     lengths = sorted((meeting.delay for meeting in delays), reverse=True)
     middle, rest = 0.0, sum(lengths) / 2
@@ -147,7 +147,7 @@ def _long_ones(delays: Sequence[Meeting]) -> list[Meeting]:
     return [meeting for meeting in delays if meeting.delay >= LONG_SHARE * middle]
 
 
-def _saved(meeting: Meeting, late: set[int]) -> float:
+def _saved(meeting: CollectiveTiming, late: set[int]) -> float:
     """Return the seconds between the arrival of the last other rank and the last late rank."""
     others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
     return max(0.0, meeting.last - others)
