@@ -35,7 +35,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class LateRankLocation:
     """Most frequent places of a rank while others waited for it, each with its number of the ``looks`` samples."""
 
     spots: tuple[tuple[Spot, int], ...]
@@ -46,7 +46,7 @@ LOADER = "/torch/utils/data/"
 """Part of the path of files in torch's data loader."""
 
 
-def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness) -> Whereabouts | None:
+def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness) -> LateRankLocation | None:
     """Return the places of a rank while others wait for it; None if there are too few samples.
 
     ``shift`` is the number of seconds that its clock is ahead.
@@ -60,7 +60,7 @@ def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLate
     if seen.total() < LEAST_LOOKS:
         return None
     spots = tuple(one for one in seen.most_common(MOST_SPOTS) if one[1] >= LEAST_OF_LOOKS * seen.total())
-    return Whereabouts(spots, seen.total()) if spots else None
+    return LateRankLocation(spots, seen.total()) if spots else None
 
 
 def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbg_client.slow.collective_timings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.slow.evidence import Shortage, Whereabouts, lacks_of, whereabouts
+from dbg_client.slow.evidence import LateRankLocation, Shortage, lacks_of, whereabouts
 from dbg_client.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
@@ -41,7 +41,7 @@ class LateRank:
     """Late rank, its places while other ranks wait, and the resources it is short of."""
 
     number: int
-    where: Whereabouts | None
+    where: LateRankLocation | None
     lacks: tuple[Shortage, ...]
 
 

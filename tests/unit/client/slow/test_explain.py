@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.slow.collective_timings import sampled_runs
-from dbg_client.slow.evidence import Spot, Whereabouts
+from dbg_client.slow.evidence import LateRankLocation, Spot
 from dbg_client.slow.explain import RunFindings, SlowVerdict, exit_status, find
 from dbg_client.slow.lateness import Lateness
 from dbg_client.slow.show import diagnoses, show_findings, slow_document
@@ -52,7 +52,7 @@ def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
         (REDUCING, [0.2 * step + 0.05 for step in range(50)]),
     ]
     (rank,) = only(late.found()).late
-    assert (rank.number, rank.where) == (2, Whereabouts(((Spot(LOADING[-1]), 40),), 40))
+    assert (rank.number, rank.where) == (2, LateRankLocation(((Spot(LOADING[-1]), 40),), 40))
     assert told(late.found()).evidence[0] == "meanwhile, rank 2 is at load data.py:17 in 40 of 40 samples"
 
 
