@@ -19,7 +19,7 @@ from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
 from dbg_dial.connect_errors import explain
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.pin import check_certificate, check_endpoint, client_context
 from dbg_dial.tcp import Address, connected, within
 from dbg_wire import subprotocol
@@ -97,7 +97,7 @@ class BrokerWebSocket(ClientConnection):
 
 
 async def first_to_answer(
-    routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]], *, final: type[DbgError] | None = None
+    routes: Sequence[Route], dial: Callable[[Route, int], Awaitable[T]], *, final: type[DbgError] | None = None
 ) -> T:
     """Connect to the first broker that accepts this peer. Each route is tried as soon as the previous attempt fails.
 
@@ -120,7 +120,7 @@ async def first_to_answer(
 
 
 async def dial_broker(
-    reach: Reach,
+    reach: Route,
     path: str,
     ask: AskNameServer,
     seconds: float,
@@ -183,7 +183,7 @@ async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
-async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: float) -> BrokerWebSocket:
+async def open_websocket(reach: Route, path: str, sock: socket.socket, seconds: float) -> BrokerWebSocket:
     """Open a WebSocket over a connected socket; the timeout for TLS and the upgrade is ``seconds``.
 
     The WebSocket takes ownership of the socket. The caller must pass errors to

@@ -171,7 +171,7 @@ def parse_token(text: str, *, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Route:
     """Connection parameters of the broker; ``sources`` are the origins of address, fingerprint and token.
 
     ``others`` are brokers that know the same ranks and accept the same token. They are tried after this one, in order.
@@ -182,13 +182,13 @@ class Reach:
     sources: Mapping[Literal["address", "fingerprint", "token"], str]
     others: tuple[Endpoint, ...] = ()
 
-    def routes(self, last: str = "") -> list[Reach]:
+    def routes(self, last: str = "") -> list[Route]:
         """Return the parameters of each broker, in order; the broker at the URL ``last`` is moved to the end."""
         in_order = sorted((self.endpoint, *self.others), key=lambda one: one.url == last)
         return [replace(self, endpoint=one, others=()) for one in in_order]
 
 
-def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Reach:
+def spread(reach: Route, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Route:
     """Merge all known brokers, including ``learned`` ones, in the order in which the peer ``name`` tries them.
 
     An address that the user has named stays first; with ``keeps_first`` also an address from ``broker.json``. The name

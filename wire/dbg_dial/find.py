@@ -17,8 +17,8 @@ from dbg_dial.endpoint import (
     MIN_TOKEN,
     RENDEZVOUS_FILE,
     Endpoint,
-    Reach,
     Rendezvous,
+    Route,
     TokenRole,
     parse_driver_tokens,
     parse_endpoint,
@@ -63,7 +63,7 @@ class Seeker:
     """Callback with each path before it is accessed."""
 
 
-def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
+def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Route:
     """Find the broker by ``argument``, variables, or broker.json in ``home`` or the default home.
 
     Raise NoBroker, BadInput for a mistake in the user's settings, or WrongHost if broker.json names the loopback of
@@ -98,7 +98,7 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     return reach
 
 
-def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
+def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Route:
     """Select the broker's address, pin and token: from the argument, else a DBG_* variable, else broker.json.
 
     Raise NoBroker if no broker is known, and BadInput if no token is known. Raise BadEndpoint if there is neither a
@@ -120,7 +120,7 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
     # The other brokers of the home's site accept this peer only if the selected broker belongs to the same site.
     site = () if rendezvous is None or not rendezvous.brokers else (rendezvous.endpoint, *rendezvous.brokers)
     others = tuple(one for one in site if one.url != endpoint.url)
-    return Reach(
+    return Route(
         endpoint=endpoint,
         token=token,
         sources={"address": address_from, "fingerprint": pin_from, "token": token_from},

@@ -10,13 +10,13 @@ from typing import Any
 
 from dbg_dial.connect_errors import explain
 from dbg_dial.dial import BrokerWebSocket, ask_here, dial_broker
-from dbg_dial.endpoint import Reach
+from dbg_dial.endpoint import Route
 from dbg_dial.tcp import within
 from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import PeerError
 
 
-async def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
+async def glance(reach: Route, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
     """Return the broker's list of ranks, not validated. ``name`` is the client's name in the greeting.
 
     The DNS lookup of the host blocks this thread. Raise DbgError.

@@ -55,7 +55,7 @@ from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
-    from dbg_dial.endpoint import Reach
+    from dbg_dial.endpoint import Route
 
 OWN_FOLDERS = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # noqa: PTH100, PTH120
@@ -279,7 +279,7 @@ class Witness:
             await self._beside.end()
             await connection.close()
 
-    def _reach(self, reach: Reach) -> Reach:
+    def _reach(self, reach: Route) -> Route:
         """Return the connection data with the rank's own broker first, if there are several brokers."""
         if not self._record.owner:
             return reach

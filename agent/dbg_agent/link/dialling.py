@@ -18,7 +18,7 @@ from typing import Any
 from dbg_agent.link.fork_safety import ForkSafety, Lookups
 from dbg_agent.process.log import Logger, say
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
-from dbg_dial.endpoint import Reach
+from dbg_dial.endpoint import Route
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, error_line
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
@@ -53,7 +53,7 @@ logger = Logger("dbg_agent.link")
 
 
 async def dial(
-    reach: Reach, path: str, lookups: Lookups, answered: Callable[[], None] | None = None, *, last: str = ""
+    reach: Route, path: str, lookups: Lookups, answered: Callable[[], None] | None = None, *, last: str = ""
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, Refused or BadEndpoint with the reason.
 
@@ -64,7 +64,7 @@ async def dial(
     routes = reach.routes(last)
     seconds = OPEN_SECONDS / len(routes)
 
-    async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
+    async def dial_one(route: Route, _left: int) -> BrokerWebSocket:
         async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
             return await lookups.ask(route.endpoint.host, find, LOOKUP_SECONDS)
 
@@ -98,13 +98,13 @@ class Dialler:
     """The connection attempts of a rank; each attempt looks up the broker again by ``find``."""
 
     def __init__(
-        self, find: Callable[[], Awaitable[Reach]], names: Lookups, clock: Callable[[], float] = time.monotonic
+        self, find: Callable[[], Awaitable[Route]], names: Lookups, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._find = find
         self._clock = clock
         self._names = names
         self._attempt = 0
-        self._last: Reach | None = None
+        self._last: Route | None = None
         """The broker of the last connection."""
         self.dialled = ""
         """The address of the last broker dialled."""
@@ -156,7 +156,7 @@ class Dialler:
             raise
         return await self._dial_at(reach)
 
-    async def _dial_at(self, reach: Reach) -> BrokerWebSocket:
+    async def _dial_at(self, reach: Route) -> BrokerWebSocket:
         self.dialled = reach.endpoint.url
         connection = await dial(reach, "/agent", self._names, self._answered, last=self.avoided)
         self._last = reach

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from dbg_agent.link.dialling import Dialler, LinkLoop
     from dbg_dial.dial import BrokerWebSocket
-    from dbg_dial.endpoint import Reach
+    from dbg_dial.endpoint import Route
     from dbg_wire.codec import Input
     from dbg_wire.messages import Message
 
@@ -52,7 +52,7 @@ broker_overrides: dict[str, str] = {}
 """Variables that locate the broker, set by ``adopt``; they take precedence over the environment."""
 
 
-def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
+def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Route:
     """Return how a rank connects to the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
     Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
@@ -63,12 +63,12 @@ def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: O
 class BrokerFinder:
     """Look-ups of the broker in a separate thread; ``find`` may block as long as file systems do."""
 
-    def __init__(self, lookups: Lookups, find: Callable[[Opening], Reach]) -> None:
+    def __init__(self, lookups: Lookups, find: Callable[[Opening], Route]) -> None:
         self._lookups = lookups
         self._find = find
         self._touched = "the broker's address"
 
-    async def find(self) -> Reach:
+    async def find(self) -> Route:
         """Return how to reach the broker; raise DbgError, or SilentFile after SLOW_SECONDS."""
         try:
             return await self._lookups.ask(self, self._look, SLOW_SECONDS)
@@ -79,7 +79,7 @@ class BrokerFinder:
         """Start a look-up; the next look-up waits for it."""
         self._lookups.begin(self, self._look)
 
-    def now(self) -> Reach | Exception:
+    def now(self) -> Route | Exception:
         """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
 
         It raises nothing itself: an exception that leaves it is raised by a signal handler of the program.
@@ -89,7 +89,7 @@ class BrokerFinder:
             return SilentFile(self._touched)
         return question.error if isinstance(question.error, Exception) else question.value
 
-    def _look(self) -> Reach:
+    def _look(self) -> Route:
         return self._find(self._note)
 
     def _note(self, path: str) -> None:
@@ -106,7 +106,7 @@ at most five seconds in all, the program may close descriptors again."""
 class LinkOwner(Protocol):
     """The link's interface to the rank; all methods except ``find_broker`` run in the link's thread."""
 
-    def find_broker(self, opening: Opening) -> Reach:
+    def find_broker(self, opening: Opening) -> Route:
         """Return how to reach the broker now, or raise BadInput; runs in its own thread, not in the link's."""
 
     def is_attended(self) -> bool:

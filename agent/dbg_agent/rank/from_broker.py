@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dbg_agent.settings import Settings
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.stops import Halt, Stops
-    from dbg_dial.endpoint import Endpoint, Reach
+    from dbg_dial.endpoint import Endpoint, Route
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
     from dbg_wire.messages import RankReport
@@ -119,7 +119,7 @@ class FromBroker:
         self._questions = questions
         self._report = report
 
-    def find_broker(self, opening: Opening) -> Reach:
+    def find_broker(self, opening: Opening) -> Route:
         """Return how to connect to the broker now. Raise DbgError if that is unknown, or impossible from this host.
 
         If there are several brokers, a rank and its children dial the same one first, and the ranks of a job different

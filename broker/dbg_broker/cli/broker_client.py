@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 import dbg_dial.find
 from dbg_dial.connect_errors import explain
 from dbg_dial.dial import BrokerWebSocket, addresses, ask_here, first_to_connect
-from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
+from dbg_dial.endpoint import RENDEZVOUS_FILE, Route, TokenRole
 from dbg_dial.find import Seeker
 from dbg_dial.tcp import Address, within
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
@@ -42,7 +42,7 @@ class NotServing(DbgError):
         return f"no broker serves this home ({where} does not exist); start `dbg-broker serve`, or set DBG_BROKER"
 
 
-def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
+def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Route:
     """Return the connection parameters of the broker: the argument, DBG_BROKER, or broker.json in the home.
 
     Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
@@ -59,7 +59,7 @@ class BrokerProbe:
     Use it in one event loop; looking up a name blocks the loop.
     """
 
-    def __init__(self, reach: Reach, path: str = "/client") -> None:
+    def __init__(self, reach: Route, path: str = "/client") -> None:
         self._reach = reach
         self._websocket = BrokerWebSocket(reach.endpoint, path)
         self._addresses: Sequence[Address] = ()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
 from dbg_command.home import user_name
-from dbg_dial.endpoint import Reach
+from dbg_dial.endpoint import Route
 from dbg_wire.errors import DbgError, printable
 
 Step = tuple[str, Callable[[], Awaitable[str]]]
@@ -28,7 +28,7 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, a
     return 0
 
 
-async def _check(reach: Reach, terminal: str | None, say: Say) -> None:
+async def _check(reach: Route, terminal: str | None, say: Say) -> None:
     async with BrokerProbe(reach, "/agent" if terminal is None else "/client") as probe:
         for name, step in _steps(probe, reach, terminal):
             began = time.monotonic()
@@ -40,7 +40,7 @@ async def _check(reach: Reach, terminal: str | None, say: Say) -> None:
             say(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
 
 
-def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[Step]:
+def _steps(probe: BrokerProbe, reach: Route, terminal: str | None) -> Iterator[Step]:
     async def round_trip() -> str:
         if terminal is None:
             return f"{await probe.round_trip() * 1000:.1f} ms"

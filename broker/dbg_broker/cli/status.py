@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
 from dbg_command.home import user_name
-from dbg_dial.endpoint import Reach
+from dbg_dial.endpoint import Route
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -41,7 +41,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
     return 0
 
 
-async def _ask(reach: Reach) -> tuple[Welcome, list[RankInfo]]:
+async def _ask(reach: Route) -> tuple[Welcome, list[RankInfo]]:
     async with BrokerProbe(reach) as probe:
         for step in (probe.look_up, probe.connect, probe.secure, probe.compare, probe.present):
             await step()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from dbg_client.core.link import BrokerLink, Down, Event, SeatDown, SeatUp, Up
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.find import Opening
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable
@@ -65,7 +65,7 @@ class Brokers:
     rank goes to the broker of that rank.
     """
 
-    def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
+    def __init__(self, find: Callable[[Opening], Route], name: str, seconds: float, *, logs: bool = False) -> None:
         self._name, self._seconds, self._logs = name, seconds, logs
         self._first = _Broker("", BrokerLink(find, name, seconds, logs=logs, taken=lambda: self._taken(self._first)))
         self._all = [self._first]
@@ -330,7 +330,7 @@ class Brokers:
                     self._tell_list(self._list.whole())
 
     def _add(self, name: str) -> None:
-        def find(opening: Opening) -> Reach:
+        def find(opening: Opening) -> Route:
             found = self._first.link.found
             if found is None:
                 raise BrokerUnreachable(name, "no broker is known")

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.wait_progress import cancel_and_wait, in_thread, read_in_thread
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
-from dbg_dial.endpoint import Endpoint, Reach, known_endpoints, spread
+from dbg_dial.endpoint import Endpoint, Route, known_endpoints, spread
 from dbg_dial.find import Opening
 from dbg_dial.tcp import SHUTDOWN, within
 from dbg_wire import PROTOCOL_MINOR, RELEASE, limits
@@ -70,14 +70,14 @@ class BrokerLink:
 
     def __init__(
         self,
-        find: Callable[[Opening], Reach],
+        find: Callable[[Opening], Route],
         name: str,
         seconds: float,
         *,
         logs: bool = False,
         taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self.found: Reach | None = None
+        self.found: Route | None = None
         """Last known location of the broker."""
         self.brokers: tuple[Endpoint, ...] = ()
         """Brokers in the last welcome, its sender first; empty if there is only one."""
@@ -186,7 +186,7 @@ class BrokerLink:
         routes = spread(reach, self.brokers, self._name, keeps_first=True).routes()
         routes = [route for route in routes if route.endpoint.url not in self._taken()] or routes[:1]
 
-        async def dial_one(route: Reach, left: int) -> Connection:
+        async def dial_one(route: Route, left: int) -> Connection:
             for_others = self._seconds * (left - 1) / len(routes)
             spent = loop.time() - begun + for_others
             return await dial(route, self._name, self._seconds, spent=spent, again=again or left > 1)
@@ -195,7 +195,7 @@ class BrokerLink:
         self.found = reach
         return connection
 
-    async def _reach(self) -> Reach:
+    async def _reach(self) -> Route:
         """Return the location of the broker; the last one if it can't be found but other brokers are known."""
         try:
             return await read_in_thread(self._find, self._seconds)
@@ -343,7 +343,7 @@ class Connection:
                 self._outbox.task_done()
 
 
-async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, again: bool = False) -> Connection:
+async def dial(reach: Route, name: str, seconds: float, *, spent: float = 0.0, again: bool = False) -> Connection:
     """Connect, greet as ``name``, and return the connection after the broker's welcome.
 
     ``spent`` of the ``seconds`` have passed already or are reserved for other brokers. With ``again`` another attempt

@@ -16,7 +16,7 @@ from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.wait_progress import WaitingLine, cancel_and_wait
 from dbg_command.home import user_name
-from dbg_dial.endpoint import Reach
+from dbg_dial.endpoint import Route
 from dbg_dial.find import Opening, Seeker, find_broker
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
@@ -318,7 +318,7 @@ def switchboard_to(
     """
     name = person_name(program)
 
-    def find(opening: Opening) -> Reach:
+    def find(opening: Opening) -> Route:
         return find_broker(Seeker(role="driver", argument_name="--broker", opening=opening), address, environ)
 
     return Switchboard(lambda: Brokers(find, name, seconds, logs=logs), seconds)

@@ -17,7 +17,7 @@ from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.run.environment import cant_write, is_for_many_hosts
 from dbg_command.home import make_private_directory
-from dbg_dial.endpoint import Reach, is_loopback
+from dbg_dial.endpoint import Route, is_loopback
 from dbg_dial.find import Seeker, find_broker
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_dial.rank_list import glance
@@ -96,11 +96,11 @@ def _running(environ: Mapping[str, str]) -> Found | None:
     return Found(reach.endpoint.url, is_loopback=is_loopback(reach.endpoint)) if _answers(reach) else None
 
 
-def _reach(environ: Mapping[str, str]) -> Reach:
+def _reach(environ: Mapping[str, str]) -> Route:
     return find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
 
 
-def _answers(reach: Reach) -> bool:
+def _answers(reach: Route) -> bool:
     """Return True if the broker answers; an answering broker stays up for a while, as after any connection."""
     try:
         asyncio.run(glance(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))

@@ -19,7 +19,7 @@ from dbg_agent.link.fork_safety import Lookups
 from dbg_broker.cli.broker_client import BrokerProbe
 from dbg_dial.connect_errors import explain
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, addresses, open_websocket
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.pin import client_context
 from dbg_dial.rank_list import glance
 from dbg_dial.tcp import connected
@@ -46,12 +46,12 @@ URL = "wss://login1:6900"
 OPENING = seconds(10)
 
 
-def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
+def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Route:
     endpoint = Endpoint(host=host, port=port, fingerprint=fingerprint)
-    return Reach(endpoint=endpoint, token=TOKEN, sources={})
+    return Route(endpoint=endpoint, token=TOKEN, sources={})
 
 
-async def opened(where: Reach, opening: float = OPENING) -> BrokerWebSocket:
+async def opened(where: Route, opening: float = OPENING) -> BrokerWebSocket:
     sock = await connected((socket.AF_INET, (where.endpoint.host, where.endpoint.port)))
     try:
         return await open_websocket(where, "/agent", sock, opening)
@@ -137,25 +137,25 @@ async def test_only_a_name_is_asked_for() -> None:
 OURS = trustme.CA()
 OTHERS = trustme.CA()
 
-Way = Callable[[Reach], Awaitable[object]]
+Way = Callable[[Route], Awaitable[object]]
 
 
-async def of_a_rank(reach: Reach) -> object:
+async def of_a_rank(reach: Route) -> object:
     return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
 
 
-async def of_a_terminal(reach: Reach) -> object:
+async def of_a_terminal(reach: Route) -> object:
     return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
-async def of_a_verb(reach: Reach) -> object:
+async def of_a_verb(reach: Route) -> object:
     async with BrokerProbe(reach) as probe:
         for step in (probe.look_up, probe.connect, probe.secure, probe.compare):
             await step()
         return await probe.present()
 
 
-async def of_a_completion(reach: Reach) -> object:
+async def of_a_completion(reach: Route) -> object:
     return await glance(reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
 
 
@@ -179,16 +179,16 @@ class Broker(FakeBroker):
             connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")
 
 
-def at(broker: FakeBroker, ca: trustme.CA, **changes: object) -> Reach:
+def at(broker: FakeBroker, ca: trustme.CA, **changes: object) -> Route:
     endpoint = Endpoint(host="127.0.0.1", port=broker.port, fingerprint=None, ca=pem(ca))
-    return Reach(endpoint=replace(endpoint, **changes), token=TOKEN, sources={})  # type: ignore[arg-type]
+    return Route(endpoint=replace(endpoint, **changes), token=TOKEN, sources={})  # type: ignore[arg-type]
 
 
 def pem(ca: trustme.CA) -> str:
     return ca.cert_pem.bytes().decode()
 
 
-async def refusal(way: Way, reach: Reach) -> DbgError:
+async def refusal(way: Way, reach: Route) -> DbgError:
     with pytest.raises(DbgError) as caught:
         await way(reach)
     return caught.value

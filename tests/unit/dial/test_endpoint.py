@@ -14,7 +14,7 @@ from dbg_dial.endpoint import (
     MAX_TOKEN,
     MIN_TOKEN,
     Endpoint,
-    Reach,
+    Route,
     canonical_pin,
     fingerprint_of,
     parse_endpoint,
@@ -201,8 +201,8 @@ def test_the_order_of_a_name_is_the_same_in_all_processes() -> None:
     assert hosts == ["login3", "login2", "login1"]
 
 
-def reach(endpoint: Endpoint, *others: Endpoint, address: str = "broker.json", token: str = SECRET) -> Reach:
-    return Reach(
+def reach(endpoint: Endpoint, *others: Endpoint, address: str = "broker.json", token: str = SECRET) -> Route:
+    return Route(
         endpoint=endpoint, token=token, sources={"address": address, "fingerprint": "", "token": ""}, others=others
     )
 

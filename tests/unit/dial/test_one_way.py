@@ -21,7 +21,7 @@ import dbg_dial.rank_list
 import dbg_dial.tcp
 from dbg_agent.link.fork_safety import Lookups
 from dbg_dial.dial import AddressInfos
-from dbg_dial.endpoint import Endpoint, Reach, fingerprint_of
+from dbg_dial.endpoint import Endpoint, Route, fingerprint_of
 from dbg_dial.pin import check_certificate, client_context
 from dbg_wire.errors import BadEndpoint, WrongCertificate
 from tests.support.fake_brokers import Impostor, Kind
@@ -30,46 +30,46 @@ from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["driver"]
 
-Way = Callable[[Reach], Awaitable[object]]
+Way = Callable[[Route], Awaitable[object]]
 
 
 async def ask_nobody(find: Callable[[], AddressInfos]) -> AddressInfos:
     raise AssertionError("a name server was asked")
 
 
-async def addresses(reach: Reach) -> object:
+async def addresses(reach: Route) -> object:
     return await dbg_dial.dial.addresses(reach.endpoint, ask_nobody)
 
 
-async def open_websocket(reach: Reach) -> object:
+async def open_websocket(reach: Route) -> object:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(reach.endpoint.host, reach.endpoint.port)
     sock = await dbg_dial.tcp.connected((found[0][0], found[0][4]))
     return await dbg_dial.dial.open_websocket(reach, "/client", sock, seconds(10))
 
 
-async def dial(reach: Reach) -> object:
+async def dial(reach: Route) -> object:
     return await dbg_dial.dial.dial_broker(reach, "/client", ask_nobody, seconds(10), connect_seconds=seconds(10))
 
 
-async def of_a_rank(reach: Reach) -> object:
+async def of_a_rank(reach: Route) -> object:
     return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
 
 
-async def of_a_terminal(reach: Reach) -> object:
+async def of_a_terminal(reach: Route) -> object:
     return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
-async def of_the_brokers_verbs(reach: Reach) -> object:
+async def of_the_brokers_verbs(reach: Route) -> object:
     async with dbg_broker.cli.broker_client.BrokerProbe(reach) as probe:
         return [await probe.look_up(), await probe.connect(), await probe.secure(), await probe.present()]
 
 
-async def of_a_completion(reach: Reach) -> object:
+async def of_a_completion(reach: Route) -> object:
     return await dbg_dial.rank_list.glance(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
 
 
-async def of_a_new_broker(reach: Reach) -> object:
+async def of_a_new_broker(reach: Route) -> object:
     return await dbg_dial.dial.is_served(reach.endpoint, seconds(10))
 
 
@@ -86,9 +86,9 @@ WAYS: dict[str, Way] = {
 """All calls that can bring a token to a broker."""
 
 
-def reach(port: int) -> Reach:
+def reach(port: int) -> Route:
     endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=None)
-    return Reach(endpoint=endpoint, token=TOKEN, sources={})
+    return Route(endpoint=endpoint, token=TOKEN, sources={})
 
 
 @pytest.mark.parametrize("kind", ["http", "tls"])

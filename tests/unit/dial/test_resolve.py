@@ -16,8 +16,8 @@ from dbg_dial import find
 from dbg_dial.endpoint import (
     TOKEN_ROLES,
     Endpoint,
-    Reach,
     Rendezvous,
+    Route,
     TokenRole,
     format_rendezvous,
     known_endpoints,
@@ -137,7 +137,7 @@ def resolve(
     rendezvous: Rendezvous | None = RENDEZVOUS,
     role: TokenRole = "rank",
     read: Callable[[str], str] = read_file,
-) -> Reach:
+) -> Route:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "read_secret", read)
         patch.setattr(find, "read_authorities", read_file)
@@ -250,7 +250,7 @@ def test_nothing_raises_but_bad_input(
     role: TokenRole,
     read: Callable[[str], str],
 ) -> None:
-    def reach() -> Reach:
+    def reach() -> Route:
         return resolve(argument, environ, rendezvous, role, read)
 
     refused = refusal(reach)

@@ -19,7 +19,7 @@ import pytest
 from dbg_command.home import user_name, watch_growth, write_whole
 from dbg_dial import tcp
 from dbg_dial.dial import BrokerWebSocket, first_to_connect
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.home import kernel_name
 from dbg_dial.rank_list import glance
 from dbg_dial.tcp import OwnSocket, connected, within
@@ -116,9 +116,9 @@ async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
 TOKEN = TOKENS["driver"]
 
 
-def at(port: int, fingerprint: str | None) -> Reach:
+def at(port: int, fingerprint: str | None) -> Route:
     endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
-    return Reach(endpoint=endpoint, token=TOKEN, sources={})
+    return Route(endpoint=endpoint, token=TOKEN, sources={})
 
 
 async def test_all_steps_lead_to_frames_both_ways() -> None:

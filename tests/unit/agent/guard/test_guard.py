@@ -20,7 +20,7 @@ from dbg_agent.guard.rank_side import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
 from dbg_agent.host.watched import PAGE_BYTES, Memory, WatchedProcess
 from dbg_agent.link.link import BrokerFinder
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
 from tests.conftest import Approved
@@ -203,14 +203,14 @@ class Killed:
         return "", ""
 
 
-def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, said: bytes = b"") -> list[Reach]:
+def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Route | None = None, said: bytes = b"") -> list[Route]:
     """Have a guard report the end of its rank to nobody; return how it dialled each time."""
-    attempts: list[Reach] = []
+    attempts: list[Route] = []
 
-    async def find(_: BrokerFinder) -> Reach | None:
+    async def find(_: BrokerFinder) -> Route | None:
         return reach
 
-    async def dial(reach: Reach, *_: object) -> None:
+    async def dial(reach: Route, *_: object) -> None:
         attempts.append(reach)
         # A guard that goes on for ever must fail this test, and not keep it waiting.
         if len(attempts) > 500:
@@ -248,6 +248,6 @@ def test_a_guard_ends_after_its_rank_even_if_its_cancellation_is_lost(monkeypatc
 
 def test_a_guard_dials_first_which_of_several_brokers_has_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (Endpoint(host=host, port=6900, fingerprint=PIN) for host in ("login1", "login2"))
-    reach = Reach(endpoint=first, token="t" * 43, sources={}, others=(second,))
+    reach = Route(endpoint=first, token="t" * 43, sources={}, others=(second,))
     (route, *_) = dials_in_vain(monkeypatch, reach, f"{MARK}{BEAT} 17 j/r/h:0/1 {second}\n".encode())
     assert (route.endpoint, route.others) == (second, (first,))

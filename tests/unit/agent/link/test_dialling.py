@@ -11,13 +11,13 @@ from dbg_agent.link.dialling import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS,
 from dbg_agent.link.fork_safety import Lookups
 from dbg_agent.link.link import find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
-from dbg_dial.endpoint import Reach, Rendezvous, format_rendezvous
+from dbg_dial.endpoint import Rendezvous, Route, format_rendezvous
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.errors import BrokerUnreachable, HungUp, Refused, WrongHost
 from dbg_wire.limits import MAX_LINK_BACKLOG
 
 
-async def nowhere() -> Reach:
+async def nowhere() -> Route:
     raise NotImplementedError
 
 
@@ -54,7 +54,7 @@ def write_home(home: Path, url: str = "wss://login1:6900", host: str = "login1")
     return path
 
 
-def find(home: Path, **variables: str) -> tuple[Reach, list[str]]:
+def find(home: Path, **variables: str) -> tuple[Route, list[str]]:
     """Return how to reach the broker, and the files that were opened for it."""
     opened: list[str] = []
     return find_ranks_broker(None, {"DBG_HOME": str(home), **variables}, opened.append), opened

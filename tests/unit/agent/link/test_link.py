@@ -27,7 +27,7 @@ from dbg_agent.link import dialling, fork_safety, outgoing
 from dbg_agent.link import link as link_module
 from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link, find_ranks_broker
-from dbg_dial.endpoint import Endpoint, Reach, fingerprint_of
+from dbg_dial.endpoint import Endpoint, Route, fingerprint_of
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
@@ -135,7 +135,7 @@ class FakeDesk:
     """The rank behind the link, which keeps what the link tells it."""
 
     def __init__(self) -> None:
-        self.reach: Reach | DbgError = NoBroker()
+        self.reach: Route | DbgError = NoBroker()
         self.messages: queue.Queue[Message] = queue.Queue()
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
@@ -145,7 +145,7 @@ class FakeDesk:
         self.home_answers = threading.Event()
         self.home_answers.set()
 
-    def find_broker(self, opening: Opening) -> Reach:
+    def find_broker(self, opening: Opening) -> Route:
         self.finds += 1
         self.home_answers.wait()
         if isinstance(self.reach, DbgError):
@@ -203,11 +203,11 @@ def link(desk: FakeDesk) -> Iterator[Link]:
     link.close()
 
 
-def reach(broker: FakeBroker, *others: FakeBroker) -> Reach:
+def reach(broker: FakeBroker, *others: FakeBroker) -> Route:
     first, *rest = (
         Endpoint(host="127.0.0.1", port=each.port, fingerprint=each.fingerprint) for each in (broker, *others)
     )
-    return Reach(endpoint=first, token=TOKEN, sources={}, others=tuple(rest))
+    return Route(endpoint=first, token=TOKEN, sources={}, others=tuple(rest))
 
 
 @pytest.fixture
@@ -384,8 +384,8 @@ def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
     enough.set()
 
 
-def pinned(port: int, host: str = "127.0.0.1") -> Reach:
-    return Reach(endpoint=Endpoint(host=host, port=port, fingerprint=PIN), token=TOKEN, sources={})
+def pinned(port: int, host: str = "127.0.0.1") -> Route:
+    return Route(endpoint=Endpoint(host=host, port=port, fingerprint=PIN), token=TOKEN, sources={})
 
 
 @pytest.mark.parametrize("what", ["name server", "home"])
@@ -395,7 +395,7 @@ def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
     asked, enough = threading.Event(), threading.Event()
     really = socket.getaddrinfo
 
-    def hang(opening: object = None) -> Reach:
+    def hang(opening: object = None) -> Route:
         asked.set()
         enough.wait()
         raise OSError("too late")
@@ -426,7 +426,7 @@ def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
 ) -> None:
     enough = threading.Event()
 
-    def hang(opening: object) -> Reach:
+    def hang(opening: object) -> Route:
         enough.wait()
         raise AssertionError("too late")
 
@@ -635,7 +635,7 @@ def test_a_rank_waits_only_for_what_waiting_may_mend(
     with make(tmp_path) as variables:
         environ = {"DBG_HOME": str(tmp_path), **variables}
 
-        def find_broker(opening: Opening) -> Reach:
+        def find_broker(opening: Opening) -> Route:
             desk.finds += 1
             return find_ranks_broker(None, environ, opening)
 

@@ -21,7 +21,7 @@ from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import Others, status_of
 from dbg_command.targets import parse_target, select
-from dbg_dial.endpoint import TOKEN_ROLES, Reach, Rendezvous, format_rendezvous, parse_endpoint
+from dbg_dial.endpoint import TOKEN_ROLES, Rendezvous, Route, format_rendezvous, parse_endpoint
 from dbg_dial.find import Seeker, find_broker
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
@@ -327,7 +327,7 @@ def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Pat
     return path
 
 
-def find_reach(broker: str | None, variables: dict[str, str]) -> Reach:
+def find_reach(broker: str | None, variables: dict[str, str]) -> Route:
     return find_broker(Seeker(role="driver", argument_name="--broker"), broker, variables)
 
 

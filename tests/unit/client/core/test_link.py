@@ -17,7 +17,7 @@ from dbg_client.core.link import BrokerLink, Connection, Down, Up, dial
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_client.core.wait_progress import in_thread, read_in_thread
 from dbg_command.home import user_name
-from dbg_dial.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.find import Opening
 from dbg_dial.tcp import within
 from dbg_wire.errors import (
@@ -45,11 +45,11 @@ PATIENCE = seconds(10)
 class Where:
     """The present address of the broker, as broker.json names it."""
 
-    def __init__(self, reach: Reach) -> None:
-        self.reach: Reach | DbgError = reach
+    def __init__(self, reach: Route) -> None:
+        self.reach: Route | DbgError = reach
         self.asked = 0
 
-    def __call__(self, opening: Opening) -> Reach:
+    def __call__(self, opening: Opening) -> Route:
         self.asked += 1
         if isinstance(self.reach, DbgError):
             raise self.reach
@@ -295,12 +295,12 @@ async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.Mo
         await to_broker.close()
 
 
-def reach(port: int, fingerprint: str = "", token: str = TOKEN) -> Reach:
+def reach(port: int, fingerprint: str = "", token: str = TOKEN) -> Route:
     endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint or shared_certificate()[1])
-    return Reach(endpoint=endpoint, token=token, sources={})
+    return Route(endpoint=endpoint, token=token, sources={})
 
 
-async def dialled(where: Reach) -> Connection:
+async def dialled(where: Route) -> Connection:
     return await dial(where, "me@here", PATIENCE)
 
 
@@ -399,7 +399,7 @@ async def test_nobody_there_is_unreachable() -> None:
 
 async def test_an_unknown_host_is_unreachable() -> None:
     endpoint = replace(reach(6900).endpoint, host="no-such-host.invalid")
-    where = Reach(endpoint=endpoint, token=TOKEN, sources={})
+    where = Route(endpoint=endpoint, token=TOKEN, sources={})
 
     with pytest.raises(BrokerUnreachable, match="no-such-host"):
         await dialled(where)
