@@ -18,7 +18,7 @@ from benchmarks.ends import WebSocketEnd
 from benchmarks.figures import Figure, quantile
 from benchmarks.keys import KEYS, start_rank
 from dbg_client.core.brokers import Brokers as Link
-from dbg_dial.find import Seeker, find_broker
+from dbg_dial.find import DiscoveryOptions, find_broker
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import Greet, Seat, Snapshot
 from tests.support.broker import RunningBroker
@@ -41,7 +41,7 @@ async def key_waits(home: Path, number: int) -> float:
     """Return the median of the microseconds that keys of a program of this home take to a rank and back."""
     link = Link(
         lambda opening: find_broker(
-            Seeker(role="driver", argument_name="--broker", opening=opening), None, {"DBG_HOME": str(home)}
+            DiscoveryOptions(role="driver", argument_name="--broker", opening=opening), None, {"DBG_HOME": str(home)}
         ),
         "bench",
         PATIENCE,

@@ -52,7 +52,7 @@ def _nothing(path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seeker:
+class DiscoveryOptions:
     """Settings of broker discovery that differ between the roles."""
 
     role: TokenRole
@@ -63,7 +63,9 @@ class Seeker:
     """Callback with each path before it is accessed."""
 
 
-def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Route:
+def find_broker(
+    seeker: DiscoveryOptions, argument: str | None, environ: Mapping[str, str], home: str | None = None
+) -> Route:
     """Find the broker by ``argument``, variables, or broker.json in ``home`` or the default home.
 
     Raise NoBroker, BadInput for a mistake in the user's settings, or WrongHost if broker.json names the loopback of
@@ -98,7 +100,9 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     return reach
 
 
-def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Route:
+def resolve(
+    seeker: DiscoveryOptions, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None
+) -> Route:
     """Select the broker's address, pin and token: from the argument, else a DBG_* variable, else broker.json.
 
     Raise NoBroker if no broker is known, and BadInput if no token is known. Raise BadEndpoint if there is neither a
@@ -143,7 +147,7 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
     )
 
 
-def _ca(seeker: Seeker, path: str) -> str:
+def _ca(seeker: DiscoveryOptions, path: str) -> str:
     named = f"{CA} {printable(path)}"
     seeker.opening(path)
     text = _file_text(path, named, read_authorities, _TO_CA)
@@ -152,7 +156,7 @@ def _ca(seeker: Seeker, path: str) -> str:
     return text
 
 
-def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
+def _token(seeker: DiscoveryOptions, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
     role = seeker.role
     if path := environ.get(TOKEN_FILE):
         # The text is not shown if it may be a token, set by mistake instead of its file's path.
@@ -183,7 +187,7 @@ def _file_text(path: str, named: str, read: Callable[[str], str], remedy: str) -
     raise BadSecretFile(f"{named} can't be read ({why})", remedy)
 
 
-def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
+def _read_rendezvous(seeker: DiscoveryOptions, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     seeker.opening(path)

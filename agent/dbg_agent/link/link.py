@@ -19,7 +19,7 @@ from dbg_agent.link.fork_safety import ForkSafety, Lookups
 from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.process.log import Logger
 from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
-from dbg_dial.find import Opening, Seeker, find_broker
+from dbg_dial.find import DiscoveryOptions, Opening, find_broker
 from dbg_wire.codec import LogForm
 from dbg_wire.errors import (
     BadInput,
@@ -57,7 +57,9 @@ def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: O
 
     Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
     """
-    return find_broker(Seeker(role="rank", argument_name="the argument broker=", opening=opening), broker, environ)
+    return find_broker(
+        DiscoveryOptions(role="rank", argument_name="the argument broker=", opening=opening), broker, environ
+    )
 
 
 class BrokerFinder:

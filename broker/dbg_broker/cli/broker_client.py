@@ -13,7 +13,7 @@ import dbg_dial.find
 from dbg_dial.connect_errors import explain
 from dbg_dial.dial import BrokerWebSocket, addresses, ask_here, first_to_connect
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Route, TokenRole
-from dbg_dial.find import Seeker
+from dbg_dial.find import DiscoveryOptions
 from dbg_dial.tcp import Address, within
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.codec import decode, encode
@@ -48,7 +48,7 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
     Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
     """
     try:
-        return dbg_dial.find.find_broker(Seeker(role=role, argument_name="the URL"), argument, environ, home)
+        return dbg_dial.find.find_broker(DiscoveryOptions(role=role, argument_name="the URL"), argument, environ, home)
     except NoBroker:
         raise NotServing(home) from None
 

@@ -146,10 +146,10 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
     Blocks for CONNECT_SECONDS and ANSWER_SECONDS at most, for each broker.
     """
-    from dbg_dial.find import Seeker, find_broker
+    from dbg_dial.find import DiscoveryOptions, find_broker
 
     with contextlib.suppress(DbgError, OSError):
-        reach = find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
+        reach = find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), None, environ)
         import asyncio  # this and the dial take longer to load than the rest
 
         from dbg_dial.rank_list import glance

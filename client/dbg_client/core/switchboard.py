@@ -17,7 +17,7 @@ from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.wait_progress import WaitingLine, cancel_and_wait
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Route
-from dbg_dial.find import Opening, Seeker, find_broker
+from dbg_dial.find import DiscoveryOptions, Opening, find_broker
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Question, Refusal, Welcome
@@ -319,7 +319,7 @@ def switchboard_to(
     name = person_name(program)
 
     def find(opening: Opening) -> Route:
-        return find_broker(Seeker(role="driver", argument_name="--broker", opening=opening), address, environ)
+        return find_broker(DiscoveryOptions(role="driver", argument_name="--broker", opening=opening), address, environ)
 
     return Switchboard(lambda: Brokers(find, name, seconds, logs=logs), seconds)
 

@@ -18,7 +18,7 @@ from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.run.environment import cant_write, is_for_many_hosts
 from dbg_command.home import make_private_directory
 from dbg_dial.endpoint import Route, is_loopback
-from dbg_dial.find import Seeker, find_broker
+from dbg_dial.find import DiscoveryOptions, find_broker
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_dial.rank_list import glance
 from dbg_wire.errors import (
@@ -97,7 +97,7 @@ def _running(environ: Mapping[str, str]) -> Found | None:
 
 
 def _reach(environ: Mapping[str, str]) -> Route:
-    return find_broker(Seeker(role="driver", argument_name="--broker"), None, environ)
+    return find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), None, environ)
 
 
 def _answers(reach: Route) -> bool:

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from dbg_dial.endpoint import TokenRole, format_driver_tokens, format_rendezvous
-from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_secret
+from dbg_dial.find import MAX_SECRET_BYTES, DiscoveryOptions, check_own, find_broker, open_at_once, read_secret
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
 from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
 
 
-def seeker(**changes: object) -> Seeker:
+def seeker(**changes: object) -> DiscoveryOptions:
     given: dict[str, object] = {"role": "driver", "argument_name": "--broker"}
-    return Seeker(**{**given, **changes})  # type: ignore[arg-type]
+    return DiscoveryOptions(**{**given, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from dbg_dial.endpoint import (
     known_endpoints,
     parse_rendezvous,
 )
-from dbg_dial.find import Seeker
+from dbg_dial.find import DiscoveryOptions
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
 from tests.support.reach import (
@@ -141,7 +141,7 @@ def resolve(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "read_secret", read)
         patch.setattr(find, "read_authorities", read_file)
-        return find.resolve(Seeker(role=role, argument_name="--broker"), argument, environ, rendezvous)
+        return find.resolve(DiscoveryOptions(role=role, argument_name="--broker"), argument, environ, rendezvous)
 
 
 GIVEN = "t" * 20

@@ -22,7 +22,7 @@ from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import Others, status_of
 from dbg_command.targets import parse_target, select
 from dbg_dial.endpoint import TOKEN_ROLES, Rendezvous, Route, format_rendezvous, parse_endpoint
-from dbg_dial.find import Seeker, find_broker
+from dbg_dial.find import DiscoveryOptions, find_broker
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -328,7 +328,7 @@ def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Pat
 
 
 def find_reach(broker: str | None, variables: dict[str, str]) -> Route:
-    return find_broker(Seeker(role="driver", argument_name="--broker"), broker, variables)
+    return find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), broker, variables)
 
 
 def environ(home: Path, **more: str) -> dict[str, str]:
