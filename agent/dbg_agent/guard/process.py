@@ -117,9 +117,9 @@ def main() -> None:
 
     about = json.loads(pipe.about)
     sys.path.extend(about["path"])
-    from dbg_agent.guard.reporting import Witness
+    from dbg_agent.guard.reporting import GuardReporter
 
-    Witness(about, process, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
+    GuardReporter(about, process, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ class _End:
         self.silent_from = time.monotonic() + LAST_WORDS_SECONDS
 
 
-class Witness:
+class GuardReporter:
     """The reporting guard of a rank.
 
     ``about`` is the data that the rank sent when it started its guard. ``beat_at`` is the time of the last beat, or

@@ -17,7 +17,7 @@ import pytest
 from dbg_agent.guard import reporting
 from dbg_agent.guard.guard_commands import NoStack, files_at, find_program, frames_of
 from dbg_agent.guard.rank_side import BEAT, MARK
-from dbg_agent.guard.reporting import Witness
+from dbg_agent.guard.reporting import GuardReporter
 from dbg_agent.host.watched import PAGE_BYTES, Memory, WatchedProcess
 from dbg_agent.link.link import BrokerFinder
 from dbg_dial.endpoint import Endpoint, Route
@@ -234,7 +234,7 @@ def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Route | None = None, s
     monkeypatch.setattr(BrokerFinder, "find", find)
     about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
     try:
-        Witness(about, Killed(), None).run(said)  # type: ignore[arg-type] # a process that has ended
+        GuardReporter(about, Killed(), None).run(said)  # type: ignore[arg-type] # a process that has ended
     finally:
         loop.close()
         os.close(read)
