@@ -42,11 +42,11 @@ from dbg_wire.messages import (
     Ask,
     DetailLevel,
     Finding,
+    GuardReport,
     Kind,
     Refusal,
     Register,
     Sender,
-    Testimony,
     answer_to,
 )
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
@@ -326,10 +326,10 @@ class GuardReporter:
             return None
         return message.replace(ancestors=ancestors(message.process.pid))
 
-    def _testimony(self, finding: Finding) -> Testimony:
+    def _testimony(self, finding: Finding) -> GuardReport:
         said = self._said()
         return fitted(
-            Testimony,
+            GuardReport,
             minor=PROTOCOL_MINOR,
             key=self._record.key,
             kind=finding,

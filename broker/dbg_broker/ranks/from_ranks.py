@@ -29,6 +29,7 @@ from dbg_wire.messages import (
     Completions,
     Discarded,
     Goodbye,
+    GuardReport,
     Message,
     Notice,
     Probe,
@@ -38,7 +39,6 @@ from dbg_wire.messages import (
     Replied,
     Report,
     Sender,
-    Testimony,
 )
 from dbg_wire.records.ranks import EndKind, RankState
 
@@ -88,8 +88,8 @@ class FromRanks:
 
     def receive(self, link: RankLink, message: Message) -> None:
         """Handle a message of a rank or guard. Raise PeerError if it breaks the protocol."""
-        if isinstance(message, Testimony):
-            self.guards.testify(link, message)
+        if isinstance(message, GuardReport):
+            self.guards.handle_guard_report(link, message)
         elif link.guard_of is not None:
             self.guards.receive(link, message)
         elif isinstance(message, Register):

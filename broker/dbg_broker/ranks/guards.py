@@ -26,12 +26,12 @@ from dbg_wire.messages import (
     AnswerBody,
     Ask,
     Finding,
+    GuardReport,
     Kind,
     Message,
     Question,
     RefusalCode,
     Register,
-    Testimony,
     body_of,
 )
 from dbg_wire.records.ranks import RankState
@@ -96,7 +96,7 @@ class Guards:
 
     # --------------------------------------------------------------------------------------------- messages from guards
 
-    def testify(self, link: RankLink, message: Testimony) -> None:
+    def handle_guard_report(self, link: RankLink, message: GuardReport) -> None:
         """Handle a guard's finding. Raise PeerError if it breaks the protocol."""
         if link.rank is not None or link.guard_of not in (None, message.key):
             raise PeerError("a `testimony` on the connection of another rank or guard")
@@ -153,7 +153,7 @@ class Guards:
             self._relay.send(key, PROBE, "probe")
         self._settle_orphaned_asks(link, key)
 
-    def _enter_unregistered(self, message: Testimony) -> RankRecord | None:
+    def _enter_unregistered(self, message: GuardReport) -> RankRecord | None:
         """Enter a rank that has not registered, and may never do so."""
         if message.registration is None:
             return None
@@ -162,7 +162,7 @@ class Guards:
         self._table.changed(registered.rank)
         return registered.rank
 
-    def _take_finding(self, link: RankLink, rank: RankRecord, message: Testimony) -> None:
+    def _take_finding(self, link: RankLink, rank: RankRecord, message: GuardReport) -> None:
         spoke_for_rank, link.finding = link.finding in WAITS_FOR_RANK, message.kind
         logger.info("%s (%s): its guard reports %s", rank.address, rank.key, message.kind.value)
         if message.kind in WAITS_FOR_RANK:
@@ -231,7 +231,7 @@ def _give(guard: RankLink, ask: Ask) -> bool:
     return True
 
 
-def _note_signal(rank: RankRecord, message: Testimony) -> None:
+def _note_signal(rank: RankRecord, message: GuardReport) -> None:
     cause = message.cause or (rank.end.cause if message.signal == signal.SIGKILL else "")
     rank.end.signal, rank.end.cause, rank.end.status = message.signal, cause, message.exit
     rank.end.note = message.note

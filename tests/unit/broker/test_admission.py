@@ -15,7 +15,7 @@ from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Goodbye, Greet, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
-from dbg_wire.messages import Testimony as GuardsWord
+from dbg_wire.messages import GuardReport as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import Broker, Peer, attach, registration
 

@@ -32,7 +32,7 @@ from dbg_wire.messages import (
     Subscribe,
     Welcome,
 )
-from dbg_wire.messages import Testimony as GuardsWord
+from dbg_wire.messages import GuardReport as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.support.answers import told

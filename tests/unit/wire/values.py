@@ -17,9 +17,9 @@ from dbg_wire.messages import (
     AnswerBody,
     Complete,
     Greet,
+    GuardReport,
     Message,
     RankReport,
-    Testimony,
     body_of,
 )
 from dbg_wire.messages.declared import AnyInquiry, AnyRow
@@ -115,7 +115,7 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
         size = len(values["line"])
         begin, end = sorted((values["begin"] % (size + 1), values["end"] % (size + 1)))
         return {**values, "begin": begin, "end": end}
-    if kind is Testimony and values["registration"] is not None:
+    if kind is GuardReport and values["registration"] is not None:
         return {**values, "key": values["registration"].identity.key}
     return values
 

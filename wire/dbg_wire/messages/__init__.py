@@ -29,6 +29,7 @@ from dbg_wire.messages.from_agents import (
     Completions,
     Discarded,
     Goodbye,
+    GuardReport,
     Notice,
     PromptInfo,
     Pulse,
@@ -38,7 +39,6 @@ from dbg_wire.messages.from_agents import (
     Report,
     SessionInfo,
     StopInfo,
-    Testimony,
     Waiting,
     answer_to,
 )

@@ -214,7 +214,7 @@ def answer_to(request: int, kind: Kind, text: str, *, age: float | None = None, 
     return fitted(Answer, request=request, kind=kind, body=body, age=age)
 
 
-class Testimony(Message, sender=Sender.AGENT):
+class GuardReport(Message, sender=Sender.AGENT):
     """Report the finding of the guard of the rank ``key``; the first message of every connection of a guard.
 
     A guard is a process next to a rank. It reports when the rank can't, and is not a rank itself. ``signal`` is the

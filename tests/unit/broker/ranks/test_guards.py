@@ -44,9 +44,9 @@ PLACES = [{"file": "/home/me/train.py", "line": 41, "function": "step"}]
 OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
 
 
-def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.Testimony:
+def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.GuardReport:
     # If this module imported the name Testimony, pytest would take the class for a test class.
-    return messages.Testimony(**{"minor": 0, "key": KEY, "kind": kind, "frames": FRAMES, "age": 10.0, **changes})
+    return messages.GuardReport(**{"minor": 0, "key": KEY, "kind": kind, "frames": FRAMES, "age": 10.0, **changes})
 
 
 async def guard(broker: Broker, first: Message) -> Peer:

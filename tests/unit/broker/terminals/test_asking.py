@@ -256,7 +256,7 @@ COMMAND = command_line(["nvidia-smi", "-L"])
 
 async def guard(broker: Broker, kind: Finding = Finding.CALLED, key: str = KEY) -> Peer:
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(messages.Testimony(minor=0, key=key, kind=kind))
+    await peer.say(messages.GuardReport(minor=0, key=key, kind=kind))
     await peer.expect(Welcome)
     return peer
 

@@ -29,12 +29,12 @@ def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
 
 def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:
     said = registration()
-    messages.Testimony(minor=0, key=said.identity.key, kind=Finding.STUCK, registration=said)
+    messages.GuardReport(minor=0, key=said.identity.key, kind=Finding.STUCK, registration=said)
     with pytest.raises(InvalidMessage) as caught:
-        messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
+        messages.GuardReport(minor=0, key="another", kind=Finding.STUCK, registration=said)
     approved(str(caught.value))
     with pytest.raises(InvalidMessage, match=r"testimony: .*<= 64 - at `\$\.signal`"):
-        checked(messages.Testimony(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
+        checked(messages.GuardReport(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
 
 
 def test_no_rank_says_that_it_is_lost() -> None:
