@@ -249,7 +249,7 @@ def _why_no_stack(said: str, scope: str) -> str:
 Say = Callable[[Answer], Awaitable[None]]
 
 
-class Beside:
+class GuardCommands:
     """The open questions of a guard, and their work."""
 
     def __init__(self, about: Mapping[str, Any], pid: int, has_changed: Callable[[], None], own: Sequence[str]) -> None:

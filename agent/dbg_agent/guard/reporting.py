@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import dbg_dial
 import dbg_wire
 from dbg_agent.guard.dumps import DumpRecord
-from dbg_agent.guard.guard_commands import Beside, ignore_but_let_pass
+from dbg_agent.guard.guard_commands import GuardCommands, ignore_but_let_pass
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import (
     GRACE_SECONDS,
@@ -131,7 +131,7 @@ class GuardReporter:
         self._let_go = False
         self._end = _End()
         self._news = asyncio.Event()
-        self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
+        self._beside = GuardCommands(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
         self._lookups = Lookups()
