@@ -60,7 +60,7 @@ class Viewer:
 
 
 @dataclass(slots=True)
-class _Room:
+class _RankSeats:
     """Terminals of one rank. ``generation`` is the last one that was assigned here, or 0."""
 
     generation: int = 0
@@ -103,7 +103,7 @@ class Seats:
     """All terminals at all ranks."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, _Room] = {}
+        self._rooms: dict[str, _RankSeats] = {}
         self._viewers: dict[int, Viewer] = {}
 
     # ---------------------------------------------------------------------------------------------------------- queries
@@ -179,7 +179,7 @@ class Seats:
 
     def audience(self, key: str, rank_generation: int) -> Audience:
         """Return a rank's audience; ``rank_generation`` is the last generation that the rank knows."""
-        room = self._rooms.get(key) or _Room()
+        room = self._rooms.get(key) or _RankSeats()
         return Audience(
             viewers=room.size(),
             generation=max(room.generation, rank_generation),
@@ -201,7 +201,7 @@ class Seats:
         is the current generation, because then this terminal is that driver on a newer connection.
         """
         left = self.leave(number)
-        room = self._rooms.setdefault(asked.key, _Room())
+        room = self._rooms.setdefault(asked.key, _RankSeats())
         viewer = Viewer(
             number,
             name,
@@ -291,13 +291,13 @@ class Seats:
 
     # --------------------------------------------------------------------------------------------------------- internal
 
-    def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
+    def _seat_watcher(self, room: _RankSeats, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
             # A watcher does not choose the engine: the next driver gets the open debugger, or the one that it requests.
             room.use_size_of(viewer)
         room.watchers[viewer.number] = viewer
 
-    def _hand_over(self, key: str, room: _Room, viewer: Viewer, generation: int) -> Decision:
+    def _hand_over(self, key: str, room: _RankSeats, viewer: Viewer, generation: int) -> Decision:
         former = room.driver
         room.generation = generation
         room.sit_down_to_type(viewer)
