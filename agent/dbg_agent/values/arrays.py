@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dbg_agent.values.record import Effort, ValueRecord
+    from dbg_agent.values.record import DigestBudget, ValueRecord
 
 BLOCK_BYTES = 8 << 20
 """Number of bytes that are hashed between two checks of the clock: about 6 ms of hashing."""
@@ -124,7 +124,7 @@ def _feed_elements(record: ValueRecord, array: Any) -> None:
                 record.fingerprint_only(element)
 
 
-def _in_one_piece(effort: Effort, numpy: Any, array: Any) -> Iterator[Any]:
+def _in_one_piece(effort: DigestBudget, numpy: Any, array: Any) -> Iterator[Any]:
     """Yield an array as flat arrays, block by block."""
     for block in blocks(array, BLOCK_BYTES // max(1, array.itemsize)):
         effort.check()

@@ -31,7 +31,7 @@ from dbg_agent.values.children import (
 from dbg_agent.values.record import (
     HEAD,
     MAX_REASON,
-    Effort,
+    DigestBudget,
     NoFingerprint,
     NotCompared,
     OutOfTime,
@@ -84,7 +84,7 @@ class Walk(ValueRecord):
     then unfinished.
     """
 
-    def __init__(self, effort: Effort) -> None:
+    def __init__(self, effort: DigestBudget) -> None:
         super().__init__(effort)
         self._path: dict[int, int] = {}
         self._objects = 0
@@ -445,7 +445,7 @@ def describe(value: object, *, seconds: float) -> Described:
     the caller can interrupt a ``repr`` or a copy that takes too long: its KeyboardInterrupt is not caught. Raises no
     Exception.
     """
-    effort = Effort(seconds)
+    effort = DigestBudget(seconds)
     walk = Walk(effort)
     whole = walk.whole(value)
     text = walk.text.compose(whole=whole, remark=effort.reason and f"values not compared: {effort.reason}")
@@ -479,7 +479,7 @@ class _Glimpse(Walk):
 
     compares = False
 
-    def __init__(self, effort: Effort, most: int) -> None:
+    def __init__(self, effort: DigestBudget, most: int) -> None:
         super().__init__(effort)
         self.text: _Beginning = _Beginning(most)
         self.fingerprint = NoFingerprint()
@@ -493,7 +493,7 @@ def beginning_of(value: object, *, most: int, seconds: float) -> str:
     objects in the calling thread; the caller's KeyboardInterrupt is not caught. Raises no Exception.
     """
     most = min(most, HEAD - 1)
-    effort = Effort(seconds)
+    effort = DigestBudget(seconds)
     walk = _Glimpse(effort, most)
     whole = walk.whole(value)
     if walk.text.is_cut:

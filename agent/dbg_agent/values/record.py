@@ -180,7 +180,7 @@ class OutOfTime(NotCompared):
     """Raised when the time is over, so that the rest of a value is not read."""
 
 
-class Effort:
+class DigestBudget:
     """The time and the bytes that one value may use, and the first reason to give up on its digests."""
 
     def __init__(self, seconds: float) -> None:
@@ -227,7 +227,7 @@ class ValueRecord(ABC):
     compares = True
     """Whether the content of a value is fed to the fingerprint; otherwise only the content for the text is read."""
 
-    def __init__(self, effort: Effort) -> None:
+    def __init__(self, effort: DigestBudget) -> None:
         self.effort = effort
         self.text = ValueText()
         self.fingerprint = Fingerprint()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, blocks, shape_text
 
 if TYPE_CHECKING:
-    from dbg_agent.values.record import Effort, ValueRecord
+    from dbg_agent.values.record import DigestBudget, ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
 """Devices whose copies run only the copy. Others, such as xla, first run pending operations, which may need other
@@ -121,7 +121,7 @@ def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
             record.text.write(f": {_literal(block.tolist(), tensor.element_size())}")
 
 
-def _on_cpu(effort: Effort, torch: Any, tensor: Any) -> Iterator[Any]:
+def _on_cpu(effort: DigestBudget, torch: Any, tensor: Any) -> Iterator[Any]:
     """Copy a tensor block by block."""
     for block in blocks(tensor, BLOCK_BYTES // tensor.element_size()):
         effort.check()
@@ -129,7 +129,7 @@ def _on_cpu(effort: Effort, torch: Any, tensor: Any) -> Iterator[Any]:
         yield block.to("cpu").contiguous().resolve_conj().resolve_neg()
 
 
-def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
+def wait_for_stream(effort: DigestBudget, torch: Any, device: Any) -> None:
     """Wait until the device's stream is done, as a copy would; raise OutOfTime if a collective is stuck there."""
     current = getattr(getattr(torch, device.type, None), "current_stream", None)
     if device.type == "cpu" or current is None:

@@ -14,7 +14,7 @@ import pytest
 
 from dbg_agent.values import record as value_effort
 from dbg_agent.values.describe import Described, describe
-from dbg_agent.values.record import Effort, OutOfTime
+from dbg_agent.values.record import DigestBudget, OutOfTime
 from dbg_agent.values.tensors import NO_ELEMENTS, wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch
@@ -233,10 +233,10 @@ def test_a_stuck_stream_is_waited_for_no_longer_than_asked() -> None:
     def torch_with(query: Any) -> Any:
         return SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda _: SimpleNamespace(query=query)))
 
-    wait_for_stream(Effort(PLENTY), torch_with(lambda: next(answers)), device)
+    wait_for_stream(DigestBudget(PLENTY), torch_with(lambda: next(answers)), device)
     assert next(answers, None) is None
     with pytest.raises(OutOfTime):
-        wait_for_stream(Effort(0.01), torch_with(lambda: False), device)
+        wait_for_stream(DigestBudget(0.01), torch_with(lambda: False), device)
 
 
 # ------------------------------------------------------------------------------------------------- sharded tensors
