@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.messages import Action
-from dbg_wire.records.inspection import Inspection, Parts, Scope, Sight, SourceText
+from dbg_wire.records.inspection import Inspection, InspectionKind, Parts, Scope, SourceText
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.inspecting import Look, looking
@@ -77,16 +77,16 @@ def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look
     assert [*look.parts(scope["numbers"], begin=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
     layer = look.parts(scope["layer"])
     assert [*layer] == ["extra", "weight"]
-    assert "`absent`" in look.refusal(Inspection(sight=Sight.ASSIGN, name="absent", text="3"))
-    assert "9999" in look.refusal(Inspection(sight=Sight.PARTS, handle=9999))
+    assert "`absent`" in look.refusal(Inspection(sight=InspectionKind.ASSIGN, name="absent", text="3"))
+    assert "9999" in look.refusal(Inspection(sight=InspectionKind.PARTS, handle=9999))
     assert look.parts(scope=Scope.GLOBALS)["LIMIT"].expression == "LIMIT"
     assert look.parts(frame="<module>")["LIMIT"].text == "5"
     assert look.value("layer.norm").text == "computed\n2.0"
-    assert look.refusal(Inspection(sight=Sight.VALUE, text="exit()")) == "SystemExit: None"
+    assert look.refusal(Inspection(sight=InspectionKind.VALUE, text="exit()")) == "SystemExit: None"
     ran = look.value("for n in range(2):\n    print(n)\nstep = n + 40", runs=True)
     assert (ran.text, ran.handle) == ("0\n1", 0)
     look.go_on(Action.COMMAND, "n")
-    assert look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
+    assert look.refusal(Inspection(sight=InspectionKind.PARTS, handle=scope["config"].handle))
     look.go_on()
     rank.wait_for_output("step 41 width 4")
 
@@ -114,21 +114,21 @@ def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -
     script = home / "rank_script.py"
 
     def source(path: str, begin: int = 0, count: int = 0) -> SourceText:
-        found = look.look(Inspection(sight=Sight.SOURCE, text=path, begin=begin, count=count)).sources
+        found = look.look(Inspection(sight=InspectionKind.SOURCE, text=path, begin=begin, count=count)).sources
         assert [one.path for one in found] == [path] * len(found)
         return found[0]
 
     assert source(str(script)).lines == PROGRAM.rstrip("\n")
     part = source(str(script), STOP - 1, 1)
     assert (part.begin, part.total, part.lines.strip()) == (STOP - 1, PROGRAM.count("\n"), "dbg_agent.set_trace()")
-    large = look.look(Inspection(sight=Sight.SOURCE, text=threading.__file__)).sources
+    large = look.look(Inspection(sight=InspectionKind.SOURCE, text=threading.__file__)).sources
     lines = "\n".join(one.lines for one in large).split("\n")
     assert lines == Path(threading.__file__).read_text().split("\n")[: len(lines)]
     assert len(large) > 1
     for path in ("/etc/hostname", "../secret"):
-        assert path in look.refusal(Inspection(sight=Sight.SOURCE, text=path))
+        assert path in look.refusal(Inspection(sight=InspectionKind.SOURCE, text=path))
     script.write_text(PROGRAM.replace("LIMIT = 5", "LIMIT = 6"))
-    assert str(script) in look.refusal(Inspection(sight=Sight.SOURCE, text=str(script)))
+    assert str(script) in look.refusal(Inspection(sight=InspectionKind.SOURCE, text=str(script)))
 
 
 CRASHES = """\
@@ -157,11 +157,11 @@ def test_the_exception_is_told_with_its_traceback(
     monkeypatch.setenv("DBG_HOME", str(home))
     rank = start_stopped(processes, home, CRASHES, {"CI": "", "DBG_LEASE": "600"})
     with looking() as look:
-        handled = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        handled = look.look(Inspection(sight=InspectionKind.EXCEPTION)).exception
         assert handled is not None
         assert (handled.type, handled.text, handled.is_uncaught) == ("KeyError", "'no'", False)
         look.go_on()
-        crash = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        crash = look.look(Inspection(sight=InspectionKind.EXCEPTION)).exception
         assert crash is not None
         assert (crash.type, crash.text, crash.is_uncaught) == ("__main__.BadBatch", "batch 7", True)
         assert crash.traceback.startswith("Traceback (most recent call last):")

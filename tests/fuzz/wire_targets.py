@@ -122,7 +122,7 @@ EVIDENCE: tuple[Row, ...] = (
 )
 INQUIRIES: tuple[Inquiry, ...] = (
     inspection.command_line(["ls", "-l"]),
-    inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
+    inspection.Inspection(sight=inspection.InspectionKind.VALUE, text="x = 1", runs=True),
     BreakpointChanges(set=(BreakpointSpec(file="/a.py", line=1, condition="x"),)),
 )
 TARGETS = (

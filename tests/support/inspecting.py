@@ -9,7 +9,7 @@ from dbg_client.api.blocking import LoopThread
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.inspection import Inspected, Inspection, Sight, Variable, inspected_in
+from dbg_wire.records.inspection import Inspected, Inspection, InspectionKind, Variable, inspected_in
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.support.time_unit import seconds
 
@@ -38,19 +38,19 @@ class Look:
 
     def parts(self, of: Variable | None = None, frame: str = "", **more: object) -> dict[str, Variable]:
         """Return the parts of a variable, or the variables of the frame, by their names."""
-        question = Inspection(sight=Sight.PARTS, handle=of.handle if of is not None else 0, **more)  # type: ignore[arg-type]
+        question = Inspection(sight=InspectionKind.PARTS, handle=of.handle if of is not None else 0, **more)  # type: ignore[arg-type]
         found = self.look(question, frame).variables
         named = {one.name: one for one in found}
         assert len(named) == len(found), found
         return named
 
     def value(self, text: str, frame: str = "", *, runs: bool = False) -> Variable:
-        (found,) = self.look(Inspection(sight=Sight.VALUE, text=text, runs=runs), frame).variables
+        (found,) = self.look(Inspection(sight=InspectionKind.VALUE, text=text, runs=runs), frame).variables
         return found
 
     def assign(self, name: str, text: str, of: Variable | None = None, **more: object) -> Variable:
         handle = of.handle if of is not None else 0
-        question = Inspection(sight=Sight.ASSIGN, name=name, text=text, handle=handle, **more)  # type: ignore[arg-type]
+        question = Inspection(sight=InspectionKind.ASSIGN, name=name, text=text, handle=handle, **more)  # type: ignore[arg-type]
         (found,) = self.look(question).variables
         return found
 

@@ -12,7 +12,7 @@ from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind
-from dbg_wire.records.inspection import BreakpointChanges, Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_wire.records.inspection import BreakpointChanges, Inspection, InspectionKind, InspectionRecord, cut_to_fit
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.workplace import UserBreakpoints
@@ -49,7 +49,7 @@ def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, wor
 def source_question(ask: Ask) -> Inspection | None:
     """Return the question if it asks only for source, else None."""
     question = ask.inquiry
-    return question if isinstance(question, Inspection) and question.sight is Sight.SOURCE else None
+    return question if isinstance(question, Inspection) and question.sight is InspectionKind.SOURCE else None
 
 
 def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:

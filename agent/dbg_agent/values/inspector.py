@@ -26,9 +26,9 @@ from dbg_wire.records.inspection import (
     MAX_VARIABLES,
     ExceptionSeen,
     Inspection,
+    InspectionKind,
     InspectionRecord,
     Parts,
-    Sight,
     Variable,
     cut_to_fit,
 )
@@ -256,13 +256,13 @@ class Inspector:
     def answer(self, question: Inspection, names: Namespaces, seconds: float) -> Iterable[InspectionRecord]:
         """Return the records of an answer; raise Refused, NoSuchHandle, or an exception of the program's code."""
         self._read[id(names.frame)] = names.frame
-        if question.sight is Sight.PARTS:
+        if question.sight is InspectionKind.PARTS:
             return self._parts(question, names, seconds)
-        if question.sight is Sight.VALUE:
+        if question.sight is InspectionKind.VALUE:
             return [self._value(question, names, seconds)]
-        if question.sight is Sight.ASSIGN:
+        if question.sight is InspectionKind.ASSIGN:
             return [self._assign(question, names, seconds)]
-        if question.sight is Sight.SOURCE:
+        if question.sight is InspectionKind.SOURCE:
             frames = [frame for frame, _ in self._frames()]
             return source_text(question.text, question.begin, question.count, frames)
         return self._exception()

@@ -18,7 +18,7 @@ from dbg_command.audit import Entry, What
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, CommandLine, Inspection, Sight
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, CommandLine, Inspection, InspectionKind
 
 AUDIT_FILE = "audit.jsonl"
 
@@ -151,11 +151,11 @@ def text_of(question: Question) -> str:
 
 
 def _of_inspection(asked: Inspection) -> str:
-    if asked.sight is Sight.ASSIGN:
+    if asked.sight is InspectionKind.ASSIGN:
         return f"{asked.name} = {asked.text}"
-    if asked.sight is Sight.VALUE:
+    if asked.sight is InspectionKind.VALUE:
         return asked.text
-    if asked.sight is Sight.PARTS:
+    if asked.sight is InspectionKind.PARTS:
         return f"value {asked.handle}" if asked.handle else asked.scope.value
     return f"{asked.sight.value} {asked.text}".rstrip()
 

@@ -24,8 +24,8 @@ from dbg_wire.records.inspection import (
     BreakpointSpec,
     CommandLine,
     Inspection,
+    InspectionKind,
     LineOfFile,
-    Sight,
 )
 
 MAX_TEXT = 2000
@@ -140,9 +140,9 @@ def _of_what_is_asked(question: Question) -> VisibleAction | None:
 
 
 def _of_inspection(asked: Inspection) -> VisibleAction | None:
-    if asked.sight is Sight.ASSIGN:
+    if asked.sight is InspectionKind.ASSIGN:
         return VisibleAction(f"set {_quoted(asked.name)} to {_quoted(asked.text)}")
-    if asked.sight is Sight.VALUE and asked.runs:
+    if asked.sight is InspectionKind.VALUE and asked.runs:
         return VisibleAction(f"ran {_quoted(asked.text)}")
     return None
 

@@ -21,9 +21,9 @@ from dbg_wire.records.inspection import (
     MAX_VARIABLES,
     Inspected,
     Inspection,
+    InspectionKind,
     Parts,
     Scope,
-    Sight,
     inspected_in,
 )
 from dbg_wire.records.ranks import RankInfo
@@ -119,13 +119,13 @@ class Values:
 
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
-        told = await self._tell(at, sight=Sight.VALUE, text=expression)
+        told = await self._tell(at, sight=InspectionKind.VALUE, text=expression)
         # The rank returns it without a name.
         return replace(self._one(told), name=expression)
 
     async def run(self, text: str, at: At = HERE) -> Variable | None:
         """Return the value of an expression, or run a statement, which has no value. Raises RankError."""
-        told = await self._tell(at, sight=Sight.VALUE, text=text, runs=True)
+        told = await self._tell(at, sight=InspectionKind.VALUE, text=text, runs=True)
         return _printable(Variable, told.variables[0]) if told.variables else None
 
     async def variables(
@@ -134,7 +134,7 @@ class Values:
         """Return variables of a scope, or parts of a value, at most MAX_VARIABLES. Raises RankError."""
         handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
         told = await self._tell(
-            at, sight=Sight.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
+            at, sight=InspectionKind.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
         )
         return Variables(_printable(Variable, one) for one in told.variables)
 
@@ -154,12 +154,14 @@ class Values:
     async def set(self, name: str, expression: str, of: Of, scope: str, at: At = HERE) -> Variable:
         """Assign a value, and return the variable afterwards. Raises RankError."""
         handle = await self._handle(of, at)
-        told = await self._tell(at, sight=Sight.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression)
+        told = await self._tell(
+            at, sight=InspectionKind.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression
+        )
         return self._one(told)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
         """Return the exception of the rank, or None without an exception. Raises RankError."""
-        told = (await self._tell(at, sight=Sight.EXCEPTION)).exception
+        told = (await self._tell(at, sight=InspectionKind.EXCEPTION)).exception
         return _printable(ExceptionInfo, told) if told is not None else None
 
     async def _tell(self, at: At, **question: Any) -> Inspected:

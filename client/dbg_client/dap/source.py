@@ -16,7 +16,7 @@ from dbg_client.views.tree import is_library
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import Action
-from dbg_wire.records.inspection import Inspection, Sight, inspected_in
+from dbg_wire.records.inspection import Inspection, InspectionKind, inspected_in
 from dbg_wire.records.ranks import RankInfo
 
 MAX_ANSWERS = 256
@@ -125,7 +125,7 @@ async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
     """Return the lines of a file as a rank has loaded it. Raises RankError if the rank refuses."""
     lines: list[str] = []
     for _ in range(MAX_ANSWERS):
-        question = Inspection(sight=Sight.SOURCE, text=path, begin=len(lines))
+        question = Inspection(sight=InspectionKind.SOURCE, text=path, begin=len(lines))
         told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question)).rows).sources
         new = [line for part in told for line in part.lines.split("\n")]
         lines += new

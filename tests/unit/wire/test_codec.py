@@ -39,7 +39,7 @@ from dbg_wire.messages import (
     StopInfo,
     answer_to,
 )
-from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.inspection import Inspection, InspectionKind
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import MAX_NUMBER, bound_of, hints_of, name_of
 from tests.conftest import Approved
@@ -230,7 +230,7 @@ def test_what_a_line_says(message: Message, line: str) -> None:
             action=Action.INSPECT,
             seconds=1.0,
             text=HIDDEN,
-            inquiry=Inspection(sight=Sight.VALUE, text=HIDDEN),
+            inquiry=Inspection(sight=InspectionKind.VALUE, text=HIDDEN),
         ),
         answer_to(1, Kind.VALUE, HIDDEN, rows=(HIDDEN,), digest=HIDDEN),
         Completions(request=1, matches=(HIDDEN,)),

@@ -50,7 +50,7 @@ MAX_VARIABLES = 200
 """Maximum number of values in one answer: IDEs request a hundred at a time."""
 
 MAX_VARIABLE_TEXT = 2000
-"""Maximum number of characters of one value in a list. :attr:`Sight.VALUE` shows longer values in full."""
+"""Maximum number of characters of one value in a list. :attr:`InspectionKind.VALUE` shows longer values in full."""
 
 MAX_ROWS_BYTES = MAX_ANSWER_BYTES - 16 * KIB
 """Maximum size of an answer's rows in its message, in bytes, including escapes. A row that exceeds its share is
@@ -62,7 +62,7 @@ MIN_CUT_TEXT = 100
 ValueText = Annotated[str, characters(MAX_TEXT)]
 
 
-class Sight(str, enum.Enum):
+class InspectionKind(str, enum.Enum):
     """Subject of an inspection."""
 
     PARTS = "parts"
@@ -101,7 +101,7 @@ class Inspection(Inquiry, tag="inspection"):
     requests as many as one answer can hold.
     """
 
-    sight: Sight
+    sight: InspectionKind
     scope: Scope = Scope.LOCALS
     handle: Serial = 0
     name: FreeText = ""

@@ -15,7 +15,7 @@ from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
     Inspection,
-    Sight,
+    InspectionKind,
     Variable,
     cut_to_fit,
     inspected_in,
@@ -60,20 +60,20 @@ class Sights:
 
     def parts(self, of: Variable | None = None, **more: Any) -> dict[str, Variable]:
         """Return the parts of a variable, or the variables of the frame, by their names."""
-        found = self.look(sight=Sight.PARTS, handle=of.handle if of is not None else 0, **more).variables
+        found = self.look(sight=InspectionKind.PARTS, handle=of.handle if of is not None else 0, **more).variables
         named = {one.name: one for one in found}
         assert len(named) == len(found), found
         return named
 
     def value(self, text: str) -> Variable:
         """Return the value of an expression."""
-        (found,) = self.look(sight=Sight.VALUE, text=text).variables
+        (found,) = self.look(sight=InspectionKind.VALUE, text=text).variables
         return found
 
     def assign(self, name: str, text: str, of: Variable | None = None) -> Variable:
         """Assign to a variable and return it."""
         handle = of.handle if of is not None else 0
-        (found,) = self.look(sight=Sight.ASSIGN, name=name, text=text, handle=handle).variables
+        (found,) = self.look(sight=InspectionKind.ASSIGN, name=name, text=text, handle=handle).variables
         return found
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 
 from dbg_agent.values.describe import describe
 from dbg_agent.values.inspector import NoSuchHandle, Refused
-from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
+from dbg_wire.records.inspection import MAX_VARIABLES, InspectionKind, Parts, Scope, Variable
 from tests.conftest import Approved
 from tests.unit.agent.values.inspected import PLENTY, VALUES, Sights, cut
 
@@ -263,7 +263,7 @@ def test_globals_come_with_pythons_own_last_and_shadowed_ones_without_an_express
         return sys._getframe() if Point else None
 
     sights = Sights(stopped())
-    names = [one.name for one in sights.look(sight=Sight.PARTS, scope=Scope.GLOBALS).variables]
+    names = [one.name for one in sights.look(sight=InspectionKind.PARTS, scope=Scope.GLOBALS).variables]
     first_own = next(index for index, name in enumerate(names) if name.startswith("__"))
     assert all(name.startswith("__") for name in names[first_own:])
     told = sights.parts(scope=Scope.GLOBALS)

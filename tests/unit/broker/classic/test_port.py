@@ -24,7 +24,7 @@ from dbg_wire.messages import (
     Subscribe,
 )
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.inspection import BreakpointChanges, CommandLine, Inspection, Sight
+from dbg_wire.records.inspection import BreakpointChanges, CommandLine, Inspection, InspectionKind
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.answers import told
@@ -144,7 +144,7 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
 @pytest.mark.parametrize(
     ("action", "inquiry"),
     [
-        (Action.INSPECT, Inspection(sight=Sight.PARTS)),
+        (Action.INSPECT, Inspection(sight=InspectionKind.PARTS)),
         (Action.BREAKPOINTS, BreakpointChanges()),
         (Action.EXEC, CommandLine(arguments=(b"true",))),
         (Action.NATIVE, None),

@@ -18,7 +18,7 @@ from dbg_broker.journal.worker import WorkerThread
 from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Inspection, LineOfFile, Scope, Sight
+from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Inspection, InspectionKind, LineOfFile, Scope
 from tests.support.time_unit import seconds
 
 texts = st.text(st.characters(), max_size=100)
@@ -120,12 +120,12 @@ def said(action: Action, text: str = "", inquiry: AnyInquiry | None = None) -> s
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (Inspection(sight=Sight.VALUE, text="loss.item()"), "loss.item()"),
-        (Inspection(sight=Sight.ASSIGN, name="lr", text="0.1"), "lr = 0.1"),
-        (Inspection(sight=Sight.PARTS, scope=Scope.GLOBALS), "globals"),
-        (Inspection(sight=Sight.PARTS, handle=12), "value 12"),
-        (Inspection(sight=Sight.SOURCE, text="/a.py"), "source /a.py"),
-        (Inspection(sight=Sight.EXCEPTION), "exception"),
+        (Inspection(sight=InspectionKind.VALUE, text="loss.item()"), "loss.item()"),
+        (Inspection(sight=InspectionKind.ASSIGN, name="lr", text="0.1"), "lr = 0.1"),
+        (Inspection(sight=InspectionKind.PARTS, scope=Scope.GLOBALS), "globals"),
+        (Inspection(sight=InspectionKind.PARTS, handle=12), "value 12"),
+        (Inspection(sight=InspectionKind.SOURCE, text="/a.py"), "source /a.py"),
+        (Inspection(sight=InspectionKind.EXCEPTION), "exception"),
     ],
 )
 def test_a_look_into_a_rank_is_noted_in_words(asked: Inspection, text: str) -> None:

@@ -17,8 +17,8 @@ from dbg_wire.records.inspection import (
     BreakpointChanges,
     BreakpointSpec,
     Inspection,
+    InspectionKind,
     LineOfFile,
-    Sight,
     command_line,
 )
 
@@ -29,7 +29,7 @@ def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> Vis
     return visible_action(Question(**{**fields, **changes}))  # type: ignore[arg-type]
 
 
-def inspection(sight: Sight, text: str = "", **changes: object) -> Inspection:
+def inspection(sight: InspectionKind, text: str = "", **changes: object) -> Inspection:
     return Inspection(sight=sight, text=text, **changes)  # type: ignore[arg-type]
 
 
@@ -51,8 +51,8 @@ SETS = BreakpointChanges(set=(BreakpointSpec(file="/home/me/train.py", line=41),
         (Action.COMMAND, "for x in y:\n  print(x)", VisibleAction("ran `for x in y: …`")),
         (Action.COMMAND, "!print('\x1b[2J')", VisibleAction(r"ran `!print('\x1b[2J')`")),
         (Action.EXEC, command_line(["ls", "a b"]), VisibleAction("ran `ls 'a b'` next to it")),
-        (Action.INSPECT, inspection(Sight.ASSIGN, "0.5", name="loss"), VisibleAction("set `loss` to `0.5`")),
-        (Action.INSPECT, inspection(Sight.VALUE, "x = 1", runs=True), VisibleAction("ran `x = 1`")),
+        (Action.INSPECT, inspection(InspectionKind.ASSIGN, "0.5", name="loss"), VisibleAction("set `loss` to `0.5`")),
+        (Action.INSPECT, inspection(InspectionKind.VALUE, "x = 1", runs=True), VisibleAction("ran `x = 1`")),
         (Action.BREAKPOINTS, SETS, VisibleAction("set a breakpoint at train.py:41")),
         (Action.BREAKPOINTS, BreakpointChanges(clear=lines(7)), VisibleAction("cleared a breakpoint at train.py:7")),
         (
@@ -75,8 +75,8 @@ def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: V
         (Action.INTERRUPT, "", {"withdrawn": True}),
         (Action.EXEC, "ls", {}),
         (Action.EXEC, SETS, {}),
-        (Action.INSPECT, inspection(Sight.VALUE, "loss"), {}),
-        (Action.INSPECT, inspection(Sight.PARTS), {}),
+        (Action.INSPECT, inspection(InspectionKind.VALUE, "loss"), {}),
+        (Action.INSPECT, inspection(InspectionKind.PARTS), {}),
         (Action.INSPECT, "loss", {}),
         (Action.BREAKPOINTS, BreakpointChanges(), {}),
     ],
@@ -88,7 +88,7 @@ def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInqui
 def test_every_action_is_told_or_only_looks() -> None:
     looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.SAMPLE}
     asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
-    asked[Action.INSPECT] = inspection(Sight.ASSIGN, "0.5", name="loss")
+    asked[Action.INSPECT] = inspection(InspectionKind.ASSIGN, "0.5", name="loss")
     assert {action for action in Action if deed(action, asked.get(action, "loss")) is None} == looking
 
 
