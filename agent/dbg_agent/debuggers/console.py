@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.stop.inbox import (
     BreakPrompt,
+    DebuggerExit,
     LeaveDebugger,
     MoveOn,
     ProgramRaised,
     SwitchDebugger,
     TypedLine,
-    WayOut,
     Work,
 )
 from dbg_wire.codec import Output, SessionLog, encode_data
@@ -122,7 +122,7 @@ class StoppedThread(Protocol):
     """The debugger's interface to the stopped thread; methods run in that thread."""
 
     def traced_thread_halts(
-        self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
+        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, goes_on: bool = False
     ) -> None:
         """Halt at the end of a step or at a breakpoint."""
 

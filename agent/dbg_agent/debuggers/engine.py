@@ -26,7 +26,7 @@ from dbg_agent.frames.stacks import (
     outward,
     skip_runner,
 )
-from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
+from dbg_agent.stop.inbox import DebuggerExit, LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Engine(bdb.Bdb):
                 one.f_trace_lines = True
         return self.trace_dispatch
 
-    def leave_by(self, interaction: Callable[[], object]) -> WayOut:
+    def leave_by(self, interaction: Callable[[], object]) -> DebuggerExit:
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
         self._first = None
@@ -114,7 +114,7 @@ class Engine(bdb.Bdb):
         except MoveOn as move:
             self.move(move.wanted, move.frame)
         except SwitchDebugger:
-            return WayOut.SWITCH
+            return DebuggerExit.SWITCH
         except Exception as error:
             # A fault of the debugger must not propagate from a line of the program.
             self._workplace.broker.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
@@ -125,7 +125,7 @@ class Engine(bdb.Bdb):
             raise
         if not self.going_on:
             self._stepper = threading.get_ident()
-        return WayOut.GO_ON if self.going_on else WayOut.STEP
+        return DebuggerExit.GO_ON if self.going_on else DebuggerExit.STEP
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
@@ -282,14 +282,14 @@ class Engine(bdb.Bdb):
 
     # ------------------------------------------------------------------------------------- implemented by each debugger
 
-    def interact(self, frame: FrameType, traced: bool) -> WayOut:
+    def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
         """Show the debugger at this frame until it is left.
 
         ``traced`` is True if another engine's trace function calls.
         """
         raise NotImplementedError
 
-    def show_crash(self, error: BaseException) -> WayOut:
+    def show_crash(self, error: BaseException) -> DebuggerExit:
         """Show the debugger where this exception was raised, until it is left; the thread can't move from there."""
         raise NotImplementedError
 

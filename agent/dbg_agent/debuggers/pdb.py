@@ -25,7 +25,7 @@ from dbg_agent.debuggers.engine import Engine
 from dbg_agent.frames.capture import talking_to
 from dbg_agent.frames.stacks import is_split
 from dbg_agent.frames.variables import WRITES_THROUGH
-from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
+from dbg_agent.stop.inbox import MOVES, BreakPrompt, DebuggerExit
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 from dbg_wire.records.ranks import PDB
@@ -194,12 +194,12 @@ class RankPdb(CompletingPdb):
 
     # ----------------------------------------------------------------------------------------------- stops made by bdb
 
-    def interact(self, frame: FrameType, traced: bool) -> WayOut:
+    def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
         """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
         if traced or is_split(frame):
             return self._show(frame)
         self._begin(frame)
-        return WayOut.STEP
+        return DebuggerExit.STEP
 
     def _begin(self, frame: FrameType) -> None:
         """Prepare tracing of this frame, so that pdb then stops at the same place as its own ``set_trace``."""
@@ -210,13 +210,13 @@ class RankPdb(CompletingPdb):
         self.going_on = False
         self._stepper = threading.get_ident()
 
-    def _show(self, frame: FrameType) -> WayOut:
+    def _show(self, frame: FrameType) -> DebuggerExit:
         """Show a stop that the other engine's trace function made."""
         self.reset()
         self.find_bottom(frame)
         return self.leave_by(partial(self.interaction, frame, None))
 
-    def show_crash(self, error: BaseException) -> WayOut:
+    def show_crash(self, error: BaseException) -> DebuggerExit:
         """Show the place where an exception was raised."""
         self.reset()
         # From 3.13 on pdb accepts the exception itself, and can then show its causes, too.

@@ -28,7 +28,7 @@ from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
 from dbg_agent.debuggers.workplace import Workplace
 from dbg_agent.frames.capture import Capture, talking_to
 from dbg_agent.process.imports import unwarned
-from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
+from dbg_agent.stop.inbox import DebuggerExit, Redraw, SwitchDebugger
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB
 
@@ -92,7 +92,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
     def __del__(self) -> None:
         """Do nothing: PuDB's own method asserts that a debugger exists, and fails if the constructor failed."""
 
-    def interact(self, frame: FrameType, traced: bool) -> WayOut:
+    def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
         """Show PuDB at this frame until it is left."""
         self.reset()
         self.find_bottom(frame)
@@ -100,7 +100,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.set_traces.setdefault(self.place(frame), True)
         return self.leave_by(partial(self._show_fenced, frame))
 
-    def show_crash(self, error: BaseException) -> WayOut:
+    def show_crash(self, error: BaseException) -> DebuggerExit:
         """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
         self.reset()
         # This makes PuDB reject keys that would move the thread. `pudb.post_mortem` itself doesn't set it.

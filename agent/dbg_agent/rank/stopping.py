@@ -13,6 +13,7 @@ from dbg_agent.launch.claim import has_claimed
 from dbg_agent.launch.this_process import claim
 from dbg_agent.process.log import say
 from dbg_agent.stop.inbox import (
+    DebuggerExit,
     GoOn,
     LeaveDebugger,
     Move,
@@ -21,7 +22,6 @@ from dbg_agent.stop.inbox import (
     RunJob,
     Switch,
     SwitchDebugger,
-    WayOut,
     Work,
 )
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash, StopPhase
@@ -153,7 +153,7 @@ class Stopping:
         sys.settrace(now)
 
     def traced_thread_halts(
-        self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
+        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, goes_on: bool = False
     ) -> None:
         """Halt at the end of a step or at a breakpoint. The trace function of the engine ``name`` calls it.
 
@@ -279,13 +279,13 @@ class Stopping:
     # ------------------------------------------------------------------------------------------------------ while it is
 
     def _show_or_serve(
-        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
+        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], DebuggerExit] | None
     ) -> None:
         """Interact in this debugger. If the user switches to another debugger, do the inbox's work."""
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
-    def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None) -> None:
+    def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], DebuggerExit] | None) -> None:
         """Do the inbox's work until the stop ends or a step begins."""
         try:
             while True:
@@ -314,7 +314,7 @@ class Stopping:
             raise
 
     def _show(
-        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
+        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], DebuggerExit] | None
     ) -> bool:
         """Interact in the open debugger. Return False if another debugger must be opened on the same stop.
 
@@ -333,13 +333,13 @@ class Stopping:
             raise
         if not engine.has_let_go:
             self._debuggers.workplace.breakpoints.update()
-        if way is WayOut.SWITCH:
+        if way is DebuggerExit.SWITCH:
             self._broker.report_loss(self._inbox.close(self._stops.close_session, "another debugger was opened"))
             self._inbox.put(self._stops.number, OpenDebugger(self._debuggers.wanted()))
             return False
         if self._halt.crash is not None:
             engine.go_on(frame)
-        if way is WayOut.GO_ON or self._halt.crash is not None:
+        if way is DebuggerExit.GO_ON or self._halt.crash is not None:
             self.end()
             return True
         self.start_reporting()

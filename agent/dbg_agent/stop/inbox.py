@@ -255,7 +255,7 @@ class SwitchDebugger(BaseException):
     """Raised to unwind the debugger and open another one on the same stop."""
 
 
-class WayOut(enum.Enum):
+class DebuggerExit(enum.Enum):
     """The way out of a debugger."""
 
     GO_ON = "go on"
