@@ -26,7 +26,7 @@ from dbg_agent.frames.stacks import (
     outward,
     skip_runner,
 )
-from dbg_agent.stop.inbox import DebuggerExit, LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
+from dbg_agent.stop.inbox import DebuggerExit, LeaveDebugger, MoveOn, ProgramRaised, StepRequest, SwitchDebugger
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Engine(bdb.Bdb):
             self.do_clear(str(chosen.number))
         return True
 
-    def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
+    def move(self, wanted: StepRequest, frame: FrameType | None) -> None:
         """Set where the thread stops next after this command at this frame."""
         command = wanted.command
         self.ends_at_lines = command in STEPS_OF_IDES

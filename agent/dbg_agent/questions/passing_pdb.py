@@ -14,7 +14,7 @@ from dbg_agent.debuggers.workplace import Workplace
 from dbg_agent.frames.capture import Capture
 from dbg_agent.frames.variables import write_back
 from dbg_agent.questions.evaluate import Evaluated, interrupted, printed_only, raised
-from dbg_agent.stop.inbox import MOVES, WantedMove
+from dbg_agent.stop.inbox import MOVES, StepRequest
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import BreakpointChanges
@@ -36,7 +36,7 @@ class NotHere(Exception):
 
 def run_command(
     debuggers: Debuggers, ask: Ask, frame: FrameType, looked_at: FrameType | None
-) -> Evaluated | tuple[WantedMove, str]:
+) -> Evaluated | tuple[StepRequest, str]:
     """Run one command at ``frame`` in a separate pdb, without a session; return its output.
 
     The open debugger may show another frame, ``looked_at``. If the command is a move, return the move and the text
@@ -74,7 +74,7 @@ class PassingPdb(RankPdb):
     def __init__(self, workplace: Workplace, printed: Capture, looked_at: FrameType, frame: FrameType) -> None:
         """Start at ``frame``, while the open debugger shows the frame ``looked_at``."""
         super().__init__(workplace, printed)  # type: ignore[arg-type] # commands need no more of a console
-        self.wanted: WantedMove | None = None
+        self.wanted: StepRequest | None = None
         self.reset()
         innermost, crash = workplace.halt.frame or frame, workplace.halt.crash
         self.find_bottom(innermost)
@@ -86,7 +86,7 @@ class PassingPdb(RankPdb):
         self.choose(frame)
         self._begun_at = looked_at
 
-    def run_line(self, command: str) -> WantedMove | None:
+    def run_line(self, command: str) -> StepRequest | None:
         """Run a command and return the move that it requests; raise NotHere if it is rejected."""
         self._check(command)
         begun_at, begun_locals = self.curframe, self.namespaces()[1]
@@ -114,7 +114,7 @@ class PassingPdb(RankPdb):
 
     def _want(self, command: str, line: int | None = None) -> None:
         frame = self.curframe
-        self.wanted = WantedMove(command, line, frame if frame is not self._begun_at else None)
+        self.wanted = StepRequest(command, line, frame if frame is not self._begun_at else None)
 
     def set_next(self, frame: FrameType) -> None:
         """Record the move."""

@@ -21,7 +21,7 @@ from dbg_agent.process.threads import own_thread
 from dbg_agent.questions.break_in import AT_ONCE_SECONDS
 from dbg_agent.questions.stop_work import StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
-from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
+from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, StepRequest
 from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, DetailLevel, Kind, answer_to
@@ -322,9 +322,9 @@ class Questions:
         if self._halt.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, NOTHING_MOVES)
             return
-        self._put_move(ask, stop, WantedMove(move), "")
+        self._put_move(ask, stop, StepRequest(move), "")
 
-    def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
+    def _put_move(self, ask: Ask, stop: int, wanted: StepRequest, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
         begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.goes_on, ask)

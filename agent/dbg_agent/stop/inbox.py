@@ -146,7 +146,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedMove:
+class StepRequest:
     """A command ``next``, ``step``, ``return``, ``until`` or ``continue``, or an IDE's ``step in``; it moves a thread.
 
     ``line`` is the argument of ``until``; ``frame`` is the frame to move in, if it is not the one that the debugger
@@ -181,7 +181,7 @@ MOVES = {
 class Move:
     """Make the requested move; ``begun`` is called in the thread right before, ``dropped`` if the stop ends first."""
 
-    wanted: WantedMove
+    wanted: StepRequest
     begun: Callable[[], None]
     dropped: Callable[[], None] = _nothing
 
@@ -245,7 +245,7 @@ class LeaveDebugger(BaseException):
 class MoveOn(BaseException):
     """Raised to unwind the debugger from any depth and move; ``wanted.frame`` takes precedence over ``frame``."""
 
-    def __init__(self, wanted: WantedMove, frame: FrameType | None) -> None:
+    def __init__(self, wanted: StepRequest, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
         self.wanted = wanted
         self.frame = wanted.frame or frame
