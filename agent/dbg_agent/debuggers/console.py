@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from dbg_agent.stop.inbox import (
     BreakPrompt,
     DebuggerExit,
-    LeaveDebugger,
+    ExitDebugger,
     MoveOn,
     ProgramRaised,
     SwitchDebugger,
@@ -43,7 +43,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 PROMPT_GONE = "the prompt it was typed for is gone"
 """Reason for discarding a reply."""
 
-UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
+UNWINDING = (ExitDebugger, MoveOn, SwitchDebugger, ProgramRaised)
 """Exceptions that a prompt raises to end the whole debugger, not only the command that asks."""
 
 TAIL_SECONDS = 0.2

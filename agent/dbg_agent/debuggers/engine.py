@@ -26,7 +26,7 @@ from dbg_agent.frames.stacks import (
     outward,
     skip_runner,
 )
-from dbg_agent.stop.inbox import DebuggerExit, LeaveDebugger, MoveOn, ProgramRaised, StepRequest, SwitchDebugger
+from dbg_agent.stop.inbox import DebuggerExit, ExitDebugger, MoveOn, ProgramRaised, StepRequest, SwitchDebugger
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Engine(bdb.Bdb):
         self.breaks_in = self.ends_at_lines = False
         try:
             interaction()
-        except LeaveDebugger as leave:
+        except ExitDebugger as leave:
             self.set_continue()
             leave.done()
         except MoveOn as move:

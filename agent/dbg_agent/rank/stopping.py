@@ -14,8 +14,8 @@ from dbg_agent.launch.this_process import claim
 from dbg_agent.process.log import say
 from dbg_agent.stop.inbox import (
     DebuggerExit,
+    ExitDebugger,
     GoOn,
-    LeaveDebugger,
     Move,
     MoveOn,
     OpenDebugger,
@@ -198,7 +198,7 @@ class Stopping:
     def carry_out(self, work: Work | None) -> None:
         """Run a job of the inbox inside the open debugger, or raise an exception that unwinds the debugger."""
         if isinstance(work, GoOn):
-            raise LeaveDebugger(work.done)
+            raise ExitDebugger(work.done)
         if isinstance(work, Move):
             work.begun()
             raise MoveOn(work.wanted, self._view.looked_at())

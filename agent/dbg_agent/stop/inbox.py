@@ -234,7 +234,7 @@ def unharmed(work: Callable[[], Result], failed: Callable[[Exception], Result]) 
     raise to_raise
 
 
-class LeaveDebugger(BaseException):
+class ExitDebugger(BaseException):
     """Raised to unwind the debugger from any depth; not an Exception, because debuggers catch and show those."""
 
     def __init__(self, done: Callable[[], None]) -> None:
