@@ -153,7 +153,7 @@ class Position:
         return thread_frame(self._stops.owner or program_thread())
 
 
-class Viewpoint:
+class FrameSelector:
     """The selected frame of the current stop; methods run in the stopped thread."""
 
     def __init__(self, halt: Halt, open_engine: Callable[[], Engine | None], send: Callable[[Message], None]) -> None:

@@ -22,7 +22,7 @@ from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind, answer_to
 
 if TYPE_CHECKING:
-    from dbg_agent.debuggers.position import Position, Viewpoint
+    from dbg_agent.debuggers.position import FrameSelector, Position
     from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.stop.stops import Stops
 
@@ -52,7 +52,7 @@ class BreakIn:
         self,
         broker: ToBroker,
         stops: Stops,
-        view: Viewpoint,
+        view: FrameSelector,
         position: Position,
         stop_at: Callable[[FrameType, str], None],
     ) -> None:

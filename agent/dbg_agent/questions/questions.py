@@ -32,7 +32,7 @@ from dbg_wire.records.samples import RankSample, SampleQuestion
 if TYPE_CHECKING:
     from dbg_agent.debuggers.debuggers import Debuggers
     from dbg_agent.debuggers.engine import Engine
-    from dbg_agent.debuggers.position import Position, Viewpoint
+    from dbg_agent.debuggers.position import FrameSelector, Position
     from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.link.outgoing import ToBroker
@@ -76,7 +76,7 @@ class Questions:
         inbox: Inbox,
         interruptible: Interruptible,
         halt: Halt,
-        view: Viewpoint,
+        view: FrameSelector,
         position: Position,
         debuggers: Debuggers,
         break_in: BreakIn,

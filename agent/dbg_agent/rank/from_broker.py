@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dbg_agent.debuggers.debuggers import Debuggers
-    from dbg_agent.debuggers.position import Position, Viewpoint
+    from dbg_agent.debuggers.position import FrameSelector, Position
     from dbg_agent.link.link import Link
     from dbg_agent.link.outgoing import ToBroker
     from dbg_agent.questions.break_in import BreakIn
@@ -93,7 +93,7 @@ class FromBroker:
         stops: Stops,
         inbox: Inbox,
         halt: Halt,
-        view: Viewpoint,
+        view: FrameSelector,
         position: Position,
         debuggers: Debuggers,
         break_in: BreakIn,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dbg_agent.debuggers.debuggers import Debuggers
-from dbg_agent.debuggers.position import Position, Viewpoint
+from dbg_agent.debuggers.position import FrameSelector, Position
 from dbg_agent.debuggers.workplace import UserBreakpoints
 from dbg_agent.launch.this_process import Identity
 from dbg_agent.link.link import Link, LinkOwner
@@ -82,7 +82,7 @@ class Rank:
             is_launched=lambda: self.membership.is_launched,
             kill=self.kill,
         )
-        self.view = view = Viewpoint(halt, lambda: debuggers.open_one, broker.send)
+        self.view = view = FrameSelector(halt, lambda: debuggers.open_one, broker.send)
         self.position = position = Position(halt, stops)
         self.break_in = break_in = BreakIn(broker, stops, view, position, stopping.stop)
         self.questions = questions = Questions(

@@ -32,7 +32,7 @@ from dbg_wire.records.record import fitted
 if TYPE_CHECKING:
     from dbg_agent.debuggers.debuggers import Debuggers
     from dbg_agent.debuggers.engine import Engine
-    from dbg_agent.debuggers.position import Viewpoint
+    from dbg_agent.debuggers.position import FrameSelector
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.link.outgoing import ProgramState, ToBroker
     from dbg_agent.questions.break_in import BreakIn
@@ -67,7 +67,7 @@ class Stopping:
         membership: Membership,
         reconnect: Callable[[], None],
         fork_safety: ForkSafety,
-        view: Viewpoint,
+        view: FrameSelector,
         debuggers: Debuggers,
         break_in: BreakIn,
         questions: Questions,
