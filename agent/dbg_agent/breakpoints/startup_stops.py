@@ -22,7 +22,7 @@ from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 PASSED_BY = "passed without stopping, because"
 
 
-class Point(ConditionalStop):
+class StartupStop(ConditionalStop):
     """One stop of the command line, and its outcome in this process."""
 
     def __init__(self, stop: StopAt | StopIn) -> None:
@@ -107,7 +107,7 @@ def _begins_line(frame: FrameType) -> bool:
     return frame.f_lasti == first
 
 
-POINTS: list[Point] = []
+STARTUP_STOPS: list[StartupStop] = []
 """The stops of this process, in the order of the command line."""
 
 _MAIN = "__main__", "__mp_main__"
@@ -141,11 +141,11 @@ def begin(
     _pid = os.getpid()
     for problem in problems if _prints_messages else ():
         say(f"{problem}; ignored")
-    POINTS.extend(Point(stop) for stop in stops)
-    if POINTS:
+    STARTUP_STOPS.extend(StartupStop(stop) for stop in stops)
+    if STARTUP_STOPS:
         mechanism(reached, lines_of)
         atexit.register(_report)
-    return bool(POINTS)
+    return bool(STARTUP_STOPS)
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:
@@ -168,20 +168,20 @@ def _is_file_of(module: str, path: str) -> bool:
 
 def lines_of(path: str, module: str) -> frozenset[int]:
     """Return the lines with stops in a file that is loaded as ``module``."""
-    lines = (point.line_in(path) for point in POINTS if point.is_meant(path, module))
+    lines = (point.line_in(path) for point in STARTUP_STOPS if point.is_meant(path, module))
     return frozenset(line for line in lines if line is not None)
 
 
 def reached(frame: FrameType, path: str, line: int) -> None:
     """Stop the calling thread of the program if a stop of this line is due."""
-    for point in POINTS:
+    for point in STARTUP_STOPS:
         if path in point.places and point.places[path].line == line:
             point.reach(frame)
 
 
 def stops_at(path: str, line: int) -> bool:
     """Return True if this file has a stop of the command line at this line."""
-    return any(path in point.places and point.places[path].line == line for point in POINTS)
+    return any(path in point.places and point.places[path].line == line for point in STARTUP_STOPS)
 
 
 def _go_on(error: Exception) -> None:
@@ -195,14 +195,14 @@ def _report() -> None:
     """Report the stops that the process did not make. Called at its exit."""
     if not _prints_messages or os.getpid() != _pid:
         return
-    for point in POINTS:
+    for point in STARTUP_STOPS:
         if point.passed_by:
             say(f"{point.shown} was {PASSED_BY} {printable(point.passed_by)}")
         elif not point.counted:
             say(f"rank {_rank()} didn't stop at {point.shown}: {printable(_why_not(point))}")
 
 
-def _why_not(point: Point) -> str:
+def _why_not(point: StartupStop) -> str:
     """Return the reason why this process did not stop. Its children may have stopped."""
     if point.is_reached:
         return "its condition was never true"

@@ -87,7 +87,7 @@ def halts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 def run(folder: Path, source: str, stop: StopAt | StopIn) -> dict[str, Any]:
     """Run the program, which has a stop; return its names."""
-    startup_stops.POINTS.append(startup_stops.Point(stop))
+    startup_stops.STARTUP_STOPS.append(startup_stops.StartupStop(stop))
     path = folder / "train.py"
     path.write_text(source)
     return executed(path)

@@ -266,7 +266,9 @@ def seen(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     (tmp_path / "both.py").write_text(WITH_STOP)
     seen: list[int] = []
     startup_stops.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
-    monkeypatch.setattr(startup_stops, "POINTS", [startup_stops.Point(StopAt(file=str(tmp_path / "both.py"), line=2))])
+    monkeypatch.setattr(
+        startup_stops, "POINTS", [startup_stops.StartupStop(StopAt(file=str(tmp_path / "both.py"), line=2))]
+    )
     monkeypatch.setattr(entry, "stop_at", lambda frame, *_, **__: seen.append(frame.f_locals["number"]))
     monkeypatch.setattr(own_rank, "_rank", driver.rank)
     monkeypatch.syspath_prepend(tmp_path)
@@ -289,7 +291,7 @@ def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_do
         return [module.both(number) for number in (4, 5)]
 
     assert stops(driver, tmp_path / "both.py", "# stop", run, "number=4") == [8, 10]
-    assert (seen, startup_stops.POINTS[0].counted) == ([5], 2)
+    assert (seen, startup_stops.STARTUP_STOPS[0].counted) == ([5], 2)
 
 
 def test_a_log_point_of_a_running_rank_prints(driver: Driver, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
