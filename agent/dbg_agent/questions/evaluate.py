@@ -102,12 +102,12 @@ def digest_of(text: str) -> str:
     return hashlib.blake2b(without_addresses(text).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-class LoneCollective(Exception):
+class PartialCollective(Exception):
     """Raised when a collective of a typed expression would wait for ranks that were not asked; nothing was sent."""
 
 
 def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
-    """Make collectives in this context and thread raise LoneCollective if they need more than ``asked`` ranks.
+    """Make collectives in this context and thread raise PartialCollective if they need more than ``asked`` ranks.
 
     Does nothing if ``asked`` is 0, which means unknown, or if torch has no process group of more ranks.
     """
@@ -161,7 +161,7 @@ def _check(torch: Any, func: Any, args: Any, asked: int) -> None:
     needed = 2 if name in OF_TWO else _group_size(torch, args)
     if needed > asked:
         are = "1 rank is" if asked == 1 else f"{asked} ranks are"
-        raise LoneCollective(
+        raise PartialCollective(
             f"{name} waits for {needed} ranks, but only {are} asked, so nothing was sent; "
             "ask all of them, or only for this rank's part: tensor.to_local()"
         )
