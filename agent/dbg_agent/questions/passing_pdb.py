@@ -30,7 +30,7 @@ RUN = frozenset(
 ASK_WITHOUT_NUMBERS = frozenset({"cl", "clear"})
 
 
-class NotHere(Exception):
+class CommandNotAllowed(Exception):
     """Raised when a passing pdb rejects a command; the text is the reason."""
 
 
@@ -47,7 +47,7 @@ def run_command(
     known_locals = debuggers.locals_of(looked_at)
     assigned = dict(known_locals or {})
     try:
-        passing = PassingPdb(workplace, printed, looked_at, frame)
+        passing = OneShotPdb(workplace, printed, looked_at, frame)
         if known_locals is not None:
             # The new pdb has read the frame's variables, and so has undone the assignments in the open one.
             known_locals.update(assigned)
@@ -59,14 +59,14 @@ def run_command(
             debuggers.have_one()
     except KeyboardInterrupt:
         return interrupted(ask)
-    except NotHere as error:
+    except CommandNotAllowed as error:
         return Evaluated(Kind.ERROR, str(error))
     except BaseException as error:
         return raised(error)
     return printed_only(printed) if wanted is None else (wanted, printed.text)
 
 
-class PassingPdb(RankPdb):
+class OneShotPdb(RankPdb):
     """A pdb for one command at one frame. It prints into a capture, and records moves instead of making them."""
 
     may_await = False
@@ -87,7 +87,7 @@ class PassingPdb(RankPdb):
         self._begun_at = looked_at
 
     def run_line(self, command: str) -> StepRequest | None:
-        """Run a command and return the move that it requests; raise NotHere if it is rejected."""
+        """Run a command and return the move that it requests; raise CommandNotAllowed if it is rejected."""
         self._check(command)
         begun_at, begun_locals = self.curframe, self.namespaces()[1]
         self.onecmd(command)
@@ -97,18 +97,22 @@ class PassingPdb(RankPdb):
         return self.wanted
 
     def _check(self, command: str) -> None:
-        """Raise NotHere if a command would not have the same effect as in a session."""
+        """Raise CommandNotAllowed if a command would not have the same effect as in a session."""
         word = None if is_block(command) else self.parseline(command)[0]
         if not command:
-            raise NotHere("an empty command repeats the last one, and only a terminal has one; attach to the rank")
+            raise CommandNotAllowed(
+                "an empty command repeats the last one, and only a terminal has one; attach to the rank"
+            )
         if ";;" in command and not is_block(command):
-            raise NotHere("a set of ranks runs one command at a time; enter each command separately")
+            raise CommandNotAllowed("a set of ranks runs one command at a time; enter each command separately")
         if word in MOVES and self._workplace.halt.crash is not None and not str(word).startswith("c"):
-            raise NotHere(NOTHING_MOVES)
+            raise CommandNotAllowed(NOTHING_MOVES)
         if word in ASK_WITHOUT_NUMBERS and command == word:
-            raise NotHere(f"`{word}` without numbers asks a question; name the breakpoints, or attach to the rank")
+            raise CommandNotAllowed(
+                f"`{word}` without numbers asks a question; name the breakpoints, or attach to the rank"
+            )
         if word and hasattr(self, f"do_{word}") and word not in RUN and word not in MOVES:
-            raise NotHere(f"`{word}` is for a terminal; attach to the rank")
+            raise CommandNotAllowed(f"`{word}` is for a terminal; attach to the rank")
 
     # ---------------------------------------------------------------------------------------------------------- moves
 
