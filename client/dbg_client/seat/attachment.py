@@ -22,7 +22,7 @@ from dbg_client.seat.notices import (
     why_blank,
 )
 from dbg_client.seat.output import Drawing
-from dbg_client.seat.unacknowledged_input import Typed, UnsettledKeys
+from dbg_client.seat.unacknowledged_input import Typed, UnacknowledgedInput
 from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_wire.codec import Input, Output
 from dbg_wire.libraries import collective_of
@@ -93,7 +93,7 @@ class Attachment:
         self.ending = Ending()
         self.opened = self._seated = self._asked = False
         self._offer = Offer(mode, *size, colors, wish, frame)
-        self._keys = UnsettledKeys()
+        self._keys = UnacknowledgedInput()
         self._early = b""
         self._drawing = Drawing()
         self._notices = Notices(f"; {prefix} w takes the keyboard" if prefix else "")

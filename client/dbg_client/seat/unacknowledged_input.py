@@ -27,7 +27,7 @@ class Typed:
         return self.offset + len(self.data)
 
 
-class UnsettledKeys:
+class UnacknowledgedInput:
     """At most MAX_INPUT_PENDING bytes of unsettled keys of one generation."""
 
     def __init__(self) -> None:

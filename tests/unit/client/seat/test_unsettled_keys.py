@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.seat.unacknowledged_input import UnsettledKeys
+from dbg_client.seat.unacknowledged_input import UnacknowledgedInput
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 
-def unsettled_keys(generation: int = 1, settled: int = 0) -> UnsettledKeys:
-    new = UnsettledKeys()
+def unsettled_keys(generation: int = 1, settled: int = 0) -> UnacknowledgedInput:
+    new = UnacknowledgedInput()
     new.begin(generation, settled)
     return new
 
