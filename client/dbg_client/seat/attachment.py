@@ -22,7 +22,7 @@ from dbg_client.seat.notices import (
     why_blank,
 )
 from dbg_client.seat.output import Drawing
-from dbg_client.seat.unacknowledged_input import Typed, UnacknowledgedInput
+from dbg_client.seat.unacknowledged_input import PendingInput, UnacknowledgedInput
 from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_wire.codec import Input, Output
 from dbg_wire.libraries import collective_of
@@ -368,7 +368,7 @@ class Attachment:
         stale = self._keys.abandon_but(stop.number if stop else None)
         return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._keys.unsettled)
 
-    def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
+    def _send_keys(self, keys: tuple[PendingInput, ...]) -> Effects:
         generation = self._keys.generation
         if generation is None or not self._seated:
             return []

@@ -13,7 +13,7 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class PendingInput:
     """Keys with the stop and session that they were typed for; ``session`` is None until a debugger is open."""
 
     stop: int
@@ -33,10 +33,10 @@ class UnacknowledgedInput:
     def __init__(self) -> None:
         self.generation: int | None = None
         self._next = 0
-        self._typed: deque[Typed] = deque()
+        self._typed: deque[PendingInput] = deque()
 
     @property
-    def unsettled(self) -> tuple[Typed, ...]:
+    def unsettled(self) -> tuple[PendingInput, ...]:
         """Keys that the rank has not settled, oldest first."""
         return tuple(self._typed)
 
@@ -47,17 +47,17 @@ class UnacknowledgedInput:
         self._next = settled
         return left
 
-    def add(self, data: bytes, stop: int, session: int | None) -> Typed | None:
+    def add(self, data: bytes, stop: int, session: int | None) -> PendingInput | None:
         """Keep keys and return them with their offset; None if they don't fit any more."""
         waiting = sum(len(typed.data) for typed in self._typed)
         if waiting + len(data) > MAX_INPUT_PENDING:
             return None
-        typed = Typed(stop, session, self._next, data)
+        typed = PendingInput(stop, session, self._next, data)
         self._typed.append(typed)
         self._next = typed.end
         return typed
 
-    def open_session(self, stop: int, session: int) -> tuple[Typed, ...]:
+    def open_session(self, stop: int, session: int) -> tuple[PendingInput, ...]:
         """Assign the session's number to the keys that waited for the stop's debugger; return them, to be sent."""
         opened = tuple(replace(t, session=session) for t in self._typed if t.session is None and t.stop == stop)
         by_offset = {typed.offset: typed for typed in opened}
