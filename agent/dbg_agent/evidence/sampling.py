@@ -54,7 +54,7 @@ READING_SHARE = 0.008
 LEAST_OF_EACH = 16
 """Minimum number of arrivals of each group that are reported, even if a rank has many groups."""
 
-Told = SourceSeen | GroupSeen | GroupArrivals
+ArrivalRow = SourceSeen | GroupSeen | GroupArrivals
 
 
 def recorders() -> list[Recorder]:
@@ -63,7 +63,7 @@ def recorders() -> list[Recorder]:
     return recorders_of(native) if native is not None else []
 
 
-def arrivals_of(most: int, seconds: float) -> list[Told]:
+def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
     """Return torch's groups and the rank's arrivals in them, ``most`` at most; ``seconds`` is the sampling time.
 
     A recorder that takes too long for this time is not read, and a SourceSeen reports it.
@@ -72,7 +72,7 @@ def arrivals_of(most: int, seconds: float) -> list[Told]:
     groups = process_groups(module) if module is not None else []
     if not groups:
         return []
-    rows: list[Told] = []
+    rows: list[ArrivalRow] = []
     used = False
     for recorder in recorders():
         needed = _seconds_to_read(recorder)
@@ -121,7 +121,7 @@ def _lack() -> str:
     )
 
 
-def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Told]:
+def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[ArrivalRow]:
     each = min(MAX_ARRIVALS, max(LEAST_OF_EACH, most // max(1, len(groups))))
     try:
         entries = recent_entries(recorder.dump(), each)
@@ -130,7 +130,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[To
             library = str(raw["profiling_name"]).partition(":")[0]
             # The calls of a batch share one number; the rank arrived at the first of them.
             by_group[str(raw["process_group"][0]), library].setdefault(int(raw["collective_seq_id"]), raw)
-        rows: list[Told] = []
+        rows: list[ArrivalRow] = []
         for group in groups:
             for (name, library), calls in by_group.items():
                 if name == group.name:
