@@ -58,7 +58,7 @@ requested again.
 REFUSED_STATUS = 5
 """Exit status if a peer answers and refuses the connection."""
 
-Told = Callable[[str, bytes], None]
+OnMessage = Callable[[str, bytes], None]
 """Handles a message: the last word of its subject, and its data."""
 
 
@@ -131,7 +131,7 @@ class Nats:
         except asyncio.QueueFull:
             self._say_again()
 
-    async def subscribe(self, subject: str, told: Told) -> None:
+    async def subscribe(self, subject: str, told: OnMessage) -> None:
         """Call ``told`` with each message for a subject, in order, in the loop's thread.
 
         Raise an error of NATS' client.

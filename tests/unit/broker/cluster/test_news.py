@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from dbg_broker.cluster import news
-from dbg_broker.cluster.nats import Nats, Told
+from dbg_broker.cluster.nats import Nats, OnMessage
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.failures import FirstFailures
@@ -35,7 +35,7 @@ class Wires:
     """NATS as far as news go: what is published comes to all that have subscribed, a turn of the loop later."""
 
     def __init__(self) -> None:
-        self.subscriptions: list[tuple[str, Told]] = []
+        self.subscriptions: list[tuple[str, OnMessage]] = []
         self.is_cut = False
 
     def publish(self, subject: str, data: bytes) -> None:
@@ -44,7 +44,7 @@ class Wires:
             if fnmatch(subject, pattern):
                 asyncio.get_running_loop().call_soon(told, subject.rpartition(".")[2], data)
 
-    async def subscribe(self, subject: str, told: Told) -> None:
+    async def subscribe(self, subject: str, told: OnMessage) -> None:
         """Have what comes for a subject taken."""
         self.subscriptions.append((subject, told))
 
