@@ -87,10 +87,10 @@ class ExceptionInfo:
         return self.traceback or f"{self.type}: {self.text}"
 
 
-Told = TypeVar("Told", Variable, ExceptionInfo)
+RowT = TypeVar("RowT", Variable, ExceptionInfo)
 
 
-def _printable(kind: type[Told], record: inspection.Variable | inspection.ExceptionSeen) -> Told:
+def _printable(kind: type[RowT], record: inspection.Variable | inspection.ExceptionSeen) -> RowT:
     """Convert a rank's record to ``kind``, with texts that a program may print."""
     fields: dict[str, Any] = msgspec.structs.asdict(record)
     fields |= {name: safe_text(value) for name, value in fields.items() if isinstance(value, str)}
