@@ -65,10 +65,10 @@ def show_findings(
 def diagnoses(found: RunFindings, *, several_jobs: bool) -> Iterator[tuple[SlowVerdict, Diagnosis]]:
     """Yield each verdict on a run with its sentence, its evidence, and the next command."""
     for verdict in found.verdicts:
-        yield verdict, _Told(found, verdict, several_jobs=several_jobs).diagnosis()
+        yield verdict, _DiagnosisParts(found, verdict, several_jobs=several_jobs).diagnosis()
 
 
-class _Told:
+class _DiagnosisParts:
     """Text of one verdict."""
 
     def __init__(self, found: RunFindings, verdict: SlowVerdict, *, several_jobs: bool) -> None:
