@@ -43,7 +43,7 @@ _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """Files that were found: the newest dump of each rank with its path, reports, and sentences about other files."""
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _is_there(word: str) -> bool:
         return False
 
 
-def _explanations(found: Found) -> Iterator[Explanation]:
+def _explanations(found: FoundFiles) -> Iterator[Explanation]:
     if found.dumps:
         yield explain_dumps([dump for dump, _ in found.dumps.values()])
     for report, _ in found.reports:
@@ -135,14 +135,14 @@ def _explanations(found: Found) -> Iterator[Explanation]:
         yield replace(explanation, verdicts=verdicts)
 
 
-def _nothing(found: Found, files: Sequence[str]) -> str:
+def _nothing(found: FoundFiles, files: Sequence[str]) -> str:
     if found.problems:
         return "; ".join(found.problems[:MAX_PROBLEMS])
     named = printable(" ".join(files), 200)
     return f"{named} has neither a flight-recorder dump of torch nor a report of dbg-attach"
 
 
-def _notes(found: Found) -> Iterator[str]:
+def _notes(found: FoundFiles) -> Iterator[str]:
     if found.dumps:
         ranks = format_ranks(found.dumps)
         several = len(found.dumps) > 1
@@ -158,9 +158,9 @@ def _notes(found: Found) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------- finding
 
 
-def find_in(words: Sequence[str]) -> Found:
+def find_in(words: Sequence[str]) -> FoundFiles:
     """Read these files, and the files in these directories."""
-    found = Found()
+    found = FoundFiles()
     for word in words:
         is_folder = os.path.isdir(word)  # noqa: PTH112 - a word may be any text
         paths = _below(word) if is_folder else [word]
@@ -184,7 +184,7 @@ def _below(directory: str) -> list[str]:
     return paths[: MAX_FILES + 1]
 
 
-def _take(found: Found, path: str, *, is_named: bool) -> None:
+def _take(found: FoundFiles, path: str, *, is_named: bool) -> None:
     try:
         data, written = _read(path)
         if data.startswith(BEGINNING):
@@ -226,7 +226,7 @@ def _require_regular(mode: int) -> None:
         raise _Foreign("is not a regular file")
 
 
-def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -> None:
+def _take_report(found: FoundFiles, report: CaseFile, path: str, *, is_named: bool) -> None:
     """Add a report; among several reports of one job in directories, keep only the newest."""
     before = next((one for one in found.reports if one[0].job == report.job), None)
     if before is None or is_named:
@@ -237,7 +237,7 @@ def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -
     found.reports[found.reports.index(before)] = newer
 
 
-def _take_dump(found: Found, path: str, data: bytes, written: float) -> None:
+def _take_dump(found: FoundFiles, path: str, data: bytes, written: float) -> None:
     try:
         dump = read_dump(data)
     except NotPlain:
