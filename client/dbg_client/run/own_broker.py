@@ -51,7 +51,7 @@ class CantServe(ReasonedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BrokerInUse:
     """The broker of a run; ``process`` is set if the run has started it."""
 
     url: str
@@ -59,7 +59,7 @@ class Found:
     is_loopback: bool = False
 
 
-def find_or_start(listen: str | None, environ: Mapping[str, str]) -> Found:
+def find_or_start(listen: str | None, environ: Mapping[str, str]) -> BrokerInUse:
     """Return the broker for a job: the one from DBG_BROKER or the home, else a new one that listens at ``listen``.
 
     Blocks until it answers. Raises DbgError if the broker from DBG_BROKER does not answer, or if none can be started.
@@ -74,7 +74,7 @@ def find_or_start(listen: str | None, environ: Mapping[str, str]) -> Found:
     raise CantServe(f"another broker has held the lock of {printable(str(home))} for long, but does not serve")
 
 
-def notes_of(found: Found, listen: str | None, command: tuple[str, ...]) -> Iterator[str]:
+def notes_of(found: BrokerInUse, listen: str | None, command: tuple[str, ...]) -> Iterator[str]:
     """Yield sentences for the user about the broker of a run; ``listen`` is the option's value."""
     url = printable(found.url)
     if found.is_loopback and is_for_many_hosts(command):
@@ -87,13 +87,13 @@ def notes_of(found: Found, listen: str | None, command: tuple[str, ...]) -> Iter
         yield f"the broker can be reached from other hosts, at {url}, {why}"
 
 
-def _running(environ: Mapping[str, str]) -> Found | None:
+def _running(environ: Mapping[str, str]) -> BrokerInUse | None:
     """Return the broker that already serves the home, on this host or another. Raises DbgError."""
     try:
         reach = _reach(environ)
     except (NoBroker, WrongHost):
         return None
-    return Found(reach.endpoint.url, is_loopback=is_loopback(reach.endpoint)) if _answers(reach) else None
+    return BrokerInUse(reach.endpoint.url, is_loopback=is_loopback(reach.endpoint)) if _answers(reach) else None
 
 
 def _reach(environ: Mapping[str, str]) -> Route:
@@ -112,14 +112,14 @@ def _answers(reach: Route) -> bool:
     return True
 
 
-def _named(environ: Mapping[str, str]) -> Found:
+def _named(environ: Mapping[str, str]) -> BrokerInUse:
     reach = _reach(environ)
     if not _answers(reach):
         raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
-    return Found(reach.endpoint.url)
+    return BrokerInUse(reach.endpoint.url)
 
 
-def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Found | None:
+def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> BrokerInUse | None:
     """Start a broker and wait until it serves; return None if another broker has the home.
 
     Raises CantServe, or BadSecretFile if nothing can be written to the home.

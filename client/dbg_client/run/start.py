@@ -19,7 +19,7 @@ from dbg_client.run.environment import is_for_many_hosts, job_environment, job_n
 from dbg_client.run.folder import Folder, folder_of
 from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import RunOptions, Task
-from dbg_client.run.own_broker import Found, find_or_start, notes_of
+from dbg_client.run.own_broker import BrokerInUse, find_or_start, notes_of
 from dbg_client.shell.streams import has_cursor, tell
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, printable
@@ -126,7 +126,7 @@ class _OneRun:
 
         await follow_job(self._settings, self.task, self._job)
 
-    def _tell_beginning(self, broker: Found) -> None:
+    def _tell_beginning(self, broker: BrokerInUse) -> None:
         options, command, task = self._settings.options, self._settings.command, self.task
         for sentence in notes_of(broker, options.listen, command):
             _say(sentence)

@@ -10,22 +10,22 @@ import pytest
 
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_client.run import own_broker
-from dbg_client.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_client.run.own_broker import BrokerInUse, CantServe, find_or_start, notes_of
 from dbg_wire.errors import BrokerUnreachable
 from tests.conftest import Approved
 from tests.support.runs import ends_within
 from tests.support.serving import Serve, environment
 from tests.support.time_unit import seconds
 
-Find = Callable[..., Found]
+Find = Callable[..., BrokerInUse]
 
 
 @pytest.fixture
 def find(home: Path) -> Iterator[Find]:
     """Find or start a broker; the brokers that were started end with the test."""
-    every: list[Found] = []
+    every: list[BrokerInUse] = []
 
-    def find_one(listen: str = "127.0.0.1:0", **changes: str) -> Found:
+    def find_one(listen: str = "127.0.0.1:0", **changes: str) -> BrokerInUse:
         environ = environment(home, changes)
         del environ["PYTHONWARNINGS"]
         every.append(find_or_start(listen, environ))
@@ -104,12 +104,12 @@ def test_a_home_that_another_has_locked_is_named(find: Find, home: Path, monkeyp
 @pytest.mark.parametrize(
     ("found", "listen", "command", "says"),
     [
-        (Found("wss://a:1", is_loopback=True), None, "python", []),
-        (Found("wss://a:1", is_loopback=True), None, "srun", ["wss://a:1"]),
+        (BrokerInUse("wss://a:1", is_loopback=True), None, "python", []),
+        (BrokerInUse("wss://a:1", is_loopback=True), None, "srun", ["wss://a:1"]),
     ],
 )
 def test_what_a_user_should_know_of_the_broker_is_told(
-    found: Found, listen: str | None, command: str, says: list[str]
+    found: BrokerInUse, listen: str | None, command: str, says: list[str]
 ) -> None:
     notes = list(notes_of(found, listen, (command, "train.py")))
     assert len(notes) == len(says)
@@ -123,7 +123,7 @@ def test_the_one_that_the_user_names_is_used_or_nothing(
     rendezvous = read_rendezvous(tmp_path / "other")
     assert rendezvous is not None
     named = {"DBG_BROKER": str(rendezvous.endpoint), "DBG_TOKEN": rendezvous.tokens["rank"]}
-    assert find(**named) == Found(serving.url)
+    assert find(**named) == BrokerInUse(serving.url)
 
     serving.end()
     with pytest.raises(BrokerUnreachable) as caught:
