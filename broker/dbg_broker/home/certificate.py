@@ -31,7 +31,7 @@ _REMEDY_OF_CERTIFICATE = "name a PEM file with --certificate: the broker's certi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ServedCertificate:
     """Certificate that is served to peers, in DER form, and its TLS context."""
 
     context: ssl.SSLContext
@@ -43,7 +43,7 @@ class Shown:
         return fingerprint_of(self.certificate)
 
 
-def load_own(home: Path) -> Shown:
+def load_own(home: Path) -> ServedCertificate:
     """Return the home's certificate with a context for TLS 1.2 or later; create both files if one is missing.
 
     Raise BadSecretFile if other users can read the key, or if the files can't be used.
@@ -60,7 +60,7 @@ def load_own(home: Path) -> Shown:
         ) from error
 
 
-def _shown(certificate: Path, key: Path, der: bytes) -> Shown:
+def _shown(certificate: Path, key: Path, der: bytes) -> ServedCertificate:
     """Return a certificate with a server's context for TLS 1.2 or later. Raise OSError and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -70,7 +70,7 @@ def _shown(certificate: Path, key: Path, der: bytes) -> Shown:
     context.num_tickets = 0
     # With an empty password OpenSSL does not prompt for the password of an encrypted key.
     context.load_cert_chain(certificate, key, password="")
-    return Shown(context=context, certificate=der)
+    return ServedCertificate(context=context, certificate=der)
 
 
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
@@ -125,7 +125,7 @@ def date_of(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def load_given(certificate: Path, key: Path) -> Shown:
+def load_given(certificate: Path, key: Path) -> ServedCertificate:
     """Return the certificate of two PEM files, which are read at each call.
 
     Raise BadSecretFile if it can't be served now.

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dbg_broker.home.certificate import Shown, load_given, load_own
+from dbg_broker.home.certificate import ServedCertificate, load_given, load_own
 from dbg_broker.home.private_files import Watched
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, token_files
@@ -65,7 +65,7 @@ class Credentials:
         return self._tokens.value
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> ServedCertificate:
         """The current certificate."""
         return self._certificate.value
 
