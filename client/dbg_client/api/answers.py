@@ -44,7 +44,7 @@ class Group:
         return len(self.addresses)
 
 
-class Shown:
+class RenderedAnswer:
     """An answer that a Python prompt shows as its text only."""
 
     def __init__(self, answer: VerbAnswer) -> None:
@@ -62,7 +62,7 @@ class Shown:
         return str(self).rstrip("\n")
 
 
-class Answer(Shown):
+class Answer(RenderedAnswer):
     """Answers of ranks to an expression or a pdb command.
 
     ``str()`` returns the table that the terminal shows.
@@ -98,7 +98,7 @@ class Answer(Shown):
         return {rank.address: safe_text(answer.text) for rank, answer in self._answer.answers if answer.kind is kind}
 
 
-class Where(Shown):
+class Where(RenderedAnswer):
     """Stacks of ranks; :meth:`tree` merges them."""
 
     def __init__(self, answer: StackAnswer) -> None:
@@ -148,7 +148,7 @@ class SlowVerdict:
     next: str | None
 
 
-class Why(Shown):
+class Why(RenderedAnswer):
     """Reasons why a job makes no progress, the worst verdict first."""
 
     def __init__(self, answer: VerbAnswer, missing: Sequence[RankInfo]) -> None:
@@ -158,7 +158,7 @@ class Why(Shown):
         """Addresses of ranks that have not reached a collective in which others wait."""
 
 
-class Slow(Shown):
+class Slow(RenderedAnswer):
     """Ranks that slow a job down, the most costly one first."""
 
     def __init__(self, answer: VerbAnswer) -> None:
@@ -166,7 +166,7 @@ class Slow(Shown):
         self.verdicts: tuple[SlowVerdict, ...] = _verdicts(SlowVerdict, self.document["verdicts"])
 
 
-class Collectives(Shown):
+class Collectives(RenderedAnswer):
     """The last collective of each process group, and the ranks in it."""
 
 
