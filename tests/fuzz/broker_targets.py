@@ -30,7 +30,7 @@ from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers
-from dbg_command.audit import Entry, What, decode_entry
+from dbg_command.audit import AuditEntry, What, decode_entry
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.messages import Audience
 from tests.fuzz.target import Target, pieces_of, whole
@@ -208,7 +208,9 @@ def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
     return Frame(opcode, payload, fin).serialize(mask=True)
 
 
-ENTRY = encode_entry(Entry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2))
+ENTRY = encode_entry(
+    AuditEntry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2)
+)
 TARGETS = (
     Target(
         "handshake",

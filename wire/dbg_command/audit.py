@@ -40,7 +40,7 @@ class What(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class AuditEntry:
     """One event. ``at`` is in seconds since the epoch.
 
     ``role`` and ``token`` identify the author: the token's role, and the name that it was made for. ``terminal`` is the
@@ -62,9 +62,9 @@ class Entry:
     broker: str = ""
 
 
-def decode_entry(line: bytes) -> Entry | None:
+def decode_entry(line: bytes) -> AuditEntry | None:
     """Parse one line of the log. Return None if it is not a valid entry."""
     try:
-        return msgspec.convert(json.loads(line), Entry) if len(line) <= MAX_LINE else None
+        return msgspec.convert(json.loads(line), AuditEntry) if len(line) <= MAX_LINE else None
     except (ValueError, RecursionError):
         return None

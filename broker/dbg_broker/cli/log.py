@@ -14,7 +14,7 @@ from typing import BinaryIO
 from dbg_broker.cli.console import home_of, say
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
-from dbg_command.audit import MAX_LINE, Entry, What, decode_entry
+from dbg_command.audit import MAX_LINE, AuditEntry, What, decode_entry
 from dbg_command.command_line import read_duration
 from dbg_wire.errors import BadSecretFile, printable
 
@@ -57,7 +57,7 @@ def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int
     return 0
 
 
-def shown(entry: Entry) -> str:
+def shown(entry: AuditEntry) -> str:
     """Format an entry as one line: the broker's facts, with the terminal's own name in quotes, and then any text."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
@@ -69,13 +69,13 @@ def shown(entry: Entry) -> str:
     return " ".join(word for word in words if word) + text
 
 
-def _where(entry: Entry) -> str:
+def _where(entry: AuditEntry) -> str:
     if not entry.job:
         return ""
     return f"at {printable(entry.job)}/{printable(entry.ranks)}" if entry.ranks else f"at {printable(entry.job)}"
 
 
-def _who(entry: Entry) -> str:
+def _who(entry: AuditEntry) -> str:
     parts = []
     if entry.role:
         parts.append(f"by a {printable(entry.role)}")
@@ -94,7 +94,7 @@ def _quoted(name: str) -> str:
     return f'"{printable(escaped)}"'
 
 
-def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
+def _is_wanted(entry: AuditEntry, job: str | None, begin: float | None) -> bool:
     return (job is None or entry.job == job) and (begin is None or entry.at >= begin)
 
 

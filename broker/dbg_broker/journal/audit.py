@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from dbg_command.audit import Entry, What
+from dbg_command.audit import AuditEntry, What
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
@@ -79,7 +79,7 @@ def _is_present(path: Path, descriptor: int) -> bool:
 
 def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
     """Append an action of a user's command. Ignore a full disk, which must not prevent or interrupt the action."""
-    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
+    entry = AuditEntry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
     with contextlib.suppress(OSError):
         append(home, encode_entry(entry))
 
@@ -101,9 +101,9 @@ class AuditFile:
         self._home, self._write = home, write
         self._is_failing = False
 
-    def put(self, entries: list[Entry], lost: int) -> bool:
+    def put(self, entries: list[AuditEntry], lost: int) -> bool:
         """Write entries, and the number of entries lost before them. Return False on failure."""
-        cut = [Entry(at=time.time(), what=What.CUT, count=lost)] if lost else []
+        cut = [AuditEntry(at=time.time(), what=What.CUT, count=lost)] if lost else []
         try:
             self._write(self._home, b"".join(map(encode_entry, [*entries, *cut])))
         except OSError as error:
@@ -118,10 +118,10 @@ class AuditFile:
 MAX_TEXT = 2000
 """Maximum length of a question or another text of an entry, in characters; longer ones, like pasted blocks, are cut."""
 
-_TEXTS = tuple(one.name for one in fields(Entry) if one.name not in ("at", "what", "count"))
+_TEXTS = tuple(one.name for one in fields(AuditEntry) if one.name not in ("at", "what", "count"))
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: AuditEntry) -> bytes:
     """Return the line of an entry, without empty fields."""
     document: dict[str, object] = {"at": round(entry.at, 3), "what": entry.what.value}
     for name in _TEXTS:

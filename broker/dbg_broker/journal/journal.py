@@ -21,7 +21,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.table import Watcher
 from dbg_broker.timers import Timers
-from dbg_command.audit import Entry, What
+from dbg_command.audit import AuditEntry, What
 
 REFUSALS_SECONDS = 10.0
 """Period of refusals of one host that are one entry, in seconds."""
@@ -62,7 +62,7 @@ class Journal(Watcher):
 
     def __init__(self, registry: Registry, timers: Timers) -> None:
         self._registry, self._timers = registry, timers
-        self.audit: Callable[[Entry], None] | None = None
+        self.audit: Callable[[AuditEntry], None] | None = None
         """Writes an entry of the audit log."""
         self.audits_input = False
         self.broker = ""
@@ -72,7 +72,7 @@ class Journal(Watcher):
         self._refusals: dict[str, tuple[float, int]] = {}
         """For each host the time until which its refusals are counted, and their number; "" is for all other hosts."""
         self._close: list[Callable[[], None]] = []
-        self._entries: WorkerThread[Entry] | None = None
+        self._entries: WorkerThread[AuditEntry] | None = None
 
     def open(self, home: Path, *, audits_input: bool, on_event: OnEvent | None) -> None:
         """Start to write the audit log of a home, and to run a command."""
@@ -115,7 +115,7 @@ class Journal(Watcher):
                 jobs[rank.identity.job].append((rank.identity.rank, rank.address))
         for job, ranks in jobs.items() or [("", [])]:
             self.audit(
-                Entry(
+                AuditEntry(
                     at=self._timers.wall(),
                     what=what,
                     role=doer.bearer.role.value,
@@ -132,9 +132,9 @@ class Journal(Watcher):
 
     def note_own(self, what: What, text: str) -> None:
         """Record an action of the broker itself."""
-        self.write(Entry(at=self._timers.wall(), what=what, text=text, broker=self.broker))
+        self.write(AuditEntry(at=self._timers.wall(), what=what, text=text, broker=self.broker))
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: AuditEntry) -> None:
         """Write an entry of the audit log, if there is one."""
         if self.audit is not None:
             self.audit(entry)
@@ -155,4 +155,6 @@ class Journal(Watcher):
             return
         self._refusals[host] = (now + REFUSALS_SECONDS, 0)
         at = self._timers.wall()
-        self.audit(Entry(at=at, what=What.REFUSE, address=peer, text=why.strip(), count=count + 1, broker=self.broker))
+        self.audit(
+            AuditEntry(at=at, what=What.REFUSE, address=peer, text=why.strip(), count=count + 1, broker=self.broker)
+        )

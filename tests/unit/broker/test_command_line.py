@@ -22,7 +22,7 @@ from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append, encode_entry
-from dbg_command.audit import Entry, What
+from dbg_command.audit import AuditEntry, What
 from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye
 from tests.conftest import Approved
@@ -141,7 +141,7 @@ def test_the_certificate_is_made_once_and_its_fingerprint_printed(command: Comma
 # ------------------------------------------------------------------------------------------------------------ the log
 
 
-ASKED = Entry(
+ASKED = AuditEntry(
     at=1_700_000_000.25,
     what=What.QUESTION,
     action="eval",
@@ -158,8 +158,8 @@ ASKED = Entry(
 def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None:
     entries = [
         ASKED,
-        Entry(at=0.0, what=What.CUT, count=7),
-        Entry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3),
+        AuditEntry(at=0.0, what=What.CUT, count=7),
+        AuditEntry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3),
     ]
     lines = [shown(entry) for entry in entries]
     assert all(line.isprintable() for line in lines)
@@ -168,7 +168,9 @@ def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None
 
 @pytest.mark.parametrize("name", ['me" from 10.0.0.1:1', 'me\\" from 10.0.0.1:1', 'a: b "c\\', "é\x1b", "\\x1b"])
 def test_a_name_ends_where_the_log_says_so(name: str) -> None:
-    line = shown(Entry(at=0.0, what=What.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)"))
+    line = shown(
+        AuditEntry(at=0.0, what=What.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)")
+    )
     found = re.fullmatch(r'.* by a watcher ("(?:[^"\\]|\\.)*") from h:1: x : y \(9 times\)', line)
     assert found is not None
     # The form is that of a string in Python, so that each name has a line of its own.
@@ -190,7 +192,7 @@ def test_the_log_is_shown_by_job_and_time(
     open_home(str(home))
     append(home, encode_entry(ASKED))
     append(home, b"no entry\n")
-    append(home, encode_entry(Entry(at=time.time(), what=What.ATTACH, job="train-2", ranks="h:1")))
+    append(home, encode_entry(AuditEntry(at=time.time(), what=What.ATTACH, job="train-2", ranks="h:1")))
     lines = command("log", "--json", *words).out.splitlines()
     assert [json.loads(line)["job"] for line in lines] == jobs
     assert len(command("log", *words).out.splitlines()) == len(jobs)

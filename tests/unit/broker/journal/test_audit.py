@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files, encode_entry, text_of
 from dbg_broker.journal.worker import WorkerThread
-from dbg_command.audit import Entry, What, decode_entry
+from dbg_command.audit import AuditEntry, What, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Inspection, InspectionKind, LineOfFile, Scope
@@ -23,7 +23,7 @@ from tests.support.time_unit import seconds
 
 texts = st.text(st.characters(), max_size=100)
 entries = st.builds(
-    Entry,
+    AuditEntry,
     at=st.floats(0, 4e9).map(lambda at: round(at, 3)),
     what=st.sampled_from(What),
     terminal=texts,
@@ -35,7 +35,7 @@ entries = st.builds(
 
 
 @given(entries)
-def test_an_entry_comes_back(entry: Entry) -> None:
+def test_an_entry_comes_back(entry: AuditEntry) -> None:
     line = encode_entry(entry)
     assert line.isascii()
     assert line.count(b"\n") == 1
@@ -138,8 +138,8 @@ def test_breakpoints_are_noted_by_their_places() -> None:
     assert said(Action.BREAKPOINTS) == ""
 
 
-def entry(number: int) -> Entry:
-    return Entry(at=float(number), what=What.ATTACH, text=str(number))
+def entry(number: int) -> AuditEntry:
+    return AuditEntry(at=float(number), what=What.ATTACH, text=str(number))
 
 
 class Disk:
@@ -149,7 +149,7 @@ class Disk:
         self.gate = threading.Event()
         self.is_full = False
         self.arrived = threading.Semaphore(0)
-        self.lines: list[Entry | None] = []
+        self.lines: list[AuditEntry | None] = []
 
     def write(self, _: Path, data: bytes) -> None:
         self.arrived.release()
@@ -159,7 +159,7 @@ class Disk:
         self.lines += [decode_entry(line) for line in data.splitlines()]
 
 
-def worker(tmp_path: Path, disk: Disk, most: int = 100) -> WorkerThread[Entry]:
+def worker(tmp_path: Path, disk: Disk, most: int = 100) -> WorkerThread[AuditEntry]:
     return WorkerThread("test", AuditFile(tmp_path, disk.write).put, most=most, at_once=200)
 
 

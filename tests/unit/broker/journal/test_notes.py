@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.journal.journal import MAX_HOSTS, REFUSALS_SECONDS
-from dbg_command.audit import Entry, What
+from dbg_command.audit import AuditEntry, What
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
@@ -32,13 +32,13 @@ KEY = registration().identity.key
 
 
 @pytest.fixture
-def noted(broker: Broker) -> list[Entry]:
-    entries: list[Entry] = []
+def noted(broker: Broker) -> list[AuditEntry]:
+    entries: list[AuditEntry] = []
     broker.parts.journal.audit = entries.append
     return entries
 
 
-async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list[Entry]) -> None:
+async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list[AuditEntry]) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     watcher = await broker.terminal("alice@h", Role.WATCHER)
@@ -70,7 +70,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     assert noted[3].text == "why"
 
 
-async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[Entry]) -> None:
+async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[AuditEntry]) -> None:
     broker.parts.journal.audits_input = True
     rank = await broker.rank()
     driver = await broker.seated(KEY)
@@ -79,7 +79,7 @@ async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: l
     assert [entry.text for entry in noted if entry.what is What.INPUT] == ["p x\\xff"]
 
 
-async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[Entry]) -> None:
+async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[AuditEntry]) -> None:
     keys = []
     for number in range(3):
         await broker.rank(number)
@@ -93,7 +93,7 @@ async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker
 
 
 async def test_refused_tokens_of_one_address_are_counted_together(
-    approved: Approved, broker: Broker, noted: list[Entry], monkeypatch: pytest.MonkeyPatch
+    approved: Approved, broker: Broker, noted: list[AuditEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def knock() -> None:
         with contextlib.suppress(InvalidStatus):
@@ -107,7 +107,7 @@ async def test_refused_tokens_of_one_address_are_counted_together(
     approved(noted[0].text)
 
 
-def test_a_flood_of_refusals_from_many_hosts_is_a_few_entries(broker: Broker, noted: list[Entry]) -> None:
+def test_a_flood_of_refusals_from_many_hosts_is_a_few_entries(broker: Broker, noted: list[AuditEntry]) -> None:
     now = 1000.0
     broker.parts.timers.clock = lambda: now
     for number in range(1000):

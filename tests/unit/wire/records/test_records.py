@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_command.audit import Entry, decode_entry
+from dbg_command.audit import AuditEntry, decode_entry
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadInput, PeerError
 from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
@@ -101,7 +101,7 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
 @given(st.binary())
 def test_any_line_is_an_entry_or_none(line: bytes) -> None:
     found = decode_entry(line)
-    assert found is None or isinstance(found, Entry)
+    assert found is None or isinstance(found, AuditEntry)
 
 
 # Bytes of an argument that are no UTF-8 come as surrogates of this range alone: a pair of others is one character.
