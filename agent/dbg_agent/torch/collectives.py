@@ -30,7 +30,7 @@ from dbg_agent.torch.flight_recorder import (
     recorders_of,
 )
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.recorder.entries import Entry
+from dbg_wire.recorder.entries import RecorderEntry
 from dbg_wire.recorder.seen import (
     LIBRARY,
     bytes_of,
@@ -112,7 +112,7 @@ def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> s
     return _remedy(version)
 
 
-def _lack_of_names(entries: Sequence[Entry]) -> str:
+def _lack_of_names(entries: Sequence[RecorderEntry]) -> str:
     """Return why entries have no group: torch's collective checks wrap the backend. Empty if they have one."""
     if not entries or any(entry.group for entry in entries):
         return ""
@@ -132,7 +132,7 @@ def _remedy(version: str) -> str:
 
 
 def _groups_seen(
-    groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
+    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[Seen]:
     return [
         _unread(seen, told.get(library)) if len(groups) == 1 else seen
@@ -151,7 +151,7 @@ def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
     return seen.replace(enqueued=enqueued, completed=completed)
 
 
-def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
+def _libraries(group: Group, entries: Sequence[RecorderEntry]) -> list[str]:
     """Return the backends of the group that have recorded something, else its first backend."""
     used = dict.fromkeys(entry.library for entry in entries if entry.group == group.name)
     return list(used) or list(group.backends[:1]) or ["unknown"]
@@ -185,7 +185,7 @@ def _counted(
 
 
 def _places(
-    recorders: Sequence[Recorder], entries: Sequence[Entry], calls: Sequence[Call]
+    recorders: Sequence[Recorder], entries: Sequence[RecorderEntry], calls: Sequence[Call]
 ) -> dict[RecordedCall, Place | None]:
     """Return the places of old unfinished calls that no thread is in: the program may wait for them later."""
     before = time.time_ns() - int(OPEN_SECONDS * 1e9)
@@ -200,7 +200,7 @@ def _places(
 
 def _entries_seen(
     groups: list[Group],
-    entries: Sequence[Entry],
+    entries: Sequence[RecorderEntry],
     calls: Sequence[Call],
     places: Mapping[RecordedCall, Place | None],
 ) -> list[CollectiveSeen]:
@@ -229,11 +229,11 @@ def _entries_seen(
     ]
 
 
-def _is_of(call: Call, entry: Entry) -> bool:
+def _is_of(call: Call, entry: RecorderEntry) -> bool:
     return may_be(call.name, name_of(entry.name)[0], entry.library)
 
 
-def _entries_of(call: Call, group: Group, entries: Sequence[Entry]) -> list[Entry]:
+def _entries_of(call: Call, group: Group, entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
     """Return the recorder's entries of a thread's call: the last unfinished ones that match."""
     found = [one for one in entries if one.group == group.name and one.is_unfinished and _is_of(call, one)]
     # gloo uses a separate collective for each tensor of a list.
@@ -241,7 +241,7 @@ def _entries_of(call: Call, group: Group, entries: Sequence[Entry]) -> list[Entr
     return sorted(found, key=_sequence)[-(len(group.ranks) if is_list else 1) :]
 
 
-def _sequence(entry: Entry) -> int:
+def _sequence(entry: RecorderEntry) -> int:
     return entry.sequence
 
 
@@ -252,7 +252,7 @@ def _global_of(call: Call, group: Group, number: int | None) -> int | None:
 
 
 def _calls_seen(
-    groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
+    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[CollectiveSeen]:
     """Return the calls on stacks that no recorder has: gloo doesn't record sends and receives, old torch nothing."""
     found = []
@@ -280,7 +280,7 @@ def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
     return found
 
 
-def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[str, Recorded]) -> bool:
+def _is_recorded(call: Call, group: Group, entries: Sequence[RecorderEntry], told: dict[str, Recorded]) -> bool:
     recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
     if call.is_p2p:
         return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)

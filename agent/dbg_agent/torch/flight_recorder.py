@@ -18,7 +18,7 @@ from typing import Any
 
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.process.threads import own_thread
-from dbg_wire.recorder.entries import Entry, entries_of
+from dbg_wire.recorder.entries import RecorderEntry, entries_of
 from dbg_wire.recorder.seen import places_in
 from dbg_wire.records.ranks import Place
 
@@ -49,7 +49,7 @@ class Recorded:
 
     is_on: bool = False
     is_used: bool = False
-    entries: list[Entry] | None = None
+    entries: list[RecorderEntry] | None = None
     numbers: tuple[tuple[int, int], ...] = ()
     failure: str = ""
 
@@ -148,12 +148,12 @@ class CallPlaces:
             self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
 
 
-def call_of(entry: Entry) -> RecordedCall:
+def call_of(entry: RecorderEntry) -> RecordedCall:
     """Return the identity of an entry's call."""
     return entry.group, entry.is_p2p, entry.sequence
 
 
-def _users_place(entry: Entry) -> Place | None:
+def _users_place(entry: RecorderEntry) -> Place | None:
     return next((place for place in reversed(places_in(entry)) if is_users_file(place.file)), None)
 
 

@@ -15,7 +15,7 @@ from dbg_client.why.show import place_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup
+from dbg_wire.recorder.entries import Dump, RecordedGroup, RecorderEntry
 from dbg_wire.recorder.seen import LIBRARY, NO_DESCRIPTION, entry_seen, group_seen, name_of, places_in
 from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankInfo, RankProcess, RankState
@@ -89,7 +89,7 @@ def _world(dumps: Sequence[RankDump]) -> int:
 
 def _told(one: RankDump, world: int) -> RankEvidence:
     known = _groups(one.dump, world)
-    by_group: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    by_group: defaultdict[tuple[str, str], list[RecorderEntry]] = defaultdict(list)
     for entry in one.dump.entries:
         by_group[entry.group, entry.library].append(entry)
     groups: list[GroupSeen] = []
@@ -150,19 +150,19 @@ def _title(name: str, description: str) -> str:
     return "default" if name == FIRST_GROUP or description == "default_pg" else name[:12]
 
 
-def _told_of(entries: Sequence[Entry]) -> list[Entry]:
+def _told_of(entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
     """Return a rank's entries to report: unfinished ones first, and older ones first."""
     return sorted(entries, key=lambda entry: (not entry.is_unfinished, entry.sequence))[:MAX_COLLECTIVES]
 
 
-def _now(one: RankDump, entry: Entry) -> int | None:
+def _now(one: RankDump, entry: RecorderEntry) -> int | None:
     """Return the time to which an entry's state refers, in nanoseconds; None if the file is a later copy."""
     seconds = one.written - entry.created / 1e9
     limit = entry.timeout / 1000 if entry.timeout > 0 else LATE_SECONDS
     return int(one.written * 1e9) if 0 <= seconds <= limit + LATE_SECONDS else None
 
 
-def _called_at(entry: Entry) -> Place | None:
+def _called_at(entry: RecorderEntry) -> Place | None:
     return next(reversed(own_frames(places_in(entry))), None)
 
 

@@ -33,7 +33,7 @@ WRONG_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError, m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RecorderEntry:
     """One recorded collective, or a send or receive; ``created`` is a Unix time in nanoseconds, 0 if unknown.
 
     ``stack`` is the recorded stack of the call; it is empty if torch does not record stacks.
@@ -76,7 +76,7 @@ class RecordedGroup:
 class Dump:
     """Contents of a recorder's file; ``groups`` maps names to the groups that the recorder knows."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RecorderEntry, ...]
     groups: Mapping[str, RecordedGroup]
 
 
@@ -93,7 +93,7 @@ def read_dump(data: bytes) -> Dump:
     return Dump(entries=_bounded(_entries(document["entries"])), groups=groups)
 
 
-def _bounded(entries: list[Entry]) -> tuple[Entry, ...]:
+def _bounded(entries: list[RecorderEntry]) -> tuple[RecorderEntry, ...]:
     newest = {(entry.group, entry.library): entry for entry in entries}
     kept = entries[:MAX_TOLD]
     there = set(map(id, kept))
@@ -109,7 +109,7 @@ def _members(ranks: object) -> tuple[int, ...]:
     return known if len(known) == len(words) else ()
 
 
-def entries_of(dump: bytes) -> list[Entry]:
+def entries_of(dump: bytes) -> list[RecorderEntry]:
     """Return the unfinished entries and the last completed entry of each group, in the order of recording."""
     return _entries(_document(dump).get("entries", []))
 
@@ -131,15 +131,15 @@ def _document(dump: bytes) -> Any:
     return msgspec.json.decode(dump) if dump.lstrip()[:1] == b"{" else load_plain(dump)
 
 
-def _entries(raw: list[dict[str, Any]]) -> list[Entry]:
+def _entries(raw: list[dict[str, Any]]) -> list[RecorderEntry]:
     return _chosen([_entry(one) for one in raw[-MAX_ENTRIES:]])
 
 
-def _entry(raw: dict[str, Any]) -> Entry:
+def _entry(raw: dict[str, Any]) -> RecorderEntry:
     group, title = raw["process_group"]
     library, _, name = _text(raw["profiling_name"]).partition(":")
     is_p2p = bool(raw.get("is_p2p"))
-    return Entry(
+    return RecorderEntry(
         group=_text(group),
         title=_text(title),
         library=library,
@@ -174,9 +174,9 @@ def _items(value: object) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _chosen(entries: list[Entry]) -> list[Entry]:
+def _chosen(entries: list[RecorderEntry]) -> list[RecorderEntry]:
     """Return the unfinished entries, and the last completed entry of each group."""
-    kept: list[Entry] = []
+    kept: list[RecorderEntry] = []
     completed: set[tuple[str, str]] = set()
     batch_has_ended: dict[tuple[str, str], bool] = {}
     for entry in reversed(entries):

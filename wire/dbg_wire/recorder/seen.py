@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.recorder.entries import Entry
+from dbg_wire.recorder.entries import RecorderEntry
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -127,7 +127,7 @@ def key_of(name: str, library: str) -> str:
 def group_seen(
     name: str,
     library: str,
-    entries: Iterable[Entry],
+    entries: Iterable[RecorderEntry],
     *,
     title: str,
     ranks: Sequence[int],
@@ -161,7 +161,7 @@ def group_seen(
     )
 
 
-def places_in(entry: Entry) -> tuple[Place, ...]:
+def places_in(entry: RecorderEntry) -> tuple[Place, ...]:
     """Return the recorded stack of a call, outermost first."""
     found = []
     for raw in entry.stack[:MAX_FRAMES]:
@@ -175,7 +175,7 @@ def places_in(entry: Entry) -> tuple[Place, ...]:
 
 def entry_seen(
     ranks: Sequence[int],
-    entry: Entry,
+    entry: RecorderEntry,
     *,
     now: int | None,
     root: int | None = None,
