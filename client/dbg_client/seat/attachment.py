@@ -14,9 +14,9 @@ from dbg_client.seat.notices import (
     HAS_KEYBOARD,
     ONLY_WATCH,
     Absence,
+    AttachRequest,
     Ending,
     Notices,
-    Offer,
     StepState,
     who_types,
     why_blank,
@@ -92,7 +92,7 @@ class Attachment:
         self.motion = StepState()
         self.ending = Ending()
         self.opened = self._seated = self._asked = False
-        self._offer = Offer(mode, *size, colors, wish, frame)
+        self._offer = AttachRequest(mode, *size, colors, wish, frame)
         self._keys = UnacknowledgedInput()
         self._early = b""
         self._drawing = Drawing()

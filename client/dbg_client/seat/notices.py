@@ -75,7 +75,7 @@ class Ending:
 
 
 @dataclass(slots=True)
-class Offer:
+class AttachRequest:
     """Request of this viewer: keyboard or not, debugger, frame, and screen size."""
 
     mode: Mode
