@@ -13,10 +13,10 @@ from dbg_client.seat.effects import Bell, Blank, Effects, Finish, Open, Send, Wa
 from dbg_client.seat.notices import (
     HAS_KEYBOARD,
     ONLY_WATCH,
-    Absence,
     AttachRequest,
     Ending,
     Notices,
+    Outage,
     StepState,
     who_types,
     why_blank,
@@ -88,7 +88,7 @@ class Attachment:
         self.conversation = Conversation(startup)
         self.report: RankReport | None = None
         self.driver: str | None = None
-        self.away = Absence()
+        self.away = Outage()
         self.motion = StepState()
         self.ending = Ending()
         self.opened = self._seated = self._asked = False

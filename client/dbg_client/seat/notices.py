@@ -24,7 +24,7 @@ END_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Absence:
+class Outage:
     """Times at which parts of the path to the rank went missing; None for a part that is there."""
 
     link_down_since: float | None = None
@@ -109,7 +109,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
     return f"{address} is running, {' and '.join(left)}.\nIts debugger reappears here at the next stop."
 
 
-def missing_on_the_way(away: Absence, now: float) -> tuple[str, float, str] | None:
+def missing_on_the_way(away: Outage, now: float) -> tuple[str, float, str] | None:
     """Return the missing part of the path to the rank, the seconds of its absence, and an explanation, or None."""
     if away.link_down_since is not None:
         return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
