@@ -14,10 +14,10 @@ from dbg_client.seat.notices import (
     HAS_KEYBOARD,
     ONLY_WATCH,
     AttachRequest,
-    Ending,
     Notices,
     Outage,
     StepState,
+    StopOutcome,
     who_types,
     why_blank,
 )
@@ -90,7 +90,7 @@ class Attachment:
         self.driver: str | None = None
         self.away = Outage()
         self.motion = StepState()
-        self.ending = Ending()
+        self.ending = StopOutcome()
         self.opened = self._seated = self._asked = False
         self._offer = AttachRequest(mode, *size, colors, wish, frame)
         self._keys = UnacknowledgedInput()
@@ -418,7 +418,7 @@ class Attachment:
 
     def _stay(self) -> None:
         """Record that the rank is stopped, or that something can still stop it."""
-        self.ending = Ending()
+        self.ending = StopOutcome()
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank.

@@ -64,7 +64,7 @@ class StepState:
 
 
 @dataclass(slots=True)
-class Ending:
+class StopOutcome:
     """How the stop has ended; empty while it has not ended."""
 
     went_on_at: float | None = None
