@@ -136,7 +136,7 @@ class LinkOwner(Protocol):
         """Handle the end of the link's attempts: no broker can listen before the next stop."""
 
 
-class Ending(DbgError):
+class ProcessExiting(DbgError):
     """Error for callers in a process that is ending and has already disconnected from the broker."""
 
     def __str__(self) -> str:
@@ -226,7 +226,7 @@ class Link:
                         break
                     self._status.wait(min(left, SIGNAL_SECONDS))
             if self._closing:
-                return Ending()
+                return ProcessExiting()
             if self._registration.is_there:
                 return None
             problem = self._registration.problem
