@@ -166,7 +166,7 @@ def _ends_soon(stop: StopInfo) -> bool:
     return lease is not None and left is not None and left <= notice_seconds(lease)
 
 
-class Occasions:
+class EventDetector:
     """Detector of a broker's events. Call it in one thread; each call takes microseconds."""
 
     def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from dbg_broker.home.tokens import Bearer
 from dbg_broker.journal.audit import AuditFile, shown_ranks
 from dbg_broker.journal.command import OnEvent
-from dbg_broker.journal.events import Occasions
+from dbg_broker.journal.events import EventDetector
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net import tcp
 from dbg_broker.ranks.rank_record import RankRecord
@@ -67,7 +67,7 @@ class Journal(Watcher):
         self.audits_input = False
         self.broker = ""
         """This broker's name in a cluster, or empty."""
-        self.occasions: Occasions | None = None
+        self.occasions: EventDetector | None = None
         """Detects events for the command of ``--on-event``; None without one."""
         self._refusals: dict[str, tuple[float, int]] = {}
         """For each host the time until which its refusals are counted, and their number; "" is for all other hosts."""
@@ -81,7 +81,7 @@ class Journal(Watcher):
         self._close.append(self._entries.close)
         if on_event is not None:
             events = WorkerThread("dbg-broker-event", on_event.put, most=MAX_EVENTS)
-            self.occasions = Occasions(lambda event: events.put(replace(event, broker=self.broker)), self._timers)
+            self.occasions = EventDetector(lambda event: events.put(replace(event, broker=self.broker)), self._timers)
             self._close += [on_event.end, events.close]
 
     def close(self) -> None:

@@ -16,8 +16,8 @@ from dbg_broker.journal.events import (
     GATHER_SECONDS,
     SELDOM_SECONDS,
     Event,
+    EventDetector,
     EventKind,
-    Occasions,
     document,
 )
 from dbg_broker.ranks.rank_record import RankRecord
@@ -101,7 +101,9 @@ class Broker:
     def __init__(self) -> None:
         self.clock, self.told = Clock(), list[Event]()
         clock = self.clock
-        self.occasions = Occasions(self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now))
+        self.occasions = EventDetector(
+            self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now)
+        )
 
     def see(self, *ranks: RankRecord) -> None:
         for rank in ranks:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.journal.events import Event, EventKind, Occasions
+from dbg_broker.journal.events import Event, EventDetector, EventKind
 from dbg_broker.timers import Timers
 from dbg_wire import messages
 from dbg_wire.codec import encode
@@ -234,7 +234,7 @@ def listen(broker: Broker) -> list[Event]:
     """Have the events of a broker put into a list."""
     told: list[Event] = []
     timers = broker.parts.timers
-    occasions = Occasions(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
+    occasions = EventDetector(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
     broker.parts.journal.occasions = occasions
     return told
 
