@@ -60,7 +60,7 @@ PROBE_SECONDS = 2.0
 logger = logging.getLogger("dbg_broker")
 
 
-class Leaving:
+class IdleShutdown:
     """Idle shutdown: calls ``leave`` once no connection has needed the broker for ``seconds``, or never if None."""
 
     def __init__(
@@ -181,7 +181,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     stopping = _stopped_by_signals(loop)
     welcomes = Welcomes(loop.time, host=socket.gethostname(), pid=os.getpid(), max_lease=settings.max_lease)
     broker = _new_broker(loop, setup, welcomes, meters)
-    leaving = Leaving(loop.time(), lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
+    leaving = IdleShutdown(loop.time(), lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
 
     def sweep(now: float) -> None:
         broker.sweep(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.serve.serve import Leaving
+from dbg_broker.serve.serve import IdleShutdown
 
 
 class Broker:
@@ -10,7 +10,7 @@ class Broker:
 
     def __init__(self, idle: float | None = 10.0) -> None:
         self.is_used = self.has_left = False
-        self.leaving = Leaving(0.0, lambda: self.is_used, self._leave, idle)
+        self.leaving = IdleShutdown(0.0, lambda: self.is_used, self._leave, idle)
 
     def _leave(self) -> None:
         self.has_left = True
