@@ -42,7 +42,7 @@ def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankIn
     return OrderAnswer(command=command, answers=tuple(said), grouped=grouped, naming=Naming(ranks))
 
 
-class Order(WaitingVerb):
+class RankCommand(WaitingVerb):
     """A command for the ranks that are in a state that it applies to."""
 
     operands = Operands.TARGET
@@ -71,7 +71,7 @@ class Order(WaitingVerb):
         return answer
 
 
-class Continue(Order):
+class Continue(RankCommand):
     """Resume stopped ranks, and withdraw the interrupt of a rank that has not stopped yet."""
 
     name = "continue"
@@ -99,7 +99,7 @@ class Continue(Order):
         return answered(self.name, list(zip(moving, withdrawn, strict=True)), ranks)
 
 
-class Release(Order):
+class Release(RankCommand):
     """Release ranks that are held, waiting for others."""
 
     name = "release"
@@ -115,7 +115,7 @@ class Release(Order):
         return NotHeld([rank.address for rank in asking.ranks], others=any(map(self.fits, asking.known)))
 
 
-class Kill(Order):
+class Kill(RankCommand):
     """End ranks, after the user has confirmed."""
 
     name = "kill"

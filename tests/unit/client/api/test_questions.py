@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dbg_client.api.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
 from dbg_client.core.asking import Asker
-from dbg_client.verbs.control import Continue, Kill, Order, Release, is_moving
+from dbg_client.verbs.control import Continue, Kill, RankCommand, Release, is_moving
 from dbg_client.views.groups import group_answers
 from dbg_client.why import explain as explaining
 from dbg_client.why import questions as cause
@@ -102,9 +102,9 @@ EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankS
         (Release(), {"held"}),
         (Kill(), {"running", "stopped", "held", "unresponsive"}),
     ],
-    ids=lambda case: case.name if isinstance(case, Order) else "",
+    ids=lambda case: case.name if isinstance(case, RankCommand) else "",
 )
-def test_an_order_fits_ranks_by_their_state(verb: Order, states: set[str]) -> None:
+def test_an_order_fits_ranks_by_their_state(verb: RankCommand, states: set[str]) -> None:
     assert {rank.state.value for rank in EVERYBODY if verb.fits(rank)} == states
     assert {rank.state.value for rank in EVERYBODY if is_moving(rank)} == {"running", "unresponsive"}
 
