@@ -19,7 +19,7 @@ from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
 from dbg_client.dap.messages import Message
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
-from dbg_client.dap.step_requests import STEPS, Keyboard, Moves
+from dbg_client.dap.step_requests import STEPS, Keyboard, StepRequests
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Threads, Window
 from dbg_client.shell.streams import tell
@@ -57,7 +57,7 @@ class Session:
         self._breakpoints = Breakpoints(window, paths)
         self._frames = Frames(window, self.threads, self._sources)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
-        self._moves = Moves(window, self.threads, self._keyboard)
+        self._moves = StepRequests(window, self.threads, self._keyboard)
         self._console = Console(window, self.threads, self._keyboard)
         self._log_texts = LogTexts(window)
         self._watching = ExitStack()

@@ -130,7 +130,7 @@ def _types(driver: str | None, rank: RankInfo) -> BadInput:
     )
 
 
-class Moves:
+class StepRequests:
     """Requests that move ranks; each is answered at once, and a later event reports where the rank stops."""
 
     def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:

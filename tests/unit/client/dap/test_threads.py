@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dbg_client.api.inspection import RankError
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Up
-from dbg_client.dap.step_requests import Keyboard, Moves
+from dbg_client.dap.step_requests import Keyboard, StepRequests
 from dbg_client.dap.threads import (
     MAX_LISTED,
     Continued,
@@ -180,7 +180,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
 
         async def go_on(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
             async with threads(link, [rank]) as (listing, shown, window):
-                moves = Moves(window, listing, Keyboard(window))
+                moves = StepRequests(window, listing, Keyboard(window))
                 thread = listing.table.thread(rank.key)
                 assert await moves.go_on({"threadId": thread}) == {"allThreadsContinued": False}
                 with pytest.raises(BadInput, match="is running"):
@@ -199,7 +199,7 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Appro
 
     async def go_on() -> None:
         async with threads(link, [STOPPED]) as (listing, shown, window):
-            moves = Moves(window, listing, Keyboard(window))
+            moves = StepRequests(window, listing, Keyboard(window))
             await moves.go_on({"threadId": listing.table.thread(STOPPED.key)})
             await asyncio.gather(*moves._open)
             (said,) = shown.named("output")
@@ -217,7 +217,7 @@ def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
     async def step() -> None:
         async with threads(link, [STOPPED]) as (listing, _, window):
             with pytest.raises(Declined, match="a watcher looks"):
-                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 1})
+                await StepRequests(window, listing, Keyboard(window)).step("next", {"threadId": 1})
             assert listing.table.stands(STOPPED.key)
 
     asyncio.run(step())
@@ -228,7 +228,7 @@ def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
 
     async def step() -> None:
         async with threads(ScriptedLink(), [driven]) as (listing, _, window):
-            moves = Moves(window, listing, Keyboard(window))
+            moves = StepRequests(window, listing, Keyboard(window))
             for move in (moves.step("next", {"threadId": 1}), moves.go_on({"threadId": 1})):
                 with pytest.raises(BadInput, match="ann@login1 types at gpu013:0; write `take`"):
                     await move
@@ -252,7 +252,7 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
         async with threads(link, [running]) as (listing, shown, window):
             keyboard = Keyboard(window)
             with nullcontext() if console is not None else pytest.raises(RankError, match="gpu013:4: in C code"):
-                await Moves(window, listing, keyboard).pause({"threadId": listing.table.thread(running.key)})
+                await StepRequests(window, listing, keyboard).pause({"threadId": listing.table.thread(running.key)})
             assert [said["output"] for said in shown.named("output")] == (console or [])
             keyboard.close()
 
