@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
+from dbg_client.core.errors import NeverConnected, NotStopped, RankEnded, why_not_stopped
 from dbg_command.targets import Numbers, Selection, Target, Term, Word, parse_target, select, unique_targets
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
@@ -29,7 +29,7 @@ class Choice:
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select as :func:`dbg_command.targets.select` does, but raise NeverCame for ranks that never connected."""
+    """Select as :func:`dbg_command.targets.select` does, but raise NeverConnected for ranks that never connected."""
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:
@@ -38,7 +38,7 @@ def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) ->
             raise
         (call,) = calls
         names = format_ranks(call.absent)
-        raise NeverCame(target.text, call.job, names, call.connected, call.world or 0) from None
+        raise NeverConnected(target.text, call.job, names, call.connected, call.world or 0) from None
 
 
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:

@@ -63,7 +63,7 @@ class HeldBack(NotStopped):
         return f"{printable(self.what)}; {word(Remedy('release', self.target))} resumes it{shown}"
 
 
-class NeverCame(NoSuchRank):
+class NeverConnected(NoSuchRank):
     """Raised when the ranks of the target belong to a known job but have never connected."""
 
     def __init__(self, target: str, job: str, names: str, connected: int, world: int) -> None:

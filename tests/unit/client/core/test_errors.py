@@ -8,7 +8,7 @@ from dbg_client.core.choose import choose
 from dbg_client.core.errors import (
     HeldBack,
     LostRank,
-    NeverCame,
+    NeverConnected,
     NotHeld,
     SlowBroker,
     why_not_stopped,
@@ -62,13 +62,13 @@ def test_a_rank_of_the_job_that_has_not_connected_is_told_from_one_that_is_not_o
             ),
         ),
     ):
-        with pytest.raises(NeverCame) as caught:
+        with pytest.raises(NeverConnected) as caught:
             choose(parse_target(typed), known)
         assert (str(caught.value), caught.value.exit_status) == (said, 3)
     for typed in ("9", "gpu014:3", "held"):
         with pytest.raises(NoSuchRank) as other:
             choose(parse_target(typed), known)
-        assert not isinstance(other.value, NeverCame)
+        assert not isinstance(other.value, NeverConnected)
 
 
 def test_a_broker_that_is_there_is_not_asked_for() -> None:
