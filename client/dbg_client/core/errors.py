@@ -51,7 +51,7 @@ class NotStopped(RemediedError):
         return f"{waits}, {word(Remedy('interrupt', self.target))} stops it now" if self.runs else waits
 
 
-class HeldBack(NotStopped):
+class RankHeld(NotStopped):
     """Raised when the target is held: it waits for other ranks. ``has_place`` is True if its place is known."""
 
     def __init__(self, what: str, target: str, *, has_place: bool) -> None:
@@ -213,7 +213,7 @@ def why_not_stopped(rank: RankInfo, target: str, *, attaching: bool = False) -> 
         return LostRank(rank.address, target)
     if rank.state is RankState.HELD:
         what = f"{rank.address} is held, waiting for other ranks"
-        return HeldBack(what, target, has_place=rank.where is not None)
+        return RankHeld(what, target, has_place=rank.where is not None)
     what = {
         RankState.UNRESPONSIVE: "does not answer and was not stopped",
     }.get(rank.state, "is running")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.command_line.help import SHORT, help_on
 from dbg_client.command_line.session_line import read_session_line
-from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
+from dbg_client.core.errors import NotHeld, NotStopped, RankHeld, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
 from dbg_client.mcp.tools import TOOLS_OF_COMMANDS
 from dbg_client.notebook import CALLS, CellError
@@ -101,8 +101,8 @@ def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
     [
         (NotStopped("vm:3 runs", "3", runs=True), "`interrupt 3` in the debug"),
         (NotStopped("vm:3 runs", "3"), "; this window "),
-        (HeldBack("vm:3 is held", "a b/3", has_place=True), "`where a b/3` in"),
-        (HeldBack("vm:3 is held", "3", has_place=False), "`release 3` in"),
+        (RankHeld("vm:3 is held", "a b/3", has_place=True), "`where a b/3` in"),
+        (RankHeld("vm:3 is held", "3", has_place=False), "`release 3` in"),
         (NotHeld(["vm:3"], others=True), "`list` in the debug console shows"),
         (RankVanished("vm:3"), "`list` in the debug console shows"),
         (NoSuchRank("9", 0, exited=2), "are listed by `list`"),

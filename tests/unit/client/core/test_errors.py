@@ -6,10 +6,10 @@ import pytest
 
 from dbg_client.core.choose import choose
 from dbg_client.core.errors import (
-    HeldBack,
     LostRank,
     NeverConnected,
     NotHeld,
+    RankHeld,
     SlowBroker,
     why_not_stopped,
 )
@@ -41,7 +41,7 @@ def test_a_rank_that_is_not_stopped_says_what_works_in_its_state(
 
 
 def test_a_held_rank_without_a_place_is_not_said_to_be_shown() -> None:
-    assert "shows where" not in str(HeldBack("gpu013:7 is held", "7", has_place=False))
+    assert "shows where" not in str(RankHeld("gpu013:7 is held", "7", has_place=False))
 
 
 def test_held_ranks_are_listed_where_there_are_some(approved: Approved) -> None:
