@@ -24,7 +24,7 @@
     │       │   └── UntrustedCertificate
     │       └── WrongVersion
     ├── ReasonedError            1   the message is one reason
-    │   ├── CantPrint                stdout can't be written
+    │   ├── OutputError                stdout can't be written
     │   └── PeerError                the peer violated the protocol: the peer's fault
     └── IllegalMove              1   our own state table has no such transition: our fault
 
@@ -195,7 +195,7 @@ class NeedsAnswer(BadInput):
     """Raised if the user can't be asked, because there is no terminal, and ``-y`` was not given."""
 
 
-class CantPrint(ReasonedError):
+class OutputError(ReasonedError):
     """Raised if a result can't be written to stdout."""
 
     sentence = "the answer can't be written to stdout ({reason}); redirect stdout to another file"

@@ -14,6 +14,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the verb, and return the exit status. Raise CantPrint."""
+    """Run the verb, and return the exit status. Raise OutputError."""
     write(completion_script("dbg-broker", given.shell))
     return 0

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from dbg_wire.errors import BadInput, CantPrint
+from dbg_wire.errors import BadInput, OutputError
 
 Say = Callable[[str], None]
 """Prints one line."""
@@ -28,19 +28,19 @@ def silence_stdout() -> None:
 
 
 def say(line: str) -> None:
-    """Write a line to stdout. Raise CantPrint, or BrokenPipeError if its reader has closed the pipe."""
+    """Write a line to stdout. Raise OutputError, or BrokenPipeError if its reader has closed the pipe."""
     write(f"{line}\n")
 
 
 def write(text: str) -> None:
-    """Write to stdout. Raise CantPrint, or BrokenPipeError if its reader has closed the pipe."""
+    """Write to stdout. Raise OutputError, or BrokenPipeError if its reader has closed the pipe."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CantPrint(error.strerror or type(error).__name__) from None
+        raise OutputError(error.strerror or type(error).__name__) from None
 
 
 def say_aside(line: str) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from dbg_broker.cli.console import prepare_streams, say, say_aside, silence_stdout
 from dbg_broker.cli.parser import VERBS, complete_words, parser_of_the_command, refuse_mistyped
-from dbg_wire.errors import BadInput, CantPrint, DbgError
+from dbg_wire.errors import BadInput, DbgError, OutputError
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells: 128 plus SIGINT."""
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = _act(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
-    except CantPrint as error:
+    except OutputError as error:
         silence_stdout()
         say_aside(str(error))
         return error.exit_status

@@ -38,7 +38,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 async def show_result(text: str, pager: str) -> None:
     """Write a result to stdout; a result longer than the terminal goes through ``pager`` unless that is empty.
 
-    While the pager runs, it handles Ctrl-C. If it can't be run, the result is printed directly. Raises CantPrint.
+    While the pager runs, it handles Ctrl-C. If it can't be run, the result is printed directly. Raises OutputError.
     """
     usable = is_usable(pager, os.environ) and sys.stdout.isatty()
     if not usable or fits(text, *terminal_size()) or not await page(text, pager):

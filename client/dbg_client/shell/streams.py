@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from dbg_wire.errors import CantPrint
+from dbg_wire.errors import OutputError
 
 
 def prepare_streams() -> None:
@@ -53,7 +53,7 @@ _WAITING = _WaitingOnTerminal()
 
 
 def write_result(text: str) -> None:
-    """Write a result to stdout. Raises CantPrint, or BrokenPipeError if the reader has closed the pipe."""
+    """Write a result to stdout. Raises OutputError, or BrokenPipeError if the reader has closed the pipe."""
     show_waiting(None)
     with printing():
         sys.stdout.write(text)
@@ -62,7 +62,7 @@ def write_result(text: str) -> None:
 
 @contextlib.contextmanager
 def printing() -> Iterator[None]:
-    """Turn an error of a write to stdout into CantPrint, except BrokenPipeError: its reader has read enough."""
+    """Turn an error of a write to stdout into OutputError, except BrokenPipeError: its reader has read enough."""
     try:
         yield
     except BrokenPipeError:
@@ -70,7 +70,7 @@ def printing() -> Iterator[None]:
         raise
     except OSError as error:
         silence(sys.stdout)
-        raise CantPrint(error.strerror or type(error).__name__) from None
+        raise OutputError(error.strerror or type(error).__name__) from None
 
 
 def tell(sentence: str) -> None:

@@ -23,7 +23,7 @@ from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append, encode_entry
 from dbg_command.audit import AuditEntry, What
-from dbg_wire.errors import CantPrint
+from dbg_wire.errors import OutputError
 from dbg_wire.messages import Goodbye
 from tests.conftest import Approved
 from tests.support.sentence import refusals
@@ -111,7 +111,7 @@ def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.Monke
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         done = command("completion", "bash")
-        assert (done.status, done.err) == (1, f"dbg-broker: {CantPrint('No space left on device')}\n")
+        assert (done.status, done.err) == (1, f"dbg-broker: {OutputError('No space left on device')}\n")
 
 
 # ------------------------------------------------------------------------------------------- tokens and certificates
