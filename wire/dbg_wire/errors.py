@@ -12,7 +12,7 @@
     ├── AmbiguousTarget          2   a target that fits ranks of several live jobs
     ├── NoSuchRank               3   a target that fits no rank
     ├── NoBroker                 4   neither argument nor variable nor file names a broker
-    ├── SilentFile               4   the file system of a required file doesn't respond
+    ├── FileTimeout               4   the file system of a required file doesn't respond
     ├── WrongHost                4   the address is the loopback of another host
     ├── BrokerError              1   about the peer at a broker's address
     │   ├── BrokerUnreachable    4   no peer answers there
@@ -259,7 +259,7 @@ class HungUp(BrokerUnreachable):
         super().__init__(url, "the connection was closed")
 
 
-class SilentFile(DbgError):
+class FileTimeout(DbgError):
     """Raised if a file or directory can't be opened because its file system does not respond."""
 
     exit_status = 4

@@ -25,9 +25,9 @@ from dbg_wire.errors import (
     BadInput,
     BrokerUnreachable,
     DbgError,
+    FileTimeout,
     PeerError,
     Refused,
-    SilentFile,
     WrongHost,
     error_line,
 )
@@ -71,11 +71,11 @@ class BrokerFinder:
         self._touched = "the broker's address"
 
     async def find(self) -> Route:
-        """Return how to reach the broker; raise DbgError, or SilentFile after SLOW_SECONDS."""
+        """Return how to reach the broker; raise DbgError, or FileTimeout after SLOW_SECONDS."""
         try:
             return await self._lookups.ask(self, self._look, SLOW_SECONDS)
         except TimeoutError:
-            raise SilentFile(self._touched) from None
+            raise FileTimeout(self._touched) from None
 
     def begin(self) -> None:
         """Start a look-up; the next look-up waits for it."""
@@ -88,7 +88,7 @@ class BrokerFinder:
         """
         question = self._lookups.begin(self, self._look)
         if not question.ended.wait(MOMENT_SECONDS):
-            return SilentFile(self._touched)
+            return FileTimeout(self._touched)
         return question.error if isinstance(question.error, Exception) else question.value
 
     def _look(self) -> Route:

@@ -46,7 +46,7 @@ class LogOptions:
 def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int:
     """Print the entries and, with ``follow``, new ones as they arrive, until Ctrl-C. Return the exit status.
 
-    Raise BadSecretFile for a file that can't be read, and SilentFile for one whose file server does not answer.
+    Raise BadSecretFile for a file that can't be read, and FileTimeout for one whose file server does not answer.
     """
     begin = None if options.since is None else time.time() - options.since
     for line in _lines(home, follow=options.follow):

@@ -114,7 +114,7 @@ class BrokerLink:
         return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
-        """Dial, for at most ``seconds``. Raises SilentFile, and the errors of ``find`` and :func:`dial`.
+        """Dial, for at most ``seconds``. Raises FileTimeout, and the errors of ``find`` and :func:`dial`.
 
         A broker that hangs up is dialled again, because it does so while unauthenticated connections flood it.
         """

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dbg_dial.find import Opening
 from dbg_dial.tcp import within
-from dbg_wire.errors import SilentFile, printable
+from dbg_wire.errors import FileTimeout, printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
 
@@ -122,7 +122,7 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     """Run ``read`` in a daemon thread and return its result. ``read`` gets a callback for each path it will open.
 
-    If a path does not respond within ``seconds``, raise SilentFile with that path. As long as no path was reported,
+    If a path does not respond within ``seconds``, raise FileTimeout with that path. As long as no path was reported,
     keep waiting, because the machine is only busy.
     """
     touched: list[str] = []
@@ -132,6 +132,6 @@ async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
             with suppress(TimeoutError):
                 return await within(seconds, asyncio.shield(reading))
             if touched:
-                raise SilentFile(touched[-1])
+                raise FileTimeout(touched[-1])
     finally:
         reading.cancel()

@@ -24,7 +24,7 @@ from dbg_client.why.hang_detector import HangDetector, ask_where
 from dbg_client.why.questions import judge
 from dbg_client.why.show import show_verdicts
 from dbg_client.why.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
-from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, FileTimeout, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class HangWatch:
             try:
                 await self._switchboard.dial()
                 return
-            except (BrokerUnreachable, SilentFile):
+            except (BrokerUnreachable, FileTimeout):
                 await self._note_silence()
                 await asyncio.sleep(DIAL_EVERY_SECONDS)
 

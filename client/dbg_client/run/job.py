@@ -26,7 +26,7 @@ from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
 from dbg_client.views.ages import show_duration
 from dbg_command.targets import Target, parse_target, select
-from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, NoSuchRank, SilentFile, printable
+from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, FileTimeout, NoSuchRank, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
@@ -179,7 +179,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                     await opening
                     return switchboard
                 await cancel_and_wait(opening)
-            except (BrokerUnreachable, SilentFile) as error:
+            except (BrokerUnreachable, FileTimeout) as error:
                 sentence = f"dbg-attach: {error}; this terminal keeps trying"
                 if sentence != told:
                     output.say(sentence)

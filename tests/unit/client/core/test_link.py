@@ -23,11 +23,11 @@ from dbg_dial.tcp import within
 from dbg_wire.errors import (
     BrokerUnreachable,
     DbgError,
+    FileTimeout,
     HungUp,
     NoBroker,
     NotABroker,
     Refused,
-    SilentFile,
     WrongCertificate,
     WrongToken,
     WrongVersion,
@@ -481,7 +481,7 @@ async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_t
         opening("/home/me/groups")
         return enough.wait()
 
-    with pytest.raises(SilentFile) as caught:
+    with pytest.raises(FileTimeout) as caught:
         await read_in_thread(read, 0.01)
     approved(str(caught.value))
     enough.set()
