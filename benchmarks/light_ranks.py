@@ -31,7 +31,7 @@ from dbg_agent.link.dialling import CONNECT_SECONDS, OPEN_SECONDS, Dialler
 from dbg_agent.link.fork_safety import Lookups
 from dbg_dial.endpoint import parse_endpoint, weight_of
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused
+from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, Refused
 from dbg_wire.limits import HANDSHAKE_SECONDS
 from dbg_wire.messages import Answer, AnswerBody, Ask, Kind, Sender, body_of
 from tests.support.crowd import say, stack
@@ -232,13 +232,13 @@ class Crowd:
             rank.is_registered = False
             self._registered -= 1
             rank.routes = []
-        elif isinstance(error, HungUp):
+        elif isinstance(error, ConnectionClosedEarly):
             first = rank.routes[0]
             rank.routes = [*(url for url in rank.urls if url != first), first]
         else:
             del rank.routes[0]
         rank.turn += 1
-        if rank.routes and not isinstance(error, HungUp):
+        if rank.routes and not isinstance(error, ConnectionClosedEarly):
             self._dial(rank)
         else:
             self._after(rank.dialler.pause(error), rank, self._dial)
@@ -258,7 +258,7 @@ class Crowd:
         except OSError as error:
             self._told[f"broken: {type(error).__name__}"] += 1
             hung_up = isinstance(error, ConnectionResetError) or "EOF" in str(error)
-            self._failed(rank, HungUp("") if hung_up else BrokerUnreachable("", ""))
+            self._failed(rank, ConnectionClosedEarly("") if hung_up else BrokerUnreachable("", ""))
             return
         if rank.socket is not None and rank.step is not None:
             wants |= selectors.EVENT_WRITE if rank.out and rank.step != self._shakes_hands else 0

@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from dbg_wire.errors import (
     BrokerUnreachable,
+    ConnectionClosedEarly,
     DbgError,
-    HungUp,
     NotABroker,
     Refused,
     UntrustedCertificate,
@@ -34,7 +34,7 @@ def explain(url: str, error: BaseException, seconds: float) -> BaseException:
     if isinstance(error, TimeoutError):
         return BrokerUnreachable(url, f"no answer within {seconds:g} s")
     if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
-        return HungUp(url)
+        return ConnectionClosedEarly(url)
     if isinstance(error, ConnectionClosed):
         return BrokerUnreachable(url, "the connection was closed")
     if isinstance(error, socket.gaierror):

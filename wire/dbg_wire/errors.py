@@ -16,7 +16,7 @@
     ├── WrongHost                4   the address is the loopback of another host
     ├── BrokerError              1   about the peer at a broker's address
     │   ├── BrokerUnreachable    4   no peer answers there
-    │   │   └── HungUp               the peer closed the connection before it sent anything
+    │   │   └── ConnectionClosedEarly               the peer closed the connection before it sent anything
     │   └── Refused              5   the peer answers, but rejects us or is not the expected broker
     │       ├── NotABroker
     │       ├── WrongToken
@@ -247,7 +247,7 @@ class BrokerUnreachable(BrokerError):
     sentence = "no broker answers at {url} ({reason}); is `dbg-broker serve` running?"
 
 
-class HungUp(BrokerUnreachable):
+class ConnectionClosedEarly(BrokerUnreachable):
     """Raised if the peer accepts a connection and closes it at once, as an overloaded broker does."""
 
     sentence = (

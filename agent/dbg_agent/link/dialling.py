@@ -20,7 +20,7 @@ from dbg_agent.process.log import Logger, say
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Route
 from dbg_dial.tcp import OwnSocket
-from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, error_line
+from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, error_line
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
@@ -71,7 +71,7 @@ async def dial(
         logger.debug("dialling %s", route.endpoint.url)
         return await dial_broker(route, path, ask, seconds, connect_seconds=CONNECT_SECONDS, answered=answered)
 
-    return await first_to_answer(routes, dial_one, final=HungUp)
+    return await first_to_answer(routes, dial_one, final=ConnectionClosedEarly)
 
 
 async def end_when_silent(connection: BrokerWebSocket, heard: asyncio.Event, is_attended: Callable[[], bool]) -> None:
@@ -122,7 +122,9 @@ class Dialler:
         ``error`` is the error of the last attempt, or None if it succeeded.
         """
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
-        is_away = error is None or (isinstance(error, BrokerUnreachable) and not isinstance(error, HungUp))
+        is_away = error is None or (
+            isinstance(error, BrokerUnreachable) and not isinstance(error, ConnectionClosedEarly)
+        )
         last = LAST_BACKOFF_SECONDS if is_away else LAST_REFUSED_SECONDS
         return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
 
@@ -133,7 +135,7 @@ class Dialler:
         try:
             connection = await self._dial_found()
         except DbgError as error:
-            if isinstance(error, HungUp):
+            if isinstance(error, ConnectionClosedEarly):
                 self.avoided = error.url
             if self.unanswered_since is not None:
                 self.has_been_answered = False

@@ -17,7 +17,7 @@ from dbg_dial.find import Opening
 from dbg_dial.tcp import SHUTDOWN, within
 from dbg_wire import PROTOCOL_MINOR, RELEASE, limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
-from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, PeerError, Refused
+from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, PeerError, Refused
 from dbg_wire.limits import KIB
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Subscribe, Welcome
 from dbg_wire.records.record import fitted
@@ -124,7 +124,7 @@ class BrokerLink:
             try:
                 self._use(await self._dial(begun=begun))
                 return
-            except HungUp:
+            except ConnectionClosedEarly:
                 pause = self._pause()
                 if loop.time() + pause >= begun + self._seconds:
                     raise

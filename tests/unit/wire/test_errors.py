@@ -37,7 +37,7 @@ SAMPLES: list[DbgError] = [
     NoSuchRank(HOSTILE, 0, exited=18),
     errors.NoBroker(),
     errors.BrokerUnreachable(HOSTILE, HOSTILE),
-    errors.HungUp(HOSTILE),
+    errors.ConnectionClosedEarly(HOSTILE),
     errors.WrongHost("the broker listens elsewhere"),
     errors.Refused(HOSTILE, HOSTILE),
     errors.WrongToken(HOSTILE, HOSTILE),

@@ -13,7 +13,7 @@ from dbg_agent.link.link import find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
 from dbg_dial.endpoint import Rendezvous, Route, format_rendezvous
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.errors import BrokerUnreachable, HungUp, Refused, WrongHost
+from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, Refused, WrongHost
 from dbg_wire.limits import MAX_LINK_BACKLOG
 
 
@@ -29,7 +29,7 @@ def longest(pauses: Callable[[], float]) -> float:
     ("error", "most"),
     [
         (BrokerUnreachable("wss://h:1", "refused"), LAST_BACKOFF_SECONDS),
-        (HungUp("wss://h:1"), LAST_REFUSED_SECONDS),
+        (ConnectionClosedEarly("wss://h:1"), LAST_REFUSED_SECONDS),
         (Refused("wss://h:1", "full"), LAST_REFUSED_SECONDS),
     ],
 )

@@ -36,8 +36,8 @@ from dbg_wire.errors import (
     BadInput,
     BadSecretFile,
     BrokerUnreachable,
+    ConnectionClosedEarly,
     DbgError,
-    HungUp,
     NoBroker,
     NotABroker,
     WrongCertificate,
@@ -302,7 +302,7 @@ def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
     desk.reach = reach(busy, other)
     link.start()
     assert link.wait_connected(SECONDS) is None
-    assert [type(error) for error in pauses] == [HungUp]
+    assert [type(error) for error in pauses] == [ConnectionClosedEarly]
     assert busy.requests.qsize() == 1
 
 
@@ -593,7 +593,7 @@ ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "closed port": (port(closed_port), BrokerUnreachable),
     "mute port": (port(mute_port), BrokerUnreachable),
     "black hole": (port(full_port), BrokerUnreachable),
-    "hangs up": (answers(fake.hang_up), HungUp),
+    "hangs up": (answers(fake.hang_up), ConnectionClosedEarly),
     "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
     "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
 }

@@ -22,9 +22,9 @@ from dbg_dial.find import Opening
 from dbg_dial.tcp import within
 from dbg_wire.errors import (
     BrokerUnreachable,
+    ConnectionClosedEarly,
     DbgError,
     FileTimeout,
-    HungUp,
     NoBroker,
     NotABroker,
     Refused,
@@ -239,7 +239,7 @@ async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the
         await broker.heard(Subscribe)
         await link.close()
         broker.hangs_up = 1000
-        with pytest.raises(HungUp):
+        with pytest.raises(ConnectionClosedEarly):
             await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
     assert 900 < broker.hangs_up < 999
 
