@@ -26,7 +26,7 @@
     ├── ReasonedError            1   the message is one reason
     │   ├── OutputError                stdout can't be written
     │   └── PeerError                the peer violated the protocol: the peer's fault
-    └── IllegalMove              1   our own state table has no such transition: our fault
+    └── InvalidTransition              1   our own state table has no such transition: our fault
 
 Exceptions have attributes for code and a sentence for people. ``__str__`` composes the sentence, usually from a
 template with the attributes in braces. Text from the network goes through :func:`printable` before it becomes part of a
@@ -335,7 +335,7 @@ class PeerError(ReasonedError):
     sentence = "the peer broke the protocol: {reason}"
 
 
-class IllegalMove(DbgError):
+class InvalidTransition(DbgError):
     """Raised if a transition table has no row for a state and an event."""
 
     def __init__(self, table: str, state: str, event: str) -> None:

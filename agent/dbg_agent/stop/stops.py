@@ -17,7 +17,7 @@ from dbg_agent.frames.stacks import is_own, place_of
 from dbg_agent.process.log import Logger
 from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_wire.errors import IllegalMove
+from dbg_wire.errors import InvalidTransition
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Limit, Place, RankState
 from dbg_wire.records.record import fitted
@@ -59,11 +59,11 @@ STOP_MOVES: Mapping[StopPhase, Mapping[StopEvent, StopPhase]] = {
 
 
 def move_stop(phase: StopPhase, event: StopEvent) -> StopPhase:
-    """Return the phase after an event; raise IllegalMove if the event is not allowed in this phase."""
+    """Return the phase after an event; raise InvalidTransition if the event is not allowed in this phase."""
     try:
         return STOP_MOVES[phase][event]
     except KeyError:
-        raise IllegalMove("a stop", phase.value, event.value) from None
+        raise InvalidTransition("a stop", phase.value, event.value) from None
 
 
 logger = Logger("dbg_agent.stop")

@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire import limits
-from dbg_wire.errors import IllegalMove, PeerError
+from dbg_wire.errors import InvalidTransition, PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
     SUBRUN,
@@ -57,11 +57,11 @@ RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
 
 
 def move_rank(state: RankState | None, event: RankEvent) -> RankState:
-    """Return the next state. Raise IllegalMove if there is none."""
+    """Return the next state. Raise InvalidTransition if there is none."""
     try:
         return RANK_MOVES[state][event]
     except KeyError:
-        raise IllegalMove("a rank", "unknown" if state is None else state.value, event.value) from None
+        raise InvalidTransition("a rank", "unknown" if state is None else state.value, event.value) from None
 
 
 MAX_TEXTS = 8192

@@ -44,7 +44,7 @@ SAMPLES: list[DbgError] = [
     errors.WrongCertificate(HOSTILE, HOSTILE),
     errors.WrongVersion(HOSTILE, HOSTILE),
     errors.PeerError(HOSTILE),
-    errors.IllegalMove("a rank", "exited", "runs"),
+    errors.InvalidTransition("a rank", "exited", "runs"),
 ]
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dbg_agent.stop.stops import StopEvent, StopPhase, Stops, move_stop
-from dbg_wire.errors import IllegalMove
+from dbg_wire.errors import InvalidTransition
 from dbg_wire.messages import RankReport
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
@@ -109,7 +109,7 @@ def test_a_thread_that_ends_in_the_middle_of_a_step_ends_its_stop() -> None:
 
 
 def test_an_illegal_move_is_refused(approved: Approved) -> None:
-    with pytest.raises(IllegalMove) as caught:
+    with pytest.raises(InvalidTransition) as caught:
         Stops(lambda: None).step()
     approved(str(caught.value))
 
@@ -133,5 +133,5 @@ def test_every_stop_can_end() -> None:
     for phase in StopPhase:
         if phase is not StopPhase.NONE:
             assert move_stop(phase, StopEvent.ENDS) is StopPhase.NONE
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InvalidTransition):
         move_stop(StopPhase.NONE, StopEvent.ENDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_broker.ranks.registry import RANK_MOVES, RankEvent, move_rank
-from dbg_wire.errors import IllegalMove
+from dbg_wire.errors import InvalidTransition
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 from tests.conftest import Approved
 
@@ -41,6 +41,6 @@ def test_silence_never_loses_a_rank_and_a_lost_one_comes_back() -> None:
 
 @pytest.mark.parametrize("event", [event for event in RankEvent if event is not RankEvent.CONNECTION_ENDS])
 def test_an_exited_rank_moves_no_more(approved: Approved, event: RankEvent) -> None:
-    with pytest.raises(IllegalMove) as caught:
+    with pytest.raises(InvalidTransition) as caught:
         move_rank(RankState.EXITED, event)
     approved(str(caught.value))
