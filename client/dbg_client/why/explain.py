@@ -159,8 +159,8 @@ class _RunVerdicts:
         }
         waits_for = awaited_ranks(matched, conditions)
         children = [(child, condition_of(child, now)) for child in matched.children]
-        self._scene = analyse_waits(matched, conditions, names, self._moved, waits_for, children=children)
-        self._roots = find_roots(self._scene, waits_for)
+        self._analysis = analyse_waits(matched, conditions, names, self._moved, waits_for, children=children)
+        self._roots = find_roots(self._analysis, waits_for)
         got_on = self._moved.moved | self._moved.data
         # A rank that polls a file also changes its stack.
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
@@ -171,9 +171,9 @@ class _RunVerdicts:
         judged = self._judge()
         found = judged.certain
         named = {n for one in found if one.kind in _NAMES_CULPRITS for n in one.ranks}
-        found += own_verdicts(self._scene, named, self._working, has_waits=bool(found) or not self._has_two)
-        found += absent_verdict(self._scene, named)
-        silence = silence_verdict(self._scene)
+        found += own_verdicts(self._analysis, named, self._working, has_waits=bool(found) or not self._has_two)
+        found += absent_verdict(self._analysis, named)
+        silence = silence_verdict(self._analysis)
         unmoved = self._unmoved(judged.young)
         is_quiet = not any(
             verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
@@ -199,15 +199,15 @@ class _RunVerdicts:
     def _of_quiet_job(self, judged: _Judged, unmoved: set[int]) -> Verdict:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
-            verdict = unmoved_verdict(self._scene, unmoved or self._unmoved(set()), notes)
+            verdict = unmoved_verdict(self._analysis, unmoved or self._unmoved(set()), notes)
             # The rank that others wait for is more informative than the ranks without progress.
             is_told = notes and unmoved <= judged.workers
             return replace(verdict, finding=notes[0], notes=notes[1:]) if is_told else verdict
         return Verdict(
             kind=VerdictKind.BUSY,
-            job=self._scene.job,
+            job=self._analysis.job,
             finding=Finding(topic=Topic.BUSY),
-            analysis=self._scene,
+            analysis=self._analysis,
             certainty=Certainty.SURE,
             ranks=tuple(sorted(self._moved.moved)),
             notes=notes,
@@ -237,8 +237,8 @@ class _RunVerdicts:
     def _judge(self) -> _Judged:
         judged = _Judged()
         for root in self._roots:
-            standings = root.circle or (root.pending,)
-            verdict = verdict_of(self._scene, root)
+            standings = root.cycle or (root.pending,)
+            verdict = verdict_of(self._analysis, root)
             if not any(self._is_old(standing, verdict) for standing in standings):
                 self._keep_open(judged, standings)
             elif self._may_work(verdict, standings):
@@ -263,10 +263,10 @@ class _RunVerdicts:
 
     def _is_held_up(self, standing: PendingCollective, verdict: Verdict) -> bool:
         """Return True if the missing ranks are known to wait elsewhere, even if the collective is recent."""
-        conditions = [self._scene.conditions.get(number) for number in standing.missing]
+        conditions = [self._analysis.conditions.get(number) for number in standing.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
             # Ranks without evidence may have arrived before they ended, unless a later snapshot still shows waiting.
-            gone = [self._scene.conditions.get(number) for number in verdict.ranks]
+            gone = [self._analysis.conditions.get(number) for number in verdict.ranks]
             long = min(self._seconds, OLD_SECONDS) if self._has_two else OLD_SECONDS
             return all(one is not None and (one.age or 0.0) >= long for one in gone)
         return bool(conditions) and all(
@@ -287,7 +287,7 @@ class _RunVerdicts:
             return False
         if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
             return False
-        conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
+        conditions = [self._analysis.conditions.get(number) for number in verdict.ranks]
         # For Python, C code that computes is at one instruction all the time.
         if any(
             one is None or one.is_still or ((one.age or 0.0) >= OLD_SECONDS and one.kind is not VerdictKind.STUCK)

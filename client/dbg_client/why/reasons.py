@@ -41,7 +41,7 @@ STATES: dict[State, str] = {
     State.COMPUTES: "has been computing or busy-waiting in C code{so_long}{caller}",
     State.UNHEARD: "has been silent{so_long}: its interpreter is stuck in C code, or its process is suspended",
     State.WAITS: "{wait}",
-    State.DEADLOCK: "is deadlocked: {circle}",
+    State.DEADLOCK: "is deadlocked: {cycle}",
     State.FOR_ITSELF: "{wait}{itself}",
     State.RUNS: "",
 }
@@ -68,7 +68,7 @@ class Reasons:
     """Texts for the reasons of the ranks of a scene, at one :class:`Brevity`."""
 
     def __init__(self, analysis: WaitAnalysis | None, way: Brevity = WHOLE) -> None:
-        self._scene = analysis
+        self._analysis = analysis
         self._way = way
         self._known: dict[tuple[int, int], str] = {}
         """Cached reasons, by rank and maximum number of waits."""
@@ -92,14 +92,14 @@ class Reasons:
     @property
     def analysis(self) -> WaitAnalysis:
         """The scene; raises ValueError if the findings are not about ranks."""
-        if self._scene is None:
+        if self._analysis is None:
             raise ValueError
-        return self._scene
+        return self._analysis
 
     @property
     def names(self) -> NamedRanks:
         """Names of the ranks. Without a scene, as for dump files, these are only numbers."""
-        return self._scene.names if self._scene is not None else NamedRanks(("", ""), {}, several_jobs=False)
+        return self._analysis.names if self._analysis is not None else NamedRanks(("", ""), {}, several_jobs=False)
 
     def has_room(self, text: str) -> bool:
         """Return True if a sentence has room for the whole text."""
@@ -211,7 +211,7 @@ class Reasons:
             so_long=f" for {show_age(age)}" if age is not None else "",
             caller=f" ({printable(own[-1].function, MAX_NAME)}, {file_line(own[-1])})" if own else "",
             wait=wait_text(condition.does, ranks, brief=brief) if condition.does is not None else "",
-            circle=self.circle_of(condition) if condition.state is State.DEADLOCK else "",
+            cycle=self.cycle_of(condition) if condition.state is State.DEADLOCK else "",
             itself=self._itself(number) if condition.state is State.FOR_ITSELF and number is not None else "",
         )
 
@@ -229,7 +229,7 @@ class Reasons:
         pids = {analysis.matched.roster[number].rank.pid: number}
         return f", which {wait_text(does, pids, brief=min(self._way.level, 2))}"
 
-    def circle_of(self, condition: RankCondition) -> str:
+    def cycle_of(self, condition: RankCondition) -> str:
         """Return ``threads MainThread and pump wait for each other``."""
         threads = condition.threads
         if len(threads) == 1:

@@ -86,7 +86,7 @@ def _is_met(standing: PendingCollective, matched: Matched) -> bool:
 
 class _Finding:
     def __init__(self, analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -> None:
-        self._scene = analysis
+        self._analysis = analysis
         self._standings = analysis.matched.standings
         self._waits_for = {index: ranks for index, ranks in waits_for.items() if ranks}
         self._alone = [index for index, ranks in waits_for.items() if not ranks]
@@ -97,12 +97,12 @@ class _Finding:
         """Indices of collectives that belong to a root cause."""
 
     def roots(self) -> list[Finding]:
-        matched = self._scene.matched
+        matched = self._analysis.matched
         self._blame()
-        self._close_circles()
+        self._close_cycles()
         for index in self._alone:
             standing = self._standings[index]
-            kind = _own_kind(matched, standing, _suspects(standing, self._scene.conditions))
+            kind = _own_kind(matched, standing, _suspects(standing, self._analysis.conditions))
             self._add(_alone(standing, kind or Topic.COMPLETE), [index])
         self._find_those_behind()
         return self._roots
@@ -127,41 +127,41 @@ class _Finding:
         seen = {number}
         at: int | None = number
         while at is not None:
-            condition = self._scene.conditions.get(at)
+            condition = self._analysis.conditions.get(at)
             if condition is not None and condition.is_still:
                 return True
-            if any(node.kind is NodeKind.COLLECTIVE for node in self._scene.graph.awaited(rank_node(at))):
+            if any(node.kind is NodeKind.COLLECTIVE for node in self._analysis.graph.awaited(rank_node(at))):
                 return False
-            at = self._scene.behind(at)
+            at = self._analysis.behind(at)
             if at in seen:
                 # A cycle of ranks that wait for resources of each other, without a collective.
                 return True
             if at in suspects:
-                return self._scene.is_in_circle(number)
+                return self._analysis.is_in_cycle(number)
             if at is not None:
                 seen.add(at)
         return True
 
-    def _close_circles(self) -> None:
-        for component in sorted(map(sorted, self._scene.graph.components())):
+    def _close_cycles(self) -> None:
+        for component in sorted(map(sorted, self._analysis.graph.components())):
             indices = [node.number for node in component if node.kind is NodeKind.COLLECTIVE]
             if not indices or len(component) < 2 or self._taken.intersection(indices):
                 continue
-            holding = [n for n in _ranks(component) if self._scene.behind(n) is not None]
+            holding = [n for n in _ranks(component) if self._analysis.behind(n) is not None]
             if holding:
                 index = min(indices, key=lambda index: _weight(self._standings[index]))
                 culprits = tuple(n for n in holding if n in self._waits_for[index]) or tuple(holding)
                 root = Finding(topic=Topic.HELD, standing=self._standings[index], ranks=culprits)
                 self._add(root, indices, *_ranks(component))
             else:
-                self._add_circle(self._walk(indices), indices)
+                self._add_cycle(self._walk(indices), indices)
 
-    def _add_circle(self, circle: Sequence[int], indices: Sequence[int]) -> None:
+    def _add_cycle(self, cycle: Sequence[int], indices: Sequence[int]) -> None:
         """Add collectives that wait for each other. If a send or receive is among them, its peer is the root cause.
 
         A rank that skips a send continues to the next collective, which the other ranks can't reach.
         """
-        standings = [self._standings[index] for index in circle]
+        standings = [self._standings[index] for index in cycle]
         torn = next((one for one in standings if len(one.roots) > 1), None)
         if torn is not None:
             # A rank that passed the same root as the root itself may have finished, because its data was sent before.
@@ -171,10 +171,10 @@ class _Finding:
             root.behind += behind
             self._add(root, indices)
             return
-        exchange = next(filter(self._leads_to_collective, circle), None)
+        exchange = next(filter(self._leads_to_collective, cycle), None)
         if exchange is None or all(standing.has_peer for standing in standings):
             ranks = tuple(sorted({number for one in standings for number in one.waiting}))
-            root = Finding(topic=Topic.CIRCLE, standing=standings[0], circle=tuple(standings), ranks=ranks)
+            root = Finding(topic=Topic.CYCLE, standing=standings[0], cycle=tuple(standings), ranks=ranks)
             self._add(root, indices)
             return
         root = _missing(self._standings[exchange], tuple(self._waits_for[exchange]))
@@ -187,7 +187,7 @@ class _Finding:
 
     def _next(self, index: int) -> list[int]:
         """Return the collectives that block the ranks that collective ``index`` is waiting for."""
-        awaited = [self._scene.graph.awaited(rank_node(number)) for number in self._waits_for.get(index, ())]
+        awaited = [self._analysis.graph.awaited(rank_node(number)) for number in self._waits_for.get(index, ())]
         return [node.number for nodes in awaited for node in nodes if node.kind is NodeKind.COLLECTIVE]
 
     def _walk(self, indices: Sequence[int]) -> list[int]:
@@ -200,13 +200,13 @@ class _Finding:
             if not following:
                 break
             index = min(following, key=lambda other: _weight(self._standings[other]))
-        circle = walked[walked.index(index) :]
+        cycle = walked[walked.index(index) :]
         # Nearly equal ages would start the cycle at a different collective each time.
-        first = min(range(len(circle)), key=lambda at: self._standings[circle[at]].waiting)
-        return [*circle[first:], *circle[:first]]
+        first = min(range(len(cycle)), key=lambda at: self._standings[cycle[at]].waiting)
+        return [*cycle[first:], *cycle[:first]]
 
     def _find_those_behind(self) -> None:
-        reached = self._scene.graph.leading_to(self._nodes)
+        reached = self._analysis.graph.leading_to(self._nodes)
         for index in self._waits_for:
             root = reached.get(collective_node(index))
             if index not in self._taken and root is not None:

@@ -282,10 +282,10 @@ class Words(Reasons):
         handles = self.handles(numbers[0]) if len(numbers) == 1 and self._way.level <= 1 else ""
         return f" while it {handles}" if handles else ""
 
-    def _circle(self, found: Finding) -> str:
-        standings, likely = found.circle, _likely(found)
+    def _cycle(self, found: Finding) -> str:
+        standings, likely = found.cycle, _likely(found)
         first, count = standings[0], len(standings)
-        end = since(max((one.age or 0.0 for one in standings), default=None)) + _circles_end(standings)
+        end = since(max((one.age or 0.0 for one in standings), default=None)) + _cycles_end(standings)
         steps = {
             (one.name, (one.waiting[0] - one.missing[0]) % count) for one in standings if one.has_peer and one.missing
         }
@@ -384,7 +384,7 @@ _TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
     Topic.NO_PARTNER: Words._no_partner,
     Topic.HELD: Words._held,
     Topic.CONFLICT: Words._conflict,
-    Topic.CIRCLE: Words._circle,
+    Topic.CYCLE: Words._cycle,
     Topic.COMPLETE: Words._complete,
     Topic.UNMOVED: Words._unmoved,
     Topic.BUSY: Words._busy,
@@ -441,7 +441,7 @@ def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
     return [number for number in here.missing if number in following.calls] or list(here.missing)
 
 
-def _circles_end(standings: Sequence[PendingCollective]) -> str:
+def _cycles_end(standings: Sequence[PendingCollective]) -> str:
     if all(standing.has_peer for standing in standings):
         is_sent = not all(one.is_receive for one in standings)
         return ": no send has a matching receive" if is_sent else ": none of them sends"

@@ -182,7 +182,7 @@ class _Lines:
             return self._missing(found)
         if topic is Topic.CONFLICT:
             return self._conflict(found)
-        if topic is Topic.CIRCLE:
+        if topic is Topic.CYCLE:
             return [*self.ranks(found.ranks), *time_left(found.pending)]
         if topic in (Topic.LONELY, Topic.PEERLESS):
             standing = found.pending

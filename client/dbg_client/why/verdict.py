@@ -82,7 +82,7 @@ class Topic(enum.Enum):
     """Ranks have not reached a collective."""
     NO_PARTNER = enum.auto()
     """A rank has not called the other half of a send or receive."""
-    CIRCLE = enum.auto()
+    CYCLE = enum.auto()
     """Ranks wait for each other in collectives."""
     HELD = enum.auto()
     """A rank waits in a collective for ranks that wait for a resource it holds, such as the lock of a file."""
@@ -120,7 +120,7 @@ class Topic(enum.Enum):
 class Finding:
     """One finding about ``ranks``.
 
-    ``standing`` is the collective with most waiting ranks. ``circle`` lists collectives that wait for each other, each
+    ``standing`` is the collective with most waiting ranks. ``cycle`` lists collectives that wait for each other, each
     for the next one. ``behind`` lists further collectives that wait for the same ranks, or for ranks that wait here.
     ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died later.
     """
@@ -129,7 +129,7 @@ class Finding:
     certainty: Certainty | None = None
     ranks: tuple[int, ...] = ()
     standing: PendingCollective | None = None
-    circle: tuple[PendingCollective, ...] = ()
+    cycle: tuple[PendingCollective, ...] = ()
     behind: list[PendingCollective] = field(default_factory=list)
     followers: tuple[int, ...] = ()
     after: tuple[int, ...] = ()

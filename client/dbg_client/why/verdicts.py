@@ -77,9 +77,9 @@ def _no_partner(analysis: WaitAnalysis, found: Finding) -> _Judged:
     return _Judged(VerdictKind.PARTNER, certainty_of([standing]), following)
 
 
-def _circle(analysis: WaitAnalysis, found: Finding) -> _Judged:
-    kind = VerdictKind.PARTNER if all(one.has_peer for one in found.circle) else VerdictKind.ORDER
-    return _Judged(kind, certainty_of(found.circle), analysis.names.looking(one.waiting[0] for one in found.circle[:2]))
+def _cycle(analysis: WaitAnalysis, found: Finding) -> _Judged:
+    kind = VerdictKind.PARTNER if all(one.has_peer for one in found.cycle) else VerdictKind.ORDER
+    return _Judged(kind, certainty_of(found.cycle), analysis.names.looking(one.waiting[0] for one in found.cycle[:2]))
 
 
 def _held(analysis: WaitAnalysis, found: Finding) -> _Judged:
@@ -107,7 +107,7 @@ def _unknown_collective(analysis: WaitAnalysis, found: Finding) -> _Judged:
 _JUDGES: Mapping[Topic, Callable[[WaitAnalysis, Finding], _Judged]] = {
     Topic.MISSING: _missing,
     Topic.NO_PARTNER: _no_partner,
-    Topic.CIRCLE: _circle,
+    Topic.CYCLE: _cycle,
     Topic.HELD: _held,
     Topic.CONFLICT: _conflict,
     Topic.LONELY: _alone(VerdictKind.ORDER),
@@ -138,9 +138,9 @@ def own_verdicts(
         ranks[VerdictKind.DEAD] = dead
     waiting = ranks.pop(VerdictKind.WAITING, [])
     behind = {number: holder for number in waiting if (holder := analysis.behind(number)) is not None}
-    if circle := [number for number in waiting if analysis.is_in_circle(number)]:
-        ranks[VerdictKind.DEADLOCK] = sorted([*ranks[VerdictKind.DEADLOCK], *circle])
-        waiting = [number for number in waiting if number not in circle]
+    if cycle := [number for number in waiting if analysis.is_in_cycle(number)]:
+        ranks[VerdictKind.DEADLOCK] = sorted([*ranks[VerdictKind.DEADLOCK], *cycle])
+        waiting = [number for number in waiting if number not in cycle]
     ends = [n for n in waiting if n not in behind or not _is_told(analysis, n, ranks, waiting)]
     ranks[VerdictKind.WAITING] = ends
     verdicts = []

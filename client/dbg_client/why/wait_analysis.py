@@ -128,7 +128,7 @@ class WaitGraph:
                     path.append((following, iter(self._edges[following])))
         return left
 
-    def is_circle(self, component: Sequence[Node]) -> bool:
+    def is_cycle(self, component: Sequence[Node]) -> bool:
         """Return True if the nodes of a component wait for each other, or a single one for itself."""
         return len(component) > 1 or component[0] in self._edges.get(component[0], {})
 
@@ -207,7 +207,7 @@ class WaitAnalysis:
             number = holder
         return number
 
-    def is_in_circle(self, number: int) -> bool:
+    def is_in_cycle(self, number: int) -> bool:
         """Return True if a rank waits for itself through other ranks, outside of collectives."""
         seen: set[int] = set()
         at = self.behind(number)
@@ -251,7 +251,7 @@ def analyse_waits(
             doers.update(_add_rank(graph, hosts, number, one))
     for child, condition in children:
         doers.update(_add_child(graph, hosts, child, condition))
-    told = _with_circles(matched, graph, conditions)
+    told = _with_cycles(matched, graph, conditions)
     for index, suspects in waits_for.items():
         node = collective_node(index)
         for number in matched.standings[index].calls:
@@ -317,14 +317,14 @@ def _add_child(
     return {node: Doer(main.does if main is not None else None, one, condition)}
 
 
-def _with_circles(
+def _with_cycles(
     matched: Matched, graph: WaitGraph, conditions: Mapping[int, RankCondition]
 ) -> dict[int, RankCondition]:
     """Return the conditions, with DEADLOCK for ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
         owners = {node.owner for node in component if node.kind is not NodeKind.PROCESS}
-        if not graph.is_circle(component) or len(owners) != 1:
+        if not graph.is_cycle(component) or len(owners) != 1:
             continue
         (number,) = owners
         main = main_wait(matched.roster[number])

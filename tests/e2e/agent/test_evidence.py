@@ -24,7 +24,7 @@ class Told(NamedTuple):
     thread: str
     kind: str
     text: str
-    circle: int
+    cycle: int
     is_main: bool
     frames: list[tuple[str, int]]
 
@@ -113,7 +113,7 @@ def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address:
 def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:
     circles: dict[str, set[int]] = {}
     for name, case in CASES.items():
-        circles.setdefault(case.circle, set()).add(told[name].circle)
+        circles.setdefault(case.cycle, set()).add(told[name].cycle)
     assert circles.pop("") == {0}
     numbers = [number for (number,) in circles.values()]
     assert sorted(numbers) == list(range(1, len(circles) + 1))

@@ -42,19 +42,19 @@ class Case(NamedTuple):
     run: Callable[..., object]
     arguments: tuple[object, ...]
     kind: str
-    circle: str
+    cycle: str
 
 
 CASES: dict[str, Case] = {}
 """The threads by their names."""
 
 
-def waits(kind: str, circle: str = "", **threads: tuple[object, ...]) -> Callable[[Method], Method]:
+def waits(kind: str, cycle: str = "", **threads: tuple[object, ...]) -> Callable[[Method], Method]:
     """Have a thread of its name run a method, or each of the named threads with its arguments."""
 
     def register(method: Method) -> Method:
         for name, arguments in (threads or {method.__name__: ()}).items():
-            CASES[name] = Case(method, arguments, kind, circle)
+            CASES[name] = Case(method, arguments, kind, cycle)
         return method
 
     return register
@@ -238,8 +238,8 @@ def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
         graph.add(thread_node(0, wait.number))
         for awaited in wait.awaits:
             graph.wait(thread_node(0, wait.number), thread_node(0, awaited))
-    circles = [component for component in graph.components() if graph.is_circle(component)]
-    return {node.number: number for number, circle in enumerate(circles, 1) for node in circle}
+    circles = [component for component in graph.components() if graph.is_cycle(component)]
+    return {node.number: number for number, cycle in enumerate(circles, 1) for node in cycle}
 
 
 def main() -> None:

@@ -112,8 +112,8 @@ def test_components_stand_behind_those_that_they_lead_to(edges: list[tuple[int, 
 def test_a_chain_of_ten_thousand_ranks_is_no_recursion() -> None:
     chain = [(number, number + 1) for number in range(10_000)]
     assert len(graph_of(chain).components()) == 10_001
-    (circle,) = graph_of([*chain, (10_000, 0)]).components()
-    assert len(circle) == 10_001
+    (cycle,) = graph_of([*chain, (10_000, 0)]).components()
+    assert len(cycle) == 10_001
 
 
 def test_of_two_edges_the_sure_one_counts_and_one_of_stacks_makes_a_circle_likely() -> None:

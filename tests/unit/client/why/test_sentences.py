@@ -337,10 +337,10 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     if seconds < 5.0:
         assert [one.kind for one in found.verdicts] == [VerdictKind.UNKNOWN]
         return
-    (circle,) = found.verdicts
-    assert (circle.kind, circle.ranks, circle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
+    (cycle,) = found.verdicts
+    assert (cycle.kind, cycle.ranks, cycle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
     assert found.missing == ()
-    approved(sentence_of(circle))
+    approved(sentence_of(cycle))
 
 
 MEMORY: dict[str, Any] = {"cause": "from the out-of-memory killer", "note": "it held 1.1 GiB"}
