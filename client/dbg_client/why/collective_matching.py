@@ -131,7 +131,7 @@ class Matched:
     run: Run
     roster: Roster
     groups: tuple[ProcessGroup, ...]
-    standings: tuple[PendingCollective, ...]
+    all_pending: tuple[PendingCollective, ...]
     children: tuple[RankEvidence, ...] = ()
     """Processes of the run that are not ranks."""
 
@@ -150,34 +150,34 @@ def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
     """Return the collective of each waiting rank, by its key; if several, the one with most missing ranks."""
     found: dict[str, PendingCollective] = {}
     for one in matched:
-        for standing in sorted(one.standings, key=_importance):
-            by_name = {name: _as_called(name, standing) for name in {call.name for call in standing.calls.values()}}
-            for number in standing.waiting:
-                found.setdefault(one.roster[number].rank.key, by_name[standing.calls[number].name])
+        for pending in sorted(one.all_pending, key=_importance):
+            by_name = {name: _as_called(name, pending) for name in {call.name for call in pending.calls.values()}}
+            for number in pending.waiting:
+                found.setdefault(one.roster[number].rank.key, by_name[pending.calls[number].name])
     return found
 
 
-def _as_called(name: str, standing: PendingCollective) -> PendingCollective:
+def _as_called(name: str, pending: PendingCollective) -> PendingCollective:
     """Return the collective as its callers by ``name`` see it: a rank that called another one instead is missing."""
-    if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
-        return standing
-    others = {other for other, call in standing.all_calls.items() if call.name not in ("", name)}
-    return replace(standing, name=name, came=tuple(other for other in standing.came if other not in others))
+    if not name or pending.has_peer or {call.name for call in pending.all_calls.values()} == {name}:
+        return pending
+    others = {other for other, call in pending.all_calls.items() if call.name not in ("", name)}
+    return replace(pending, name=name, came=tuple(other for other in pending.came if other not in others))
 
 
-def _importance(standing: PendingCollective) -> tuple[object, ...]:
-    return not standing.missing, -len(standing.missing), -(standing.age or 0.0), standing.group.label, standing.call
+def _importance(pending: PendingCollective) -> tuple[object, ...]:
+    return not pending.missing, -len(pending.missing), -(pending.age or 0.0), pending.group.label, pending.call
 
 
 def _matched(run: Run, roster: Roster) -> Matched:
     groups = process_groups(run, roster)
-    standings = [standing for group in groups for standing in (*_in_order(group, roster), *_with_peers(group, roster))]
-    if not standings:
+    all_pending = [pending for group in groups for pending in (*_in_order(group, roster), *_with_peers(group, roster))]
+    if not all_pending:
         inferred = inferred_group(run, roster)
         if inferred is not None:
             groups.append(inferred)
-            standings = _in_order(inferred, roster)
-    return Matched(run=run, roster=roster, groups=tuple(groups), standings=tuple(standings))
+            all_pending = _in_order(inferred, roster)
+    return Matched(run=run, roster=roster, groups=tuple(groups), all_pending=tuple(all_pending))
 
 
 def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
@@ -189,11 +189,11 @@ def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
         if call is not None:
             # Without numbers, two names are two collectives; with equal numbers they are one with differing calls.
             first[call.sequence, call.name if call.sequence is None else ""][number] = call
-    found = [_standing(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
-    return sorted(found, key=lambda standing: (_number(standing.sequence), standing.name))
+    found = [_pending_collective(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
+    return sorted(found, key=lambda pending: (_number(pending.sequence), pending.name))
 
 
-def _standing(
+def _pending_collective(
     group: ProcessGroup, sequence: int | None, calls: Mapping[int, CollectiveSeen], roster: Roster
 ) -> PendingCollective:
     came: list[int] = []
@@ -348,40 +348,40 @@ class Difference(enum.Enum):
     DATA = enum.auto()
 
 
-def difference_of(standing: PendingCollective) -> Difference | None:
+def difference_of(pending: PendingCollective) -> Difference | None:
     """Return the most severe difference between the calls of a collective; None if they agree."""
-    if standing.has_peer:
+    if pending.has_peer:
         return None
-    if len({call.name for call in standing.all_calls.values() if call.name}) > 1:
+    if len({call.name for call in pending.all_calls.values() if call.name}) > 1:
         return Difference.NAME
     # Missing ranks explain the wait in any case, and without numbers the other ranks may be in two calls.
-    if len(standing.roots) > 1 and not standing.missing:
+    if len(pending.roots) > 1 and not pending.missing:
         return Difference.ROOT
     # Ranks that have passed less data may finish, while the others wait for the rest.
-    payloads = {_payload(standing, number) for number in standing.all_calls} - {("", "")}
+    payloads = {_payload(pending, number) for number in pending.all_calls} - {("", "")}
     return Difference.DATA if len(payloads) > 1 else None
 
 
-def is_certain(standing: PendingCollective) -> bool:
+def is_certain(pending: PendingCollective) -> bool:
     """Return True if ranks make different calls and their library records name and number together.
 
     The age is then irrelevant. Otherwise count and stack of a rank are read one after the other and may not match.
     """
-    is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
-    return is_recorded and difference_of(standing) is Difference.NAME
+    is_recorded = all(call.timeout is not None and call.sequence is not None for call in pending.all_calls.values())
+    return is_recorded and difference_of(pending) is Difference.NAME
 
 
-def sides(standing: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]:
+def sides(pending: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]:
     """Return the different calls of one collective with their ranks, the usual one first."""
-    difference = difference_of(standing)
+    difference = difference_of(pending)
     calls: dict[object, CollectiveSeen] = {}
     found: defaultdict[object, list[int]] = defaultdict(list)
-    for number, call in sorted(standing.all_calls.items()):
+    for number, call in sorted(pending.all_calls.items()):
         key: object = call.name
         if difference is Difference.ROOT:
             key = call.root
         elif difference is Difference.DATA:
-            key = (call.types, call.size, call.shapes) if _payload(standing, number) != ("", "") else None
+            key = (call.types, call.size, call.shapes) if _payload(pending, number) != ("", "") else None
         if key is not None:
             calls.setdefault(key, call)
             found[key].append(number)
@@ -394,9 +394,9 @@ def is_parting(called: Sequence[tuple[CollectiveSeen, list[int]]]) -> bool:
     return len(called[0][1]) == len(called[1][1])
 
 
-def _payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
+def _payload(pending: PendingCollective, number: int) -> tuple[str, int | str]:
     """Return the types and the size, or else the shapes, if they must be equal in all ranks; else empty values."""
-    call = standing.all_calls[number]
+    call = pending.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""
     return call.types, call.size if call.size is not None else call.shapes

@@ -59,11 +59,11 @@ def collective_notes(matched: Iterable[Matched]) -> dict[str, Note]:
     """Return a note for each rank in a collective that a library has recorded, by the rank's key."""
     notes: dict[int, Note] = {}
     found = {}
-    for key, standing in pending_of_each(matched).items():
-        if not standing.group.is_inferred:
-            if id(standing) not in notes:
-                notes[id(standing)] = Note(show_pending(standing), pending_document(standing))
-            found[key] = notes[id(standing)]
+    for key, pending in pending_of_each(matched).items():
+        if not pending.group.is_inferred:
+            if id(pending) not in notes:
+                notes[id(pending)] = Note(show_pending(pending), pending_document(pending))
+            found[key] = notes[id(pending)]
     return found
 
 
@@ -72,10 +72,10 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     ranks: dict[str, RankInfo] = {}
     reasons: list[str] = []
     for one in matched:
-        for standing in filter(_is_told, one.standings):
-            absent = [one.roster[number].rank for number in standing.missing if number in one.roster]
+        for pending in filter(_is_told, one.all_pending):
+            absent = [one.roster[number].rank for number in pending.missing if number in one.roster]
             ranks |= {rank.key: rank for rank in absent}
-            reasons += [_reason(standing)] * len(absent)
+            reasons += [_reason(pending)] * len(absent)
     if not ranks:
         return None
     return AnswerGroup(
@@ -83,47 +83,47 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     )
 
 
-def _is_told(standing: PendingCollective) -> bool:
-    return not standing.group.is_inferred and (standing.age is None or standing.age >= YOUNGEST_SECONDS)
+def _is_told(pending: PendingCollective) -> bool:
+    return not pending.group.is_inferred and (pending.age is None or pending.age >= YOUNGEST_SECONDS)
 
 
-def _reason(standing: PendingCollective) -> str:
-    label = printable(standing.label, MAX_LABEL)
-    if standing.has_peer:
-        other = ", ".join(str(number) for number in standing.waiting)
+def _reason(pending: PendingCollective) -> str:
+    label = printable(pending.label, MAX_LABEL)
+    if pending.has_peer:
+        other = ", ".join(str(number) for number in pending.waiting)
         return f"not reached {label} with rank {other}"
     return f"not reached {label}"
 
 
-def show_pending(standing: PendingCollective) -> str:
+def show_pending(pending: PendingCollective) -> str:
     """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
 
     The tag of a send or receive, or the root that all ranks have passed, follows the group.
     """
-    arguments = tag_and_root(standing)
-    label = printable(standing.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
-    if standing.has_peer:
-        peer = f"rank {standing.peer}" if standing.peer is not None else "any rank"
-        return f"waits in {label} {'from' if standing.is_receive else 'to'} {peer}"
-    return f"waits in {label}, {len(standing.came)} of {len(standing.group.numbers)} there"
+    arguments = tag_and_root(pending)
+    label = printable(pending.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
+    if pending.has_peer:
+        peer = f"rank {pending.peer}" if pending.peer is not None else "any rank"
+        return f"waits in {label} {'from' if pending.is_receive else 'to'} {peer}"
+    return f"waits in {label}, {len(pending.came)} of {len(pending.group.numbers)} there"
 
 
-def tag_and_root(standing: PendingCollective) -> str:
+def tag_and_root(pending: PendingCollective) -> str:
     """Return ``tag 12`` of a send or receive, or ``root 1`` of a collective; empty if there is neither."""
-    if standing.tag is not None:
-        return f"tag {standing.tag}"
-    return f"root {standing.root}" if standing.root is not None else ""
+    if pending.tag is not None:
+        return f"tag {pending.tag}"
+    return f"root {pending.root}" if pending.root is not None else ""
 
 
-def pending_document(standing: PendingCollective) -> dict[str, object]:
+def pending_document(pending: PendingCollective) -> dict[str, object]:
     """Return a collective as JSON fields. A send or receive expects two ranks."""
-    came, of = len(standing.came), len(standing.group.numbers)
-    if standing.has_peer:
-        came, of = (1 if standing.missing or standing.unheard else 2), 2
+    came, of = len(pending.came), len(pending.group.numbers)
+    if pending.has_peer:
+        came, of = (1 if pending.missing or pending.unheard else 2), 2
     return {
-        "name": standing.name,
-        "sequence": standing.sequence,
-        "group": standing.group.label,
+        "name": pending.name,
+        "sequence": pending.sequence,
+        "group": pending.group.label,
         "there": came,
         "of": of,
     }
@@ -134,9 +134,9 @@ def pending_document(standing: PendingCollective) -> dict[str, object]:
 
 def group_rows(matched: Matched) -> list[PendingCollective]:
     """Return the last collective of each group that a library reports, and the pending sends and receives."""
-    exchanges = [one for one in matched.standings if one.has_peer]
+    exchanges = [one for one in matched.all_pending if one.has_peer]
     unnumbered = [
-        one for one in matched.standings if one.sequence is None and not one.has_peer and not one.group.is_inferred
+        one for one in matched.all_pending if one.sequence is None and not one.has_peer and not one.group.is_inferred
     ]
     known = {id(row.group) for row in unnumbered}
     groups = [group for group in matched.groups if not group.is_inferred and id(group) not in known]

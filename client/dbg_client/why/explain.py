@@ -164,7 +164,7 @@ class _RunVerdicts:
         got_on = self._moved.moved | self._moved.data
         # A rank that polls a file also changes its stack.
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
-        self._seen = {_key(standing) for standing in before.standings} if before is not None else set()
+        self._seen = {_key(pending) for pending in before.all_pending} if before is not None else set()
 
     def verdicts(self) -> tuple[list[Verdict], bool]:
         """Return the verdicts, and whether they are settled."""
@@ -237,12 +237,12 @@ class _RunVerdicts:
     def _judge(self) -> _Judged:
         judged = _Judged()
         for root in self._roots:
-            standings = root.cycle or (root.pending,)
+            all_pending = root.cycle or (root.pending,)
             verdict = verdict_of(self._analysis, root)
-            if not any(self._is_old(standing, verdict) for standing in standings):
-                self._keep_open(judged, standings)
-            elif self._may_work(verdict, standings):
-                self._note_work(judged, root, verdict, standings)
+            if not any(self._is_old(pending, verdict) for pending in all_pending):
+                self._keep_open(judged, all_pending)
+            elif self._may_work(verdict, all_pending):
+                self._note_work(judged, root, verdict, all_pending)
             else:
                 judged.certain.append(replace(verdict, is_settled=self._has_two or not self._may_move(verdict)))
         return judged
@@ -253,17 +253,17 @@ class _RunVerdicts:
         may = any(main is not None and main.kind in _MAY_MOVE for main in mains)
         return may and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER)
 
-    def _is_old(self, standing: PendingCollective, verdict: Verdict) -> bool:
-        if is_certain(standing):
+    def _is_old(self, pending: PendingCollective, verdict: Verdict) -> bool:
+        if is_certain(pending):
             return True
-        if self._has_two and _key(standing) not in self._seen:
+        if self._has_two and _key(pending) not in self._seen:
             # Calls may be enqueued long before they run, so ignore the age of a collective that was not pending before.
             return False
-        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing, verdict)
+        return max(pending.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(pending, verdict)
 
-    def _is_held_up(self, standing: PendingCollective, verdict: Verdict) -> bool:
+    def _is_held_up(self, pending: PendingCollective, verdict: Verdict) -> bool:
         """Return True if the missing ranks are known to wait elsewhere, even if the collective is recent."""
-        conditions = [self._analysis.conditions.get(number) for number in standing.missing]
+        conditions = [self._analysis.conditions.get(number) for number in pending.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
             # Ranks without evidence may have arrived before they ended, unless a later snapshot still shows waiting.
             gone = [self._analysis.conditions.get(number) for number in verdict.ranks]
@@ -274,18 +274,18 @@ class _RunVerdicts:
             for one in conditions
         )
 
-    def _keep_open(self, judged: _Judged, standings: Sequence[PendingCollective]) -> None:
-        judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
-        if not self._has_two or any(_key(standing) in self._seen for standing in standings):
+    def _keep_open(self, judged: _Judged, all_pending: Sequence[PendingCollective]) -> None:
+        judged.young.update(number for pending in all_pending for number in (*pending.calls, *pending.missing))
+        if not self._has_two or any(_key(pending) in self._seen for pending in all_pending):
             judged.is_open = True
 
-    def _may_work(self, verdict: Verdict, standings: Sequence[PendingCollective]) -> bool:
+    def _may_work(self, verdict: Verdict, all_pending: Sequence[PendingCollective]) -> bool:
         """Return True if the awaited ranks seem to work, or if data is still being exchanged."""
         if verdict.kind is VerdictKind.UNKNOWN:
             return bool(self._moved.data & set(verdict.others + verdict.ranks))
         if verdict.kind not in (VerdictKind.MISSING, VerdictKind.PARTNER):
             return False
-        if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
+        if max(pending.age or 0.0 for pending in all_pending) >= PATIENT_SECONDS:
             return False
         conditions = [self._analysis.conditions.get(number) for number in verdict.ranks]
         # For Python, C code that computes is at one instruction all the time.
@@ -297,15 +297,15 @@ class _RunVerdicts:
         return not self._has_two or set(verdict.ranks) <= self._working
 
     def _note_work(
-        self, judged: _Judged, root: Finding, verdict: Verdict, standings: Sequence[PendingCollective]
+        self, judged: _Judged, root: Finding, verdict: Verdict, all_pending: Sequence[PendingCollective]
     ) -> None:
-        judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
+        judged.young.update(number for pending in all_pending for number in (*pending.calls, *pending.missing))
         judged.workers.update(verdict.ranks)
         if not self._has_two:
             judged.is_open = True
             return
         works = root.topic in (Topic.MISSING, Topic.NO_PARTNER)
-        judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, standing=root.standing))
+        judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, collective=root.collective))
 
     def _unmoved(self, young: set[int]) -> set[int]:
         """Return the ranks that answered, made no progress, and are not in a collective that may be normal work."""
@@ -329,10 +329,10 @@ def _polls(one: RankEvidence) -> tuple[object, ...]:
     return does.what, main.holder, does.name, does.target, does.descriptor, does.count
 
 
-def _key(standing: PendingCollective) -> tuple[object, ...]:
-    name = standing.name if standing.sequence is None or standing.has_peer else ""
-    waiting = standing.waiting if standing.has_peer else ()
-    return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting
+def _key(pending: PendingCollective) -> tuple[object, ...]:
+    name = pending.name if pending.sequence is None or pending.has_peer else ""
+    waiting = pending.waiting if pending.has_peer else ()
+    return pending.group.library, pending.group.name, pending.group.numbers, pending.sequence, name, waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,7 @@ def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
 
 def _free(now: Matched) -> frozenset[int]:
     """Return the ranks that are not in a collective. Some libraries keep a processor busy while they wait."""
-    waiting = {number for standing in now.standings for number in standing.calls}
+    waiting = {number for pending in now.all_pending for number in pending.calls}
     return frozenset(number for number, one in now.roster.items() if number not in waiting and not one.is_in_collective)
 
 

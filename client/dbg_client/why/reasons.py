@@ -166,9 +166,9 @@ class Reasons:
     def _does(self, node: Node) -> str:
         analysis, level = self.analysis, self._way.level
         if node.kind is NodeKind.RANK:
-            standing = analysis.pending_of(node.owner)
-            if standing is not None:
-                return f"is in {printable(standing.label, MAX_TEXT)}"
+            pending = analysis.pending_of(node.owner)
+            if pending is not None:
+                return f"is in {printable(pending.label, MAX_TEXT)}"
             return self.condition(node.owner) if node.owner in analysis.conditions else ""
         doer = analysis.doers.get(node)
         if doer is None:

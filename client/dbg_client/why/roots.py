@@ -23,9 +23,9 @@ _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, V
 def awaited_ranks(matched: Matched, conditions: Mapping[int, RankCondition]) -> dict[int, tuple[int, ...]]:
     """Return the ranks that block each blocked collective, by its index; no ranks if it is a root cause itself."""
     found: dict[int, tuple[int, ...]] = {}
-    for index, standing in enumerate(matched.standings):
-        suspects = _suspects(standing, conditions)
-        if _own_kind(matched, standing, suspects) is not None:
+    for index, pending in enumerate(matched.all_pending):
+        suspects = _suspects(pending, conditions)
+        if _own_kind(matched, pending, suspects) is not None:
             found[index] = ()
         elif suspects:
             found[index] = suspects
@@ -37,34 +37,34 @@ def find_roots(analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -
     return _Finding(analysis, waits_for).roots()
 
 
-def _suspects(standing: PendingCollective, conditions: Mapping[int, RankCondition]) -> tuple[int, ...]:
+def _suspects(pending: PendingCollective, conditions: Mapping[int, RankCondition]) -> tuple[int, ...]:
     """Return the ranks that block a collective. In a group of two where one rank waits, it is the other one."""
-    gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
-    is_other = len(standing.unheard) == 1 and len(standing.group.numbers) == 2
-    if not standing.missing and is_other and not standing.group.is_inferred:
-        gone = list(standing.unheard)
-    return tuple(sorted({*standing.missing, *gone}))
+    gone = [n for n in pending.unheard if n not in conditions or conditions[n].kind in _GONE]
+    is_other = len(pending.unheard) == 1 and len(pending.group.numbers) == 2
+    if not pending.missing and is_other and not pending.group.is_inferred:
+        gone = list(pending.unheard)
+    return tuple(sorted({*pending.missing, *gone}))
 
 
-def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> Topic | None:
+def _own_kind(matched: Matched, pending: PendingCollective, suspects: Sequence[int]) -> Topic | None:
     """Return the error that a collective's own calls show; None if it waits for ranks, or if nothing is wrong."""
-    if difference_of(standing) is not None:
+    if difference_of(pending) is not None:
         return Topic.CONFLICT
-    if _is_lonely(standing, matched):
+    if _is_lonely(pending, matched):
         return Topic.LONELY
-    if standing.has_peer and standing.peer is None and not _is_met(standing, matched):
+    if pending.has_peer and pending.peer is None and not _is_met(pending, matched):
         return Topic.PEERLESS
     if suspects:
         return None
-    if standing.unheard:
+    if pending.unheard:
         return Topic.DOUBTFUL
-    is_whole = standing.has_peer or set(standing.came) == set(standing.calls)
+    is_whole = pending.has_peer or set(pending.came) == set(pending.calls)
     return Topic.COMPLETE if is_whole else None
 
 
-def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
-    group = standing.group
-    if group.is_inferred or standing.has_peer or len(group.members) != 1:
+def _is_lonely(pending: PendingCollective, matched: Matched) -> bool:
+    group = pending.group
+    if group.is_inferred or pending.has_peer or len(group.members) != 1:
         return False
     size = max([len(group.numbers), *(member.seen.size or 0 for member in group.members.values())])
     others = [number for number in group.numbers if number not in group.members]
@@ -74,20 +74,20 @@ def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
     return all(number in matched.roster and matched.roster[number].tells_collectives for number in others)
 
 
-def _is_met(standing: PendingCollective, matched: Matched) -> bool:
+def _is_met(pending: PendingCollective, matched: Matched) -> bool:
     """Return True if a rank of the group is in the other half of a send or receive with an unknown peer."""
     return any(
-        other.group is standing.group
+        other.group is pending.group
         and has_peer(next(iter(other.calls.values())))
-        and other.is_receive is not standing.is_receive
-        for other in matched.standings
+        and other.is_receive is not pending.is_receive
+        for other in matched.all_pending
     )
 
 
 class _Finding:
     def __init__(self, analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -> None:
         self._analysis = analysis
-        self._standings = analysis.matched.standings
+        self._pending = analysis.matched.all_pending
         self._waits_for = {index: ranks for index, ranks in waits_for.items() if ranks}
         self._alone = [index for index, ranks in waits_for.items() if not ranks]
         self._roots: list[Finding] = []
@@ -101,9 +101,9 @@ class _Finding:
         self._blame()
         self._close_cycles()
         for index in self._alone:
-            standing = self._standings[index]
-            kind = _own_kind(matched, standing, _suspects(standing, self._analysis.conditions))
-            self._add(_alone(standing, kind or Topic.COMPLETE), [index])
+            pending = self._pending[index]
+            kind = _own_kind(matched, pending, _suspects(pending, self._analysis.conditions))
+            self._add(_alone(pending, kind or Topic.COMPLETE), [index])
         self._find_those_behind()
         return self._roots
 
@@ -115,12 +115,12 @@ class _Finding:
     def _blame(self) -> None:
         """Add a root cause for each set of ranks that wait for no other rank; a rank belongs to one set."""
         blamed: set[int] = set()
-        for index in sorted(self._waits_for, key=lambda index: _weight(self._standings[index])):
+        for index in sorted(self._waits_for, key=lambda index: _weight(self._pending[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
             fresh = tuple(number for number in own if number not in blamed)
             if fresh:
                 blamed.update(fresh)
-                self._add(_missing(self._standings[index], fresh), [index], *fresh)
+                self._add(_missing(self._pending[index], fresh), [index], *fresh)
 
     def _is_end(self, number: int, suspects: Sequence[int]) -> bool:
         """Return True if a rank itself blocks others, and not another suspect or a collective that it waits for."""
@@ -149,9 +149,9 @@ class _Finding:
                 continue
             holding = [n for n in _ranks(component) if self._analysis.behind(n) is not None]
             if holding:
-                index = min(indices, key=lambda index: _weight(self._standings[index]))
+                index = min(indices, key=lambda index: _weight(self._pending[index]))
                 culprits = tuple(n for n in holding if n in self._waits_for[index]) or tuple(holding)
-                root = Finding(topic=Topic.HELD, standing=self._standings[index], ranks=culprits)
+                root = Finding(topic=Topic.HELD, collective=self._pending[index], ranks=culprits)
                 self._add(root, indices, *_ranks(component))
             else:
                 self._add_cycle(self._walk(indices), indices)
@@ -161,29 +161,29 @@ class _Finding:
 
         A rank that skips a send continues to the next collective, which the other ranks can't reach.
         """
-        standings = [self._standings[index] for index in cycle]
-        torn = next((one for one in standings if len(one.roots) > 1), None)
+        all_pending = [self._pending[index] for index in cycle]
+        torn = next((one for one in all_pending if len(one.roots) > 1), None)
         if torn is not None:
             # A rank that passed the same root as the root itself may have finished, because its data was sent before.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
-            behind = [self._standings[index] for index in sorted(indices) if self._standings[index] is not torn]
+            behind = [self._pending[index] for index in sorted(indices) if self._pending[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)
             root.behind += behind
             self._add(root, indices)
             return
         exchange = next(filter(self._leads_to_collective, cycle), None)
-        if exchange is None or all(standing.has_peer for standing in standings):
-            ranks = tuple(sorted({number for one in standings for number in one.waiting}))
-            root = Finding(topic=Topic.CYCLE, standing=standings[0], cycle=tuple(standings), ranks=ranks)
+        if exchange is None or all(pending.has_peer for pending in all_pending):
+            ranks = tuple(sorted({number for one in all_pending for number in one.waiting}))
+            root = Finding(topic=Topic.CYCLE, collective=all_pending[0], cycle=tuple(all_pending), ranks=ranks)
             self._add(root, indices)
             return
-        root = _missing(self._standings[exchange], tuple(self._waits_for[exchange]))
-        root.behind += [self._standings[index] for index in sorted(indices) if index != exchange]
+        root = _missing(self._pending[exchange], tuple(self._waits_for[exchange]))
+        root.behind += [self._pending[index] for index in sorted(indices) if index != exchange]
         self._add(root, indices)
 
     def _leads_to_collective(self, index: int) -> bool:
         """Return True if a send or receive waits for a rank that is in a collective."""
-        return self._standings[index].has_peer and any(not self._standings[one].has_peer for one in self._next(index))
+        return self._pending[index].has_peer and any(not self._pending[one].has_peer for one in self._next(index))
 
     def _next(self, index: int) -> list[int]:
         """Return the collectives that block the ranks that collective ``index`` is waiting for."""
@@ -193,16 +193,16 @@ class _Finding:
     def _walk(self, indices: Sequence[int]) -> list[int]:
         """Return a cycle of collectives in a component, each waiting for a rank in the next one."""
         walked: list[int] = []
-        index = min(indices, key=lambda index: _weight(self._standings[index]))
+        index = min(indices, key=lambda index: _weight(self._pending[index]))
         while index not in walked:
             walked.append(index)
             following = [other for other in self._next(index) if other != index and other in indices]
             if not following:
                 break
-            index = min(following, key=lambda other: _weight(self._standings[other]))
+            index = min(following, key=lambda other: _weight(self._pending[other]))
         cycle = walked[walked.index(index) :]
         # Nearly equal ages would start the cycle at a different collective each time.
-        first = min(range(len(cycle)), key=lambda at: self._standings[cycle[at]].waiting)
+        first = min(range(len(cycle)), key=lambda at: self._pending[cycle[at]].waiting)
         return [*cycle[first:], *cycle[:first]]
 
     def _find_those_behind(self) -> None:
@@ -210,31 +210,31 @@ class _Finding:
         for index in self._waits_for:
             root = reached.get(collective_node(index))
             if index not in self._taken and root is not None:
-                self._roots[root].behind.append(self._standings[index])
+                self._roots[root].behind.append(self._pending[index])
 
 
-def _alone(standing: PendingCollective, topic: Topic) -> Finding:
+def _alone(pending: PendingCollective, topic: Topic) -> Finding:
     """Return a finding about a collective that waits for no other one, with the ranks concerned."""
-    found = Finding(topic=topic, standing=standing, ranks=standing.waiting[:1])
+    found = Finding(topic=topic, collective=pending, ranks=pending.waiting[:1])
     if topic is Topic.DOUBTFUL:
-        found.ranks = standing.unheard
+        found.ranks = pending.unheard
     elif topic is Topic.CONFLICT:
-        called = sides(standing)
+        called = sides(pending)
         named = called if is_parting(called) else called[1:]
         found.ranks = tuple(sorted(number for _, numbers in named for number in numbers))
     elif topic is Topic.COMPLETE:
-        found.ranks = tuple(sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])}))
+        found.ranks = tuple(sorted({*pending.waiting, *([pending.peer] if pending.peer is not None else [])}))
     return found
 
 
-def _missing(standing: PendingCollective, ranks: tuple[int, ...]) -> Finding:
-    return Finding(topic=Topic.NO_PARTNER if standing.has_peer else Topic.MISSING, standing=standing, ranks=ranks)
+def _missing(pending: PendingCollective, ranks: tuple[int, ...]) -> Finding:
+    return Finding(topic=Topic.NO_PARTNER if pending.has_peer else Topic.MISSING, collective=pending, ranks=ranks)
 
 
 def _ranks(component: Sequence[Node]) -> list[int]:
     return [node.owner for node in component if node.kind is NodeKind.RANK]
 
 
-def _weight(standing: PendingCollective) -> tuple[object, ...]:
+def _weight(pending: PendingCollective) -> tuple[object, ...]:
     """Return a sort key: collectives with most waiting ranks first, then the oldest."""
-    return -len(standing.calls), -(standing.age or 0.0), standing.group.label, standing.call, standing.waiting
+    return -len(pending.calls), -(pending.age or 0.0), pending.group.label, pending.call, pending.waiting

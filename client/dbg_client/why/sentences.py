@@ -88,10 +88,10 @@ def fits(job: str, sentence: str, columns: int = COLUMNS) -> bool:
     return len(line) <= columns or len(textwrap.wrap(line, columns, subsequent_indent="    ")) <= 2
 
 
-def short_name(standing: PendingCollective) -> str:
+def short_name(pending: PendingCollective) -> str:
     """Return a collective with its group, as in ``all_reduce #3172 of dp_0``, then its tag or common root."""
-    arguments = tag_and_root(standing)
-    return printable(standing.label, MAX_CALL) + (f" ({arguments})" if arguments else "")
+    arguments = tag_and_root(pending)
+    return printable(pending.label, MAX_CALL) + (f" ({arguments})" if arguments else "")
 
 
 def since(age: float | None) -> str:
@@ -112,7 +112,7 @@ class Words(Reasons):
         tell_it = _TELLERS.get(found.topic)
         if tell_it is not None:
             return tell_it(self, found)
-        return self._of_collective(found) if found.standing is not None else self._of_ranks(found)
+        return self._of_collective(found) if found.collective is not None else self._of_ranks(found)
 
     def who(self, numbers: Sequence[int]) -> str:
         """Return the names of the ranks, with the place of a single rank if there is room."""
@@ -121,42 +121,42 @@ class Words(Reasons):
     # ------------------------------------------------------------------------------------------------- collectives
 
     def _of_collective(self, found: Finding) -> str:
-        standing, who, what = found.pending, self.who(found.ranks), _what(found.pending)
+        pending, who, what = found.pending, self.who(found.ranks), _what(found.pending)
         if found.topic is Topic.LONELY:
             return f"{who} has {_likely(found)}waited in {what}; no other rank has created this group"
         if found.topic is Topic.PEERLESS:
-            other = "sends" if standing.is_receive else "receives"
+            other = "sends" if pending.is_receive else "receives"
             return f"{who} has {_likely(found)}waited in {what}; no rank of the group {other}, and its peer is unknown"
         if found.topic is Topic.DOUBTFUL:
-            name = short_name(standing)
-            return f"{who} did not report on {name}, so the missing rank is unknown; {self.waiters(standing)}"
-        return f"{short_name(standing)} has been in progress{since(standing.age)}: its ranks exchange data"
+            name = short_name(pending)
+            return f"{who} did not report on {name}, so the missing rank is unknown; {self.waiters(pending)}"
+        return f"{short_name(pending)} has been in progress{since(pending.age)}: its ranks exchange data"
 
     def _missing(self, found: Finding) -> str:
-        standing, ranks = found.pending, found.ranks
+        pending, ranks = found.pending, found.ranks
         conditions = [self.analysis.conditions[n] for n in ranks if n in self.analysis.conditions]
         if len(conditions) < len(ranks) or not all(one.stands for one in conditions):
-            have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not reached {short_name(standing)}"
-            return f"{self.who(ranks)} {have}{self.why(ranks, standing)}; {self.waiters(standing)}"
+            have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not reached {short_name(pending)}"
+            return f"{self.who(ranks)} {have}{self.why(ranks, pending)}; {self.waiters(pending)}"
         crashed = all(one.kind is VerdictKind.DEAD for one in conditions)
         stand = CRASHED if crashed else SEVERAL[RankState.STOPPED]
         stand = self.condition(ranks[0]) if len(ranks) == 1 else stand
-        count = len(standing.calls)
+        count = len(pending.calls)
         likely = _likely(found)
         waiting = f"1 rank has {likely}waited" if count == 1 else f"{count} ranks have {likely}waited"
-        return f"{self.who(ranks)} {stand}; {waiting} for {agreeing(ranks, 'it', 'them')} in {_what(standing)}"
+        return f"{self.who(ranks)} {stand}; {waiting} for {agreeing(ranks, 'it', 'them')} in {_what(pending)}"
 
-    def waiters(self, standing: PendingCollective) -> str:
+    def waiters(self, pending: PendingCollective) -> str:
         """Return the ranks that wait in a collective, and for how long."""
-        if len(standing.calls) == 1:
-            return f"rank {standing.waiting[0]} has waited{since(standing.age)}"
-        return f"{len(standing.calls)} of {len(standing.group.numbers)} ranks have waited{since(standing.age)}"
+        if len(pending.calls) == 1:
+            return f"rank {pending.waiting[0]} has waited{since(pending.age)}"
+        return f"{len(pending.calls)} of {len(pending.group.numbers)} ranks have waited{since(pending.age)}"
 
-    def why(self, culprits: Sequence[int], standing: PendingCollective | None) -> str:
+    def why(self, culprits: Sequence[int], pending: PendingCollective | None) -> str:
         """Return why these ranks have not arrived, after a colon; empty if nothing is known."""
         reasons: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
         for number in culprits:
-            reasons[self._reason(number, standing)].append(number)
+            reasons[self._reason(number, pending)].append(number)
         known = sorted(reasons.items(), key=lambda reason: (-len(reason[1]), reason[1]))
         if len(known) == 1:
             ((text, is_its), _) = known[0]
@@ -171,7 +171,7 @@ class Words(Reasons):
         text = "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
         return f": {self._cut(text)}" if text else ""
 
-    def _reason(self, number: int, standing: PendingCollective | None) -> tuple[str, bool]:
+    def _reason(self, number: int, pending: PendingCollective | None) -> tuple[str, bool]:
         """Return why a rank has not arrived, and whether the text begins with ``its`` because it is about a thread."""
         analysis, text = self.analysis, self.with_error(number)
         condition = analysis.conditions.get(number)
@@ -184,7 +184,7 @@ class Words(Reasons):
                 return text or self._runs(number), False
             return f"its {self.thread(ended[-1].thread, wait_text(ended[-1].does))}", True
         moves = ", advancing" if number in moved.moved | moved.data | moved.within else ""
-        age = standing.age if standing is not None else None
+        age = pending.age if pending is not None else None
         hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
         return f"{self._work(number)}{moves}{hope}", False
 
@@ -207,13 +207,13 @@ class Words(Reasons):
     # ------------------------------------------------------------------------- more root causes in collectives
 
     def _no_partner(self, found: Finding) -> str:
-        standing, waiter = found.pending, found.pending.waiting[0]
+        pending, waiter = found.pending, found.pending.waiting[0]
         elsewhere = self.analysis.pending_of(found.ranks[0])
-        has_place = standing.group.label or standing.sequence is not None
-        place = f" in {short_name(standing)}" if has_place else ""
-        why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, standing)
-        lacks = _lacking_half(standing, _likely(found))
-        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} has waited{place}{since(standing.age)}"
+        has_place = pending.group.label or pending.sequence is not None
+        place = f" in {short_name(pending)}" if has_place else ""
+        why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, pending)
+        lacks = _lacking_half(pending, _likely(found))
+        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} has waited{place}{since(pending.age)}"
 
     def _held(self, found: Finding) -> str:
         ranks, likely = found.ranks, _likely(found)
@@ -229,36 +229,36 @@ class Words(Reasons):
         return self._cut("; ".join(f"rank {number} {self.reason(number, 1)}" for number in numbers))
 
     def _conflict(self, found: Finding) -> str:
-        standing, difference = found.pending, difference_of(found.pending)
-        called = sides(standing)
+        pending, difference = found.pending, difference_of(found.pending)
+        called = sides(pending)
         (first, others), (second, numbers), *more = called
-        there, here = (self._place_of(standing, some) for some in (others, numbers))
+        there, here = (self._place_of(pending, some) for some in (others, numbers))
         if there == here or not (is_parting(called) or (there and here)):
             there = here = ""
         if is_parting(called):
             return self._parting(found, {others[0]: there, numbers[0]: here})
         usual, what = _side(first, difference), _side(second, difference)
-        who, likely, group = self.who(numbers), _likely(found), _group(standing)
+        who, likely, group = self.who(numbers), _likely(found), _group(pending)
         rest = "".join(f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2])
-        most, end = self.names.ranks(others), f"{there}{rest}{self._ago(standing)}"
-        if difference is Difference.NAME and went_on(self.analysis, standing, first.name):
+        most, end = self.names.ranks(others), f"{there}{rest}{self._ago(pending)}"
+        if difference is Difference.NAME and went_on(self.analysis, pending, first.name):
             behind = f"{agreeing(numbers, 'is', 'are')} {likely}one {usual}{group} behind"
             went = f"{agreeing(numbers, 'it', 'they')} continued with {what}{here}"
-            return f"{who} {behind}: {went}, where {most} called #{standing.sequence}{end}"
+            return f"{who} {behind}: {went}, where {most} called #{pending.sequence}{end}"
         besides = self._besides(numbers)
         if difference is Difference.NAME:
-            number = f" as collective #{standing.sequence}" if standing.sequence is not None else ""
+            number = f" as collective #{pending.sequence}" if pending.sequence is not None else ""
             return f"{who} {likely}called {what}{here}{number}{group}{besides}, where {most} called {usual}{end}"
-        to = f"{printable(standing.call, 80)}{group}"
+        to = f"{printable(pending.call, 80)}{group}"
         return f"{who} {likely}passed {what} to {to}{here}{besides}, where {most} passed {usual}{end}"
 
     def _parting(self, found: Finding, places: Mapping[int, str]) -> str:
         """Return a sentence that blames no rank, because each call was made by equally many ranks."""
-        standing, difference = found.pending, difference_of(found.pending)
-        called = sorted(sides(standing), key=lambda side: side[1])[:MAX_SIDES]
-        verbs, what = ("passes", "pass"), printable(standing.call, 80)
+        pending, difference = found.pending, difference_of(found.pending)
+        called = sorted(sides(pending), key=lambda side: side[1])[:MAX_SIDES]
+        verbs, what = ("passes", "pass"), printable(pending.call, 80)
         if difference is Difference.NAME:
-            number = f" #{standing.sequence}" if standing.sequence is not None else ""
+            number = f" #{pending.sequence}" if pending.sequence is not None else ""
             verbs, what = ("calls", "call"), f"collective{number}"
         said: list[str] = []
         for call, numbers in called:
@@ -266,15 +266,15 @@ class Words(Reasons):
             does = f"{_side(call, difference)}{places.get(numbers[0], '')}{self._besides(numbers)}"
             said.append(f"{self.names.ranks(numbers)}{verb} {does}")
         who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in called)}"
-        at = f"{what}{_group(standing)}{self._ago(standing)}"
+        at = f"{what}{_group(pending)}{self._ago(pending)}"
         return f"{who} {_likely(found)}diverged at {at}: {self._cut(', '.join(said))}"
 
-    def _ago(self, standing: PendingCollective) -> str:
-        is_told = self.has_ago and standing.age is not None and standing.age >= 1
-        return f" {show_age(standing.age or 0.0)} ago" if is_told else ""
+    def _ago(self, pending: PendingCollective) -> str:
+        is_told = self.has_ago and pending.age is not None and pending.age >= 1
+        return f" {show_age(pending.age or 0.0)} ago" if is_told else ""
 
-    def _place_of(self, standing: PendingCollective, numbers: Sequence[int]) -> str:
-        place = place_of_call(self.analysis, standing, numbers)
+    def _place_of(self, pending: PendingCollective, numbers: Sequence[int]) -> str:
+        place = place_of_call(self.analysis, pending, numbers)
         return f" ({printable(place.function, MAX_NAME)} {file_line(place)})" if place is not None else ""
 
     def _besides(self, numbers: Sequence[int]) -> str:
@@ -283,19 +283,19 @@ class Words(Reasons):
         return f" while it {handles}" if handles else ""
 
     def _cycle(self, found: Finding) -> str:
-        standings, likely = found.cycle, _likely(found)
-        first, count = standings[0], len(standings)
-        end = since(max((one.age or 0.0 for one in standings), default=None)) + _cycles_end(standings)
+        all_pending, likely = found.cycle, _likely(found)
+        first, count = all_pending[0], len(all_pending)
+        end = since(max((one.age or 0.0 for one in all_pending), default=None)) + _cycles_end(all_pending)
         steps = {
-            (one.name, (one.waiting[0] - one.missing[0]) % count) for one in standings if one.has_peer and one.missing
+            (one.name, (one.waiting[0] - one.missing[0]) % count) for one in all_pending if one.has_peer and one.missing
         }
         if count > MAX_SIDES and steps in ({(first.name, 1)}, {(first.name, count - 1)}):
-            numbers = sorted(number for one in standings for number in one.waiting)
+            numbers = sorted(number for one in all_pending for number in one.waiting)
             side = "previous rank" if (first.name, 1) in steps else "next rank"
             return f"{self.names.ranks(numbers)} have each {likely}waited in {first.name} for the {side}{end}"
         links = []
-        for at, one in enumerate(standings[:MAX_SIDES]):
-            whom = self.names.ranks(_awaited(standings, at))
+        for at, one in enumerate(all_pending[:MAX_SIDES]):
+            whom = self.names.ranks(_awaited(all_pending, at))
             wait = agreeing(one.calls, "has waited", "have waited")
             links.append(f"{'which ' if at else likely}{wait} in {short_name(one)} for {whom}")
         if count > MAX_SIDES:
@@ -303,15 +303,15 @@ class Words(Reasons):
         return f"{self.names.ranks(first.waiting)} {', '.join(links)}{end}"
 
     def _complete(self, found: Finding) -> str:
-        standing, ranks = found.pending, found.ranks
+        pending, ranks = found.pending, found.ranks
         who = {1: self.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}
         end = ONLY_ONE if len(ranks) == 1 else DEVICE
-        if standing.group.is_inferred:
+        if pending.group.is_inferred:
             end = INFERRED
-        elif standing.sequence is None and not standing.has_peer:
+        elif pending.sequence is None and not pending.has_peer:
             end = UNNUMBERED
         told = who.get(len(ranks), f"all {len(ranks)} ranks")
-        return f"{told} {agreeing(ranks, 'has', 'have')} waited in {_what(standing)}{end}"
+        return f"{told} {agreeing(ranks, 'has', 'have')} waited in {_what(pending)}{end}"
 
     # ---------------------------------------------------------------------------------------- ranks by themselves
 
@@ -396,31 +396,31 @@ def _likely(found: Finding) -> str:
     return "likely " if found.certainty is Certainty.LIKELY else ""
 
 
-def _what(standing: PendingCollective) -> str:
-    return f"{short_name(standing)}{since(standing.age)}"
+def _what(pending: PendingCollective) -> str:
+    return f"{short_name(pending)}{since(pending.age)}"
 
 
-def _group(standing: PendingCollective) -> str:
-    return f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
+def _group(pending: PendingCollective) -> str:
+    return f" of {printable(pending.group.title, 100)}" if pending.group.label else ""
 
 
-def has_tag(standing: PendingCollective) -> bool:
+def has_tag(pending: PendingCollective) -> bool:
     """Return True if the tag of a send or receive is known."""
-    return any(call.tag is not None and call.tag >= 0 for call in standing.calls.values())
+    return any(call.tag is not None and call.tag >= 0 for call in pending.calls.values())
 
 
-def _lacking_half(standing: PendingCollective, likely: str) -> str:
+def _lacking_half(pending: PendingCollective, likely: str) -> str:
     """Return which call the peer of a send or receive has not made. Calls with another tag do not match."""
-    ((waiter, call),) = standing.calls.items()
-    half = "send" if standing.is_receive else "receive"
-    if has_tag(standing):
+    ((waiter, call),) = pending.calls.items()
+    half = "send" if pending.is_receive else "receive"
+    if has_tag(pending):
         return f"{likely}has no {half} with tag {call.tag} for rank {waiter}"
     if call.tag is None and call.timeout is None:
         # No library has recorded the call, and its tag can't be read.
         return f"is {likely}not in a {half} for rank {waiter}"
     return (
         f"has {likely}not sent to rank {waiter}"
-        if standing.is_receive
+        if pending.is_receive
         else f"{likely}does not receive from rank {waiter}"
     )
 
@@ -436,14 +436,14 @@ def _side(call: CollectiveSeen, difference: Difference | None) -> str:
     return printable(" ".join(filter(None, [types, call.shapes[:80]])), MAX_CALL)
 
 
-def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
-    following, here = standings[(index + 1) % len(standings)], standings[index]
+def _awaited(all_pending: Sequence[PendingCollective], index: int) -> list[int]:
+    following, here = all_pending[(index + 1) % len(all_pending)], all_pending[index]
     return [number for number in here.missing if number in following.calls] or list(here.missing)
 
 
-def _cycles_end(standings: Sequence[PendingCollective]) -> str:
-    if all(standing.has_peer for standing in standings):
-        is_sent = not all(one.is_receive for one in standings)
+def _cycles_end(all_pending: Sequence[PendingCollective]) -> str:
+    if all(pending.has_peer for pending in all_pending):
+        is_sent = not all(one.is_receive for one in all_pending)
         return ": no send has a matching receive" if is_sent else ": none of them sends"
     # An order exists only within one group: with two groups, a rank may never call one of the collectives.
-    return ": the ranks call them in different orders" if len({id(one.group) for one in standings}) == 1 else ""
+    return ": the ranks call them in different orders" if len({id(one.group) for one in all_pending}) == 1 else ""

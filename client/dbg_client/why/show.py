@@ -185,9 +185,9 @@ class _Lines:
         if topic is Topic.CYCLE:
             return [*self.ranks(found.ranks), *time_left(found.pending)]
         if topic in (Topic.LONELY, Topic.PEERLESS):
-            standing = found.pending
-            others = [n for n in standing.group.numbers if n not in found.ranks] if topic is Topic.LONELY else []
-            return [*self.ranks(found.ranks, standing), *self.ranks(others, standing), *self._call(standing)]
+            pending = found.pending
+            others = [n for n in pending.group.numbers if n not in found.ranks] if topic is Topic.LONELY else []
+            return [*self.ranks(found.ranks, pending), *self.ranks(others, pending), *self._call(pending)]
         if topic in (Topic.DOUBTFUL, Topic.COMPLETE):
             return [*self.ranks(found.ranks, found.pending), *self._call(found.pending), *self._lacks()]
         if topic is Topic.OWN:
@@ -199,34 +199,34 @@ class _Lines:
         return list(notes)
 
     def _missing(self, found: Finding) -> list[str]:
-        standing = found.pending
+        pending = found.pending
         lines = self._culprits(found)
         if found.topic is Topic.NO_PARTNER:
-            lines += self.ranks(standing.waiting, standing)
+            lines += self.ranks(pending.waiting, pending)
         lines += self._others(found)
-        if found.topic is Topic.NO_PARTNER and standing.is_receive and has_tag(standing):
+        if found.topic is Topic.NO_PARTNER and pending.is_receive and has_tag(pending):
             lines.append("a finished send with another tag would not be visible: it leaves no record")
-        lines += self._call(standing)
+        lines += self._call(pending)
         is_made_of_stacks = found.topic is Topic.MISSING and found.certainty is Certainty.LIKELY
         return [*lines, *self._lacks()] if is_made_of_stacks else lines
 
     def _conflict(self, found: Finding) -> list[str]:
-        standing, names = found.pending, self.analysis.names
-        lines = self.ranks(standing.waiting, standing)
-        finished = sorted(set(standing.finished) - set(standing.calls))
+        pending, names = found.pending, self.analysis.names
+        lines = self.ranks(pending.waiting, pending)
+        finished = sorted(set(pending.finished) - set(pending.calls))
         if finished:
             lines.append(f"{names.ranks(finished)} {agreeing(finished, 'has', 'have')} finished it and continued")
-        if standing.missing:
-            lines.append(f"{names.described(standing.missing)} reached neither")
-        lines += self._others(found) if len(standing.roots) > 1 else []
+        if pending.missing:
+            lines.append(f"{names.described(pending.missing)} reached neither")
+        lines += self._others(found) if len(pending.roots) > 1 else []
         handling = [(number, self._whole.handles(number)) for number in found.ranks[:MAX_ALSO]]
         lines += [f"rank {number} {handles}" for number, handles in handling if handles]
-        return [*lines, *time_left(standing)]
+        return [*lines, *time_left(pending)]
 
     def _culprits(self, found: Finding) -> list[str]:
         """Return the lines about the ranks of a sentence, with the reason of a single rank if it was shortened."""
         ranks = found.ranks
-        lines = self.ranks(ranks, found.standing, is_cause_told=len(ranks) == 1)
+        lines = self.ranks(ranks, found.collective, is_cause_told=len(ranks) == 1)
         if len(ranks) == 1 and ranks[0] not in self.analysis.moved.working:
             reason, most = self._whole.reason(ranks[0]), 1 if found.topic is Topic.HELD else MAX_LINKS
             if not self._brief.has_room(reason) or reason != self._brief.reason(ranks[0], most):
@@ -235,12 +235,12 @@ class _Lines:
 
     def _others(self, found: Finding) -> list[str]:
         """Return lines about silent members, and about collectives that are blocked by the same ranks."""
-        names, standing = self.analysis.names, found.pending
+        names, pending = self.analysis.names, found.pending
         lines = []
-        silent = [number for number in standing.unheard if number not in found.ranks]
+        silent = [number for number in pending.unheard if number not in found.ranks]
         if silent:
             lines.append(f"{names.ranks(silent)} did not report on the group and may also be missing")
-        later = [number for number in standing.missing if number not in found.ranks]
+        later = [number for number in pending.missing if number not in found.ranks]
         if later:
             lines.append(f"{names.ranks(later)} {agreeing(later, 'has', 'have')} not arrived either")
             held_up = [number for number in later if self.analysis.behind(number) is not None]
@@ -257,7 +257,7 @@ class _Lines:
     def ranks(
         self,
         numbers: Sequence[int],
-        standing: PendingCollective | None = None,
+        pending: PendingCollective | None = None,
         *,
         is_cause_told: bool = False,
     ) -> list[str]:
@@ -266,11 +266,11 @@ class _Lines:
         Lines about deadlocked threads, the kernel's remarks and ended threads follow.
         """
         waits: dict[int, str] = {}
-        for other in self.analysis.matched.standings:
-            if other is not standing:
+        for other in self.analysis.matched.all_pending:
+            if other is not pending:
                 for number in other.calls:
                     waits.setdefault(number, short_name(other))
-        group = standing.group if standing is not None else None
+        group = pending.group if pending is not None else None
         alike: defaultdict[_Line, dict[int, Age]] = defaultdict(dict)
         for number in numbers:
             one = self.analysis.matched.roster.get(number)
@@ -331,24 +331,24 @@ class _Lines:
             *(f"rank {number}: {note}" for note in notes if note),
         ]
 
-    def _call(self, standing: PendingCollective) -> list[str]:
+    def _call(self, pending: PendingCollective) -> list[str]:
         """Return lines about the payload of a collective, its callers, differing roots, and the library's timeout."""
         roster, names = self.analysis.matched.roster, self.analysis.names
         places: defaultdict[Place, list[int]] = defaultdict(list)
-        for number, call in standing.calls.items():
+        for number, call in pending.calls.items():
             # A rank that waits for an earlier call is at another place in its code.
             if call.place is not None and call.place not in roster[number].answer.frames:
                 places[call.place].append(number)
         called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]
-        first = standing.calls[min(standing.calls)]
+        first = pending.calls[min(pending.calls)]
         size = show_bytes(first.size) if first.size is not None else printable(first.shapes, MAX_TYPES)
         payload = ", ".join(piece for piece in (printable(first.types, MAX_TYPES), size) if piece)
-        lines = [f"{printable(standing.call, 80)} exchanges {payload}"] if payload else []
+        lines = [f"{printable(pending.call, 80)} exchanges {payload}"] if payload else []
         lines += [f"{names.ranks(some)} called it at {place_of([place])}" for place, some in called]
-        if len(standing.roots) > 1:
-            roots = [f"root {root} in {clip(format_ranks(some), 40)}" for root, some in sorted(standing.roots.items())]
+        if len(pending.roots) > 1:
+            roots = [f"root {root} in {clip(format_ranks(some), 40)}" for root, some in sorted(pending.roots.items())]
             lines.append(f"their calls differ: {'; '.join(roots)}")
-        return [*lines, *time_left(standing)]
+        return [*lines, *time_left(pending)]
 
     def _lacks(self) -> list[str]:
         return lacks(self.analysis.matched.roster, self.analysis.names)
@@ -381,16 +381,16 @@ def place_of(frames: Sequence[Place]) -> str:
     return f"{file_line(own[-1])} {' < '.join(functions)}"
 
 
-def time_left(standing: PendingCollective) -> list[str]:
+def time_left(pending: PendingCollective) -> list[str]:
     """Return a line with the time until the library times out, if that is known."""
-    seconds = standing.seconds_left
+    seconds = pending.seconds_left
     if seconds is None:
         return []
-    member = next(iter(standing.group.members.values()))
-    library = printable(member.seen.backend or standing.group.library, 40)
+    member = next(iter(pending.group.members.values()))
+    library = printable(member.seen.backend or pending.group.library, 40)
     # NCCL and MPI are pronounced letter by letter: "an NCCL".
     article = "an" if library[:1] in "aeio" or library.lower().startswith(("nccl", "mpi")) else "a"
-    what = "send or receive" if standing.has_peer else "collective"
+    what = "send or receive" if pending.has_peer else "collective"
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 

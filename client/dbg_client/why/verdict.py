@@ -70,9 +70,9 @@ class Certainty(str, enum.Enum):
     """It is inferred from stacks."""
 
 
-def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
+def certainty_of(all_pending: Sequence[PendingCollective]) -> Certainty:
     """Return how certain it is which ranks have called these collectives."""
-    return Certainty.SURE if all(one.is_recorded for one in standings) else Certainty.LIKELY
+    return Certainty.SURE if all(one.is_recorded for one in all_pending) else Certainty.LIKELY
 
 
 class Topic(enum.Enum):
@@ -120,7 +120,7 @@ class Topic(enum.Enum):
 class Finding:
     """One finding about ``ranks``.
 
-    ``standing`` is the collective with most waiting ranks. ``cycle`` lists collectives that wait for each other, each
+    ``pending`` is the collective with most waiting ranks. ``cycle`` lists collectives that wait for each other, each
     for the next one. ``behind`` lists further collectives that wait for the same ranks, or for ranks that wait here.
     ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died later.
     """
@@ -128,7 +128,7 @@ class Finding:
     topic: Topic
     certainty: Certainty | None = None
     ranks: tuple[int, ...] = ()
-    standing: PendingCollective | None = None
+    collective: PendingCollective | None = None
     cycle: tuple[PendingCollective, ...] = ()
     behind: list[PendingCollective] = field(default_factory=list)
     followers: tuple[int, ...] = ()
@@ -137,9 +137,9 @@ class Finding:
     @property
     def pending(self) -> PendingCollective:
         """Collective of the finding. Raises ValueError if the finding is not about a collective."""
-        if self.standing is None:
+        if self.collective is None:
             raise ValueError(self.topic)
-        return self.standing
+        return self.collective
 
 
 class Purpose(enum.Enum):

@@ -33,10 +33,10 @@ class _Judged(NamedTuple):
 
 def verdict_of(analysis: WaitAnalysis, found: Finding) -> Verdict:
     """Return the verdict on a root cause that blocks collectives."""
-    standing, judged = found.pending, _JUDGES[found.topic](analysis, found)
+    pending, judged = found.pending, _JUDGES[found.topic](analysis, found)
     found.certainty = judged.certainty
-    calls = standing.all_calls if found.topic is Topic.CONFLICT else standing.calls
-    has_cause = found.ranks and set(found.ranks) <= {*standing.missing, *standing.unheard}
+    calls = pending.all_calls if found.topic is Topic.CONFLICT else pending.calls
+    has_cause = found.ranks and set(found.ranks) <= {*pending.missing, *pending.unheard}
     return Verdict(
         kind=judged.kind,
         job=analysis.job,
@@ -47,10 +47,10 @@ def verdict_of(analysis: WaitAnalysis, found: Finding) -> Verdict:
         ranks=tuple(sorted(found.ranks)),
         others=tuple(number for number in sorted(calls) if number not in found.ranks),
         cause=_cause(analysis, found.ranks) if has_cause and found.topic is not Topic.DOUBTFUL else None,
-        group=standing.group.label or None,
-        collective=standing.name or None,
-        sequence=standing.sequence,
-        age=standing.age,
+        group=pending.group.label or None,
+        collective=pending.name or None,
+        sequence=pending.sequence,
+        age=pending.age,
     )
 
 
@@ -70,11 +70,11 @@ def _missing(analysis: WaitAnalysis, found: Finding) -> _Judged:
 
 
 def _no_partner(analysis: WaitAnalysis, found: Finding) -> _Judged:
-    standing = found.pending
+    pending = found.pending
     # If two tags differ, either may be the wrong one.
-    both = (standing.waiting[0], *found.ranks)
-    following = analysis.names.looking(both) if standing.tag is not None else analysis.names.entering(found.ranks)
-    return _Judged(VerdictKind.PARTNER, certainty_of([standing]), following)
+    both = (pending.waiting[0], *found.ranks)
+    following = analysis.names.looking(both) if pending.tag is not None else analysis.names.entering(found.ranks)
+    return _Judged(VerdictKind.PARTNER, certainty_of([pending]), following)
 
 
 def _cycle(analysis: WaitAnalysis, found: Finding) -> _Judged:
@@ -89,10 +89,10 @@ def _held(analysis: WaitAnalysis, found: Finding) -> _Judged:
 
 
 def _conflict(analysis: WaitAnalysis, found: Finding) -> _Judged:
-    standing = found.pending
-    kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
-    certainty = Certainty.SURE if is_certain(standing) or standing.is_recorded else Certainty.LIKELY
-    return _Judged(kind, certainty, analysis.names.looking(numbers[0] for _, numbers in sides(standing)[:2]))
+    pending = found.pending
+    kind = VerdictKind.ORDER if difference_of(pending) is Difference.NAME else VerdictKind.MISMATCH
+    certainty = Certainty.SURE if is_certain(pending) or pending.is_recorded else Certainty.LIKELY
+    return _Judged(kind, certainty, analysis.names.looking(numbers[0] for _, numbers in sides(pending)[:2]))
 
 
 def _alone(kind: VerdictKind) -> Callable[[WaitAnalysis, Finding], _Judged]:

@@ -218,7 +218,7 @@ class WaitAnalysis:
 
     def pending_of(self, number: int) -> PendingCollective | None:
         """Return the first pending collective of a rank, if any."""
-        return next((one for one in self.matched.standings if number in one.calls), None)
+        return next((one for one in self.matched.all_pending if number in one.calls), None)
 
     def is_sure(self, numbers: Iterable[int]) -> bool:
         """Return True if no condition of these ranks is inferred from stacks."""
@@ -254,11 +254,11 @@ def analyse_waits(
     told = _with_cycles(matched, graph, conditions)
     for index, suspects in waits_for.items():
         node = collective_node(index)
-        for number in matched.standings[index].calls:
+        for number in matched.all_pending[index].calls:
             if not told[number].is_still:
                 graph.wait(rank_node(number), node)
         for number in suspects:
-            graph.wait(node, rank_node(number), is_sure=matched.standings[index].is_recorded)
+            graph.wait(node, rank_node(number), is_sure=matched.all_pending[index].is_recorded)
     return WaitAnalysis(matched=matched, conditions=told, names=names, graph=graph, doers=doers, moved=moved)
 
 
@@ -362,22 +362,22 @@ def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen |
     return max(done, key=lambda call: (call.sequence or 0, -(call.age or 0.0)), default=None)
 
 
-def went_on(analysis: WaitAnalysis, standing: PendingCollective, usual: str) -> bool:
+def went_on(analysis: WaitAnalysis, pending: PendingCollective, usual: str) -> bool:
     """Return True if all ranks finished the same collective just before and most of them then called it again."""
-    if standing.sequence is None or len(sides(standing)) != 2:
+    if pending.sequence is None or len(sides(pending)) != 2:
         return False
-    before = [last_call(analysis.matched.roster[number], standing.group) for number in standing.calls]
-    return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
+    before = [last_call(analysis.matched.roster[number], pending.group) for number in pending.calls]
+    return all(call is not None and call.name == usual and call.sequence == pending.sequence - 1 for call in before)
 
 
-def place_of_call(analysis: WaitAnalysis, standing: PendingCollective, numbers: Sequence[int]) -> Place | None:
+def place_of_call(analysis: WaitAnalysis, pending: PendingCollective, numbers: Sequence[int]) -> Place | None:
     """Return the most frequent place of these ranks' calls of the collective; None if unknown."""
-    places = Counter(place for n in numbers if (place := _called_at(analysis, standing, n)) is not None)
+    places = Counter(place for n in numbers if (place := _called_at(analysis, pending, n)) is not None)
     return places.most_common(1)[0][0] if places else None
 
 
-def _called_at(analysis: WaitAnalysis, standing: PendingCollective, number: int) -> Place | None:
-    place, one = standing.all_calls[number].place, analysis.matched.roster[number]
-    if place is not None or number not in standing.calls or not one.is_in_collective:
+def _called_at(analysis: WaitAnalysis, pending: PendingCollective, number: int) -> Place | None:
+    place, one = pending.all_calls[number].place, analysis.matched.roster[number]
+    if place is not None or number not in pending.calls or not one.is_in_collective:
         return place
     return next(reversed(own_frames(one.answer.frames)), None)

@@ -12,15 +12,15 @@ from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, grou
 
 
 def standing_of(*everybody: RankEvidence) -> PendingCollective:
-    (standing,) = match_collectives(everybody)[0].standings
-    return standing
+    (pending,) = match_collectives(everybody)[0].all_pending
+    return pending
 
 
 def test_a_recorded_collective_is_named_with_who_is_there() -> None:
-    standing = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
+    pending = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
 
-    assert show_pending(standing) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
-    assert pending_document(standing) == {
+    assert show_pending(pending) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
+    assert pending_document(pending) == {
         "name": "all_reduce",
         "sequence": 5,
         "group": "dp_0",

@@ -20,10 +20,10 @@ def match(*everybody: RankEvidence) -> Matched:
 def test_who_has_not_come_to_the_collective_in_which_the_others_wait() -> None:
     matched = match(waiting(0), waiting(1), waiting(3), elsewhere(2))
 
-    (standing,) = matched.standings
-    assert standing.label == "all_reduce #5 of dp_0"
-    assert (standing.came, standing.missing, standing.unheard) == ((0, 1, 3), (2,), ())
-    assert (standing.age, standing.seconds_left) == (60.0, 1740.0)
+    (pending,) = matched.all_pending
+    assert pending.label == "all_reduce #5 of dp_0"
+    assert (pending.came, pending.missing, pending.unheard) == ((0, 1, 3), (2,), ())
+    assert (pending.age, pending.seconds_left) == (60.0, 1740.0)
 
 
 def test_calls_that_are_enqueued_far_ahead_are_one_standing() -> None:
@@ -32,13 +32,13 @@ def test_calls_that_are_enqueued_far_ahead_are_one_standing() -> None:
         for number in range(3)
     ]
 
-    (standing,) = match(*ahead, elsewhere(3)).standings
+    (pending,) = match(*ahead, elsewhere(3)).all_pending
 
-    assert (standing.sequence, standing.missing, standing.age) == (5, (3,), 85.0)
+    assert (pending.sequence, pending.missing, pending.age) == (5, (3,), 85.0)
 
 
 def test_a_rank_that_has_left_a_collective_has_come_to_it() -> None:
-    first, second = match(waiting(0, 5), waiting(1, 7), waiting(2, 7), elsewhere(3, 6)).standings
+    first, second = match(waiting(0, 5), waiting(1, 7), waiting(2, 7), elsewhere(3, 6)).all_pending
 
     assert (first.sequence, first.came, first.missing) == (5, (0, 1, 2, 3), ())
     assert (second.sequence, second.came, second.missing) == (7, (1, 2), (0, 3))
@@ -47,9 +47,9 @@ def test_a_rank_that_has_left_a_collective_has_come_to_it() -> None:
 def test_a_rank_without_the_group_has_not_come_and_a_silent_one_may_have() -> None:
     other = told(2, groups=[group("9", "0-9", title="tp")], calls=[])
 
-    (standing,) = match(waiting(0), waiting(1), other, silent(3)).standings
+    (pending,) = match(waiting(0), waiting(1), other, silent(3)).all_pending
 
-    assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), (3,))
+    assert (pending.came, pending.missing, pending.unheard) == ((0, 1), (2,), (3,))
 
 
 def test_groups_of_one_title_are_told_apart_by_their_members() -> None:
@@ -65,28 +65,28 @@ def test_groups_of_one_title_are_told_apart_by_their_members() -> None:
 def test_a_rank_that_does_not_tell_the_members_is_in_the_group_of_that_name() -> None:
     unlisted = told(1, groups=[group(members="", at=4)], calls=[call(5)])
 
-    (standing,) = match(waiting(0), unlisted).standings
+    (pending,) = match(waiting(0), unlisted).all_pending
 
-    assert (standing.came, standing.unheard) == ((0, 1), (2, 3))
+    assert (pending.came, pending.unheard) == ((0, 1), (2, 3))
 
 
 def test_collectives_without_numbers_are_matched_by_their_names() -> None:
     world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", size=4)
     inside = [told(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
 
-    (standing,) = match(*inside, told(3, groups=[world])).standings
+    (pending,) = match(*inside, told(3, groups=[world])).all_pending
 
-    assert standing.label == "Allreduce of MPI_COMM_WORLD"
-    assert (standing.came, standing.missing) == ((0, 1, 2), (3,))
+    assert pending.label == "Allreduce of MPI_COMM_WORLD"
+    assert (pending.came, pending.missing) == ((0, 1, 2), (3,))
 
 
 def test_a_receive_waits_for_a_peer_that_does_not_send() -> None:
     receiving = told(0, groups=[group()], calls=[call(1, "recv", peer=2, is_receive=True)])
 
-    (alone,) = match(receiving, told(2, groups=[group()])).standings
+    (alone,) = match(receiving, told(2, groups=[group()])).all_pending
     (matched,) = [
         one
-        for one in match(receiving, told(2, groups=[group()], calls=[call(1, "send", peer=0)])).standings
+        for one in match(receiving, told(2, groups=[group()], calls=[call(1, "send", peer=0)])).all_pending
         if one.is_receive
     ]
 
@@ -103,9 +103,9 @@ def test_numbers_alone_tell_who_is_behind_where_the_library_lists_no_calls() -> 
         3, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=7, completed=7)]
     )
 
-    (standing,) = match(*numbers, behind).standings
+    (pending,) = match(*numbers, behind).all_pending
 
-    assert (standing.label, standing.missing) == ("a collective #8 of default", (3,))
+    assert (pending.label, pending.missing) == ("a collective #8 of default", (3,))
 
 
 def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
@@ -113,9 +113,9 @@ def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
 
     matched = match(*bare, told(3, frames=LOADING, evidence=Evidence()))
 
-    (standing,) = matched.standings
-    assert standing.group.is_inferred
-    assert (standing.label, standing.came, standing.missing) == ("all_reduce", (0, 1, 2), (3,))
+    (pending,) = matched.all_pending
+    assert pending.group.is_inferred
+    assert (pending.label, pending.came, pending.missing) == ("all_reduce", (0, 1, 2), (3,))
 
 
 def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
@@ -141,8 +141,8 @@ def test_a_call_is_one_though_a_stack_and_a_recorder_name_it_differently(
     known = GroupSeen(library="torch", name=f"0:{library}", title="default", members="0-1", enqueued=5, completed=4)
     names = ("reduce_scatter_single", recorded)
     ranks = [told(n, groups=[known], calls=[call(5, name, group=f"0:{library}")]) for n, name in enumerate(names)]
-    (standing,) = match(*ranks).standings
-    assert {one.name for one in standing.all_calls.values()} == labels
+    (pending,) = match(*ranks).all_pending
+    assert {one.name for one in pending.all_calls.values()} == labels
 
 
 def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
@@ -151,9 +151,9 @@ def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
     inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
     ranks = [told(0, evidence=inside), told(1, evidence=inside), told(2, evidence=Evidence(sources=(mpi,)))]
 
-    (standing,) = match(*ranks).standings
+    (pending,) = match(*ranks).all_pending
 
-    assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), ())
+    assert (pending.came, pending.missing, pending.unheard) == ((0, 1), (2,), ())
 
 
 def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_for_each_rank() -> None:
@@ -163,10 +163,10 @@ def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_
     found = pending_of_each([match(*reducing, *gathering)])
 
     assert len(found) == 40
-    assert len({id(standing) for standing in found.values()}) == 2
-    for standing in found.values():
-        assert standing.roots is standing.roots
-        assert standing.all_calls is standing.all_calls
+    assert len({id(pending) for pending in found.values()}) == 2
+    for pending in found.values():
+        assert pending.roots is pending.roots
+        assert pending.all_calls is pending.all_calls
 
 
 @pytest.mark.parametrize(("told", "size"), [(None, None), (0, None), (MAX_WORLD, MAX_WORLD), (MAX_WORLD + 1, None)])

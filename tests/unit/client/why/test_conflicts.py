@@ -52,8 +52,8 @@ def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, int |
     everybody = [
         told(n, groups=[group(at=4)], calls=[one]) for n, one in enumerate([*calls, *(calls[-1] for _ in rest)])
     ]
-    (standing,) = match_collectives(everybody)[0].standings
-    return difference_of(standing), [(one.name, one.root, one.size, numbers) for one, numbers in sides(standing)]
+    (pending,) = match_collectives(everybody)[0].all_pending
+    return difference_of(pending), [(one.name, one.root, one.size, numbers) for one, numbers in sides(pending)]
 
 
 def test_names_count_before_roots_and_roots_before_data() -> None:
