@@ -56,7 +56,7 @@ class HangWatch:
         self._asker = Asker(self._switchboard)
         self._task, self._end_job = task, end_job
         self._seconds = task.hang_after or 0.0
-        self._standstill = HangDetector(self._seconds)
+        self._detector = HangDetector(self._seconds)
         self._heard_at = 0.0
         self._is_silence_told = False
 
@@ -106,16 +106,16 @@ class HangWatch:
 
     async def _look(self) -> None:
         if not self._switchboard.is_current:
-            self._standstill.begin_anew()
+            self._detector.begin_anew()
             await self._note_silence()
             return
         ranks = self._living
         answers = await ask_where(self._asker, ranks)
         self._heard_at, self._is_silence_told = self._now, False
         if answers is None:
-            self._standstill.begin_anew()
+            self._detector.begin_anew()
             return
-        if self._standstill.look(answers, self._now):
+        if self._detector.look(answers, self._now):
             await self._tell_hang(ranks)
 
     @property
@@ -127,7 +127,7 @@ class HangWatch:
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:
             # A rank has moved after all.
-            self._standstill.begin_anew()
+            self._detector.begin_anew()
             return
         why = show_verdicts(found.verdicts, color=False)
         if status == UNKNOWN_STATUS:
@@ -160,9 +160,9 @@ class HangWatch:
         """End the job, unless a rank has moved while the report was written."""
         # Without an answer, rely on the last sample, in which the job did not move.
         with contextlib.suppress(DbgError):
-            self._standstill.look(await ask_where(self._asker, ranks) or (), self._now)
+            self._detector.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)
-        if not self._standstill.is_told:
+        if not self._detector.is_told:
             await asyncio.to_thread(self._write, f"dbg-attach: {job} has moved again, and is not ended\n")
             return
         await asyncio.to_thread(self._write, f"dbg-attach: ending {job}, as --on-hang end requests\n")

@@ -140,8 +140,8 @@ def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
 
 def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool) -> Status:
     """Return the line's contents; ``prefix`` is the escape key's name, ``pending`` is True if it was just typed."""
-    state, since, place, standing = _state(attachment, now)
-    notice = attachment.notice(now) or standing or _advice(attachment, others, state, since, prefix)
+    state, since, place, wait_note = _state(attachment, now)
+    notice = attachment.notice(now) or wait_note or _advice(attachment, others, state, since, prefix)
     stop = attachment.report.stop if attachment.report is not None else None
     return Status(
         address=attachment.rank.address,

@@ -82,9 +82,9 @@ def show_table(
     """
     if not ranks:
         return ""
-    standing = StandingCounts(ranks if known is None else known)
-    groups = _alike(ranks, now, standing) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
-    header, lines = _align(groups, ranks, now, standing, color=color)
+    counts = StandingCounts(ranks if known is None else known)
+    groups = _alike(ranks, now, counts) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
+    header, lines = _align(groups, ranks, now, counts, color=color)
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
 
 
@@ -92,20 +92,20 @@ def align(
     ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
 ) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank, without empty columns."""
-    standing = StandingCounts(ranks if known is None else known)
-    return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
+    counts = StandingCounts(ranks if known is None else known)
+    return _align([[rank] for rank in ranks], ranks, now, counts, color=color)
 
 
 def _align(
     groups: Sequence[Sequence[RankInfo]],
     ranks: Sequence[RankInfo],
     now: float,
-    standing: StandingCounts,
+    counts: StandingCounts,
     *,
     color: bool,
 ) -> tuple[str, list[str]]:
     naming = Naming(ranks)
-    rows = [_row_of(group, naming, now, standing) for group in groups]
+    rows = [_row_of(group, naming, now, counts) for group in groups]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
 
@@ -146,19 +146,19 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _alike(ranks: Sequence[RankInfo], now: float, standing: StandingCounts) -> list[list[RankInfo]]:
+def _alike(ranks: Sequence[RankInfo], now: float, counts: StandingCounts) -> list[list[RankInfo]]:
     """Group the ranks whose rows differ only in rank, host, process and duration."""
     groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
-        job, _, state, place, _, *others = _row(rank, now, standing)
+        job, _, state, place, _, *others = _row(rank, now, counts)
         kind = "child" if rank.child is not None else "stock" if rank.is_classic else ""
         same = (job, kind, state, place, *others)
         groups[same].append(rank)
     return list(groups.values())
 
 
-def _row_of(group: Sequence[RankInfo], naming: Naming, now: float, standing: StandingCounts) -> tuple[str, ...]:
-    row = _row(group[0], now, standing)
+def _row_of(group: Sequence[RankInfo], naming: Naming, now: float, counts: StandingCounts) -> tuple[str, ...]:
+    row = _row(group[0], now, counts)
     if len(group) == 1:
         return row
     job, _, state, place, _, *others = row
@@ -169,12 +169,12 @@ def _row_of(group: Sequence[RankInfo], naming: Naming, now: float, standing: Sta
     return job, names, f"{len(group)} {state}", place, since, *others
 
 
-def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...]:
+def _row(rank: RankInfo, now: float, counts: StandingCounts) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
-    state = standing.show_wait(rank.waits_in, rank.job) or show_state(rank)
+    state = counts.show_wait(rank.waits_in, rank.job) or show_state(rank)
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
     name = printable(child_name(rank), MAX_NAME)
     told = "; ".join(filter(None, (name, printable(rank.about), passed)))

@@ -155,7 +155,7 @@ class VerdictWatch:
     def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
         self._switchboard, self._feed, self._seconds = switchboard, feed, seconds
         self._asker = Asker(switchboard)
-        self._standing: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
+        self._detectors: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
 
     async def run(self) -> None:
         """Sample periodically."""
@@ -171,8 +171,8 @@ class VerdictWatch:
             for rank in self._feed.rows.ranks:
                 if rank.state in LIVE_STATES and not rank.is_classic:
                     jobs[rank.job].append(rank)
-            for job in [job for job in self._standing if job not in jobs]:
-                del self._standing[job]
+            for job in [job for job in self._detectors if job not in jobs]:
+                del self._detectors[job]
                 self._feed.judge(messages.Verdict(job=job))
             for job, ranks in jobs.items():
                 # A missing answer proves nothing about the ranks; the next sample may have one.
@@ -181,17 +181,17 @@ class VerdictWatch:
             is_opened = False
 
     async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
-        standing = self._standing[job]
+        detector = self._detectors[job]
         answers = await ask_where(self._asker, ranks)
         told: list[messages.Verdict] = []
         if answers is None:
-            standing.begin_anew()
+            detector.begin_anew()
         else:
-            standing.look(answers, asyncio.get_running_loop().time())
+            detector.look(answers, asyncio.get_running_loop().time())
             # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
-            is_same = self._feed.is_judged(job) and not standing.is_moving
-            if is_opened or is_same or standing.is_told:
-                told = await self._judge(ranks, stands=standing.is_told)
+            is_same = self._feed.is_judged(job) and not detector.is_moving
+            if is_opened or is_same or detector.is_told:
+                told = await self._judge(ranks, stands=detector.is_told)
         if not told:
             self._feed.judge(messages.Verdict(job=job))
         for verdict in told:
