@@ -87,12 +87,12 @@ class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
 
     def bpformat(self) -> str:
         """Return the lines that pdb shows for the breakpoint."""
-        told = super().bpformat()
+        text = super().bpformat()
         if self.hits_text:
-            told += f"\n\tstop only at hits {self.hits_text}"
+            text += f"\n\tstop only at hits {self.hits_text}"
         if self.log_text:
-            told += f"\n\tlog {self.log_text} and continue"
-        return told
+            text += f"\n\tlog {self.log_text} and continue"
+        return text
 
 
 def shown(one: bdb.Breakpoint) -> str:

@@ -79,8 +79,8 @@ def from_workers(wait: Doing, descriptor: Any = None, among: Collection[int] | N
     ``descriptor`` is the thread's end of the connection. ``among`` are the pids of the workers that may send it.
     """
     known = {one.pid: one for one in workers() if among is None or one.pid in among}
-    told = waits_in(SystemCall("read", (descriptor, 0, 0, 0, 0, 0))) if type(descriptor) is int else None
-    holder = told[1] if told is not None else None
+    kernel_waits = waits_in(SystemCall("read", (descriptor, 0, 0, 0, 0, 0))) if type(descriptor) is int else None
+    holder = kernel_waits[1] if kernel_waits is not None else None
     if holder is None:
         dead = next((one for one in known.values() if one.status), None)
         if dead is not None:
@@ -128,8 +128,8 @@ def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
     rows = within(ASKING_SECONDS, lambda: _pending(worker, tables, list(dict.fromkeys(refs))), none)
     processes = tuple(named(pid) if pid else NamedProcess(pid=0) for _, pid in rows)
     names = tuple(name for name, _ in rows)
-    told = fitted(Doing, what=wait.what, names=names, processes=processes)
-    return told, next((pid for _, pid in rows if pid), None)
+    kernel_waits = fitted(Doing, what=wait.what, names=names, processes=processes)
+    return kernel_waits, next((pid for _, pid in rows if pid), None)
 
 
 def _pending(worker: Any, tables: Any, refs: list[Any]) -> list[tuple[str, int]]:
@@ -360,8 +360,8 @@ def _of_file(what: What, path: str) -> Wait:
 
     def ask() -> Waited:
         found = looked_up(does.name)
-        told = does.replace(seconds=found.age if what is What.LOCK_FILE else None)
-        return held_by(told, (openers if what is What.LOCK_FILE else lock_holders)(found.path))
+        kernel_waits = does.replace(seconds=found.age if what is What.LOCK_FILE else None)
+        return held_by(kernel_waits, (openers if what is What.LOCK_FILE else lock_holders)(found.path))
 
     return Wait(does, ask=ask)
 

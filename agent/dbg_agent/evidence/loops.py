@@ -85,8 +85,8 @@ def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> Doing | None:
     if not names:
         return None
     place = place_of(spot.frame)
-    told = (*list(names)[:MAX_TRIES], SLEEP)
-    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=told)
+    candidates = (*list(names)[:MAX_TRIES], SLEEP)
+    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=candidates)
 
 
 def _called_name(call: ast.Call) -> str:

@@ -79,9 +79,9 @@ def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
         if needed > READING_SHARE * seconds:
             rows.append(_too_long(needed))
         elif needed:
-            told = _arrivals(recorder, groups, most)
-            used = used or bool(told)
-            rows += told
+            arrivals = _arrivals(recorder, groups, most)
+            used = used or bool(arrivals)
+            rows += arrivals
     if not used and not rows:
         rows.append(fitted(SourceSeen, library=LIBRARY, lack=_lack()))
     return rows
@@ -92,7 +92,7 @@ def _seconds_to_read(recorder: Recorder) -> float:
     entries = _buffer_entries()
     if recorder.status is not None:
         status = json.loads(recorder.status()).get("pg_status", {}).values()
-        entries = min(entries, sum(max(0, int(told["last_enqueued_collective"])) for told in status))
+        entries = min(entries, sum(max(0, int(arrivals["last_enqueued_collective"])) for arrivals in status))
     return entries * ENTRY_SECONDS
 
 
@@ -287,7 +287,7 @@ class Sampler:
 
     def _sampled(self, one: _Open) -> Sampled:
         after = self._kernel.read()
-        told = arrivals_of(one.question.arrivals, one.question.seconds)
+        arrivals = arrivals_of(one.question.arrivals, one.question.seconds)
         return Sampled(
             sample=fitted(
                 RankSample,
@@ -297,8 +297,8 @@ class Sampler:
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
             ),
-            sources=tuple(row for row in told if isinstance(row, SourceSeen)),
-            groups=tuple(row for row in told if isinstance(row, GroupSeen)),
-            arrivals=tuple(row for row in told if isinstance(row, GroupArrivals)),
+            sources=tuple(row for row in arrivals if isinstance(row, SourceSeen)),
+            groups=tuple(row for row in arrivals if isinstance(row, GroupSeen)),
+            arrivals=tuple(row for row in arrivals if isinstance(row, GroupArrivals)),
             places=tuple(sampled_places(tuple(one.looks), one.begin)),
         )

@@ -74,9 +74,9 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     waits |= {one.ident: _at_exit(one, waits[one.ident]) for one in threads if one.is_main}
     numbers = {thread.ident: number for number, thread in enumerate(threads, 1)}
     tasks = list(_tasks(threads, waits, len(threads)))
-    told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
-    told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
-    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
+    record = [_record(thread, waits[thread.ident], numbers) for thread in threads]
+    record = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(record, threads, strict=True)]
+    return [*_bounded([*record, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
 
 
 def _tasks(
@@ -109,21 +109,21 @@ def _tasks(
             yield loop, id(task.task) in first, seen
 
 
-def _of_loop(told: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]], wait: Wait) -> ThreadWait:
+def _of_loop(record: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]], wait: Wait) -> ThreadWait:
     """Turn the wait of a thread in an event loop into a wait for the loop's tasks that no other task waits for."""
     first = [task for loop, is_first, task in tasks if loop is wait.loop and is_first] if wait.loop is not None else []
     if not first:
-        return told
+        return record
     names = tuple(dict.fromkeys(task.thread.removeprefix("task ") for task in first))
-    does = told.does.replace(names=names[:MAX_NAMES], count=len(first))
-    return told.replace(does=does, awaits=tuple(task.number for task in first)[:MAX_AWAITED])
+    does = record.does.replace(names=names[:MAX_NAMES], count=len(first))
+    return record.replace(does=does, awaits=tuple(task.number for task in first)[:MAX_AWAITED])
 
 
-def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
+def processes_seen(record: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
     """Yield the activity of the processes that threads wait for, and of the processes that these wait for in turn."""
     until = time.monotonic() + MAX_SECONDS
-    to_go = [wait.holder for wait in told if wait.holder is not None]
-    to_go += [one.pid for wait in told if wait.is_main for one in wait.does.processes]
+    to_go = [wait.holder for wait in record if wait.holder is not None]
+    to_go += [one.pid for wait in record if wait.is_main for one in wait.does.processes]
     seen = {os.getpid()}
     while to_go and len(seen) <= MAX_OTHERS and time.monotonic() < until:
         pid = to_go.pop(0)
@@ -156,15 +156,15 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
     return [fitted(ThreadWait, thread=main.name, does=doing(What.HANDLES, name=name, place=place))]
 
 
-def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
+def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
     """Drop frames of threads that exceed MAX_FRAMES_TEXT. Threads that wait for others keep theirs first."""
     left = MAX_FRAMES_TEXT
     without = set()
-    for at in sorted(range(len(told)), key=lambda at: (not told[at].awaits, not told[at].is_main, at)):
-        left -= sum(len(place.file) + len(place.function) + 50 for place in told[at].frames)
+    for at in sorted(range(len(record)), key=lambda at: (not record[at].awaits, not record[at].is_main, at)):
+        left -= sum(len(place.file) + len(place.function) + 50 for place in record[at].frames)
         if left < 0:
             without.add(at)
-    return [one.replace(frames=()) if at in without else one for at, one in enumerate(told)]
+    return [one.replace(frames=()) if at in without else one for at, one in enumerate(record)]
 
 
 def _by_frames(
@@ -180,9 +180,9 @@ def _by_frames(
         collective = collective_of(thread.places)
         if collective:
             return Wait(doing(What.COLLECTIVE, name=collective, address=_store(thread), place=place))
-        told = library_wait(thread, threads)
-        if told is not None:
-            return told
+        record = library_wait(thread, threads)
+        if record is not None:
+            return record
         if not is_calling(thread.frames[0]):
             return Wait(Doing(what=What.RUNS, place=place))
         site = call_site(thread.frames[0], reads=thread.is_readable)
@@ -210,8 +210,8 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     if isinstance(known, Wait):
         if known.ask is None or not is_in_time:
             return known
-        told, holder = known.ask()
-        return known._replace(does=told, holder=holder, is_sure=known.is_sure or holder is not None)
+        record, holder = known.ask()
+        return known._replace(does=record, holder=holder, is_sure=known.is_sure or holder is not None)
     if known is not None and _is_sleep(known):
         return Wait(_sleeping(thread, known))
     before = thread.frames[0].f_lasti
@@ -224,14 +224,14 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     if found is None:
         state = call.name if call is not None else ""
         return Wait(doing(What.NATIVE, function=called, place=place, state=state))
-    told, holder = found
-    if told.target is Target.SOCKET and not told.name:
+    record, holder = found
+    if record.target is Target.SOCKET and not record.name:
         # The kernel does not name the other end of a socket pair; most likely a child has it.
-        told, holder = from_workers(told)
-    if told.what is What.SLEEP and called:
+        record, holder = from_workers(record)
+    if record.what is What.SLEEP and called:
         # A library that sleeps in C waits for something else, as SQLite waits for a lock.
-        told = doing(What.SLEEP, function=called, place=place)
-    return Wait(told, holder=holder, is_sure=True)
+        record = doing(What.SLEEP, function=called, place=place)
+    return Wait(record, holder=holder, is_sure=True)
 
 
 def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:

@@ -166,11 +166,11 @@ class GuardReporter:
             if finding is not None:
                 if finding is Finding.STUCK and self._asked_after != self._record.beats:
                     await self._ask_rank()
-                told = await self._speak()
-                if not told and time.monotonic() >= self._end.silent_from:
+                last_report = await self._speak()
+                if not last_report and time.monotonic() >= self._end.silent_from:
                     # The cancellation of this task can get lost if the awaited object ends at the same time.
                     return
-                if not told:
+                if not last_report:
                     await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
                 elif self._end.has_come:
                     return
@@ -288,20 +288,20 @@ class GuardReporter:
         return replace(reach, endpoint=owner, others=tuple(others))
 
     async def _testify(self, connection: BrokerWebSocket, answering: asyncio.Future[None]) -> bool:
-        told = None
+        last_report = None
         while not answering.done():
             self._news.clear()
             finding = self._finding()
             if finding is None:
                 return True
-            if finding is not told:
-                if told is not None:
+            if finding is not last_report:
+                if last_report is not None:
                     await self._settle(QUIET_SECONDS)
-                if told is Finding.CALLED and finding is Finding.STUCK:
+                if last_report is Finding.CALLED and finding is Finding.STUCK:
                     async with self._answering:
                         await self._ask_rank()
                 await connection.send(encode(self._testimony(finding)))
-                told = finding
+                last_report = finding
                 if finding is Finding.ENDED:
                     # The broker closes the connection after it has accepted the report.
                     await asyncio.wait({answering}, timeout=LAST_WORDS_SECONDS)

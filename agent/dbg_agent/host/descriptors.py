@@ -143,9 +143,9 @@ def does(pid: int) -> Waited:
     if state in _STATES:
         return Doing(what=_STATES[state]), None
     call = system_call(pid, str(pid))
-    told = waits_in(call) if call is not None else None
-    if told is not None:
-        return told
+    facts = waits_in(call) if call is not None else None
+    if facts is not None:
+        return facts
     if call is None:
         return Doing(what=What.COMPUTES if state == "R" else What.UNKNOWN), None
     is_lock = call.name.startswith("futex")

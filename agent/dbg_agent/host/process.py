@@ -257,8 +257,8 @@ def _more(before: float | None, after: float | None) -> float | None:
 
 
 def _throttle(folder: str) -> tuple[int, int]:
-    told = fields_of(f"{folder}/cpu.stat", " ")
-    return number_in(told.get("nr_throttled", "")) or 0, number_in(told.get("nr_periods", "")) or 0
+    facts = fields_of(f"{folder}/cpu.stat", " ")
+    return number_in(facts.get("nr_throttled", "")) or 0, number_in(facts.get("nr_periods", "")) or 0
 
 
 def _quota(folder: str) -> float | None:

@@ -70,7 +70,7 @@ class Memory:
             self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
             self.kills, self._latest = self._latest, self._group.kills()
 
-    def told(self) -> tuple[str, str]:
+    def reading(self) -> tuple[str, str]:
         """Return the sentence parts for a kill by the out-of-memory killer: the sender, and the memory if known."""
         limit = self.limit()
         whose = "the host ran out of memory" if limit is None else f"limit of its cgroup {limit / GIB:.1f} GiB"
@@ -131,7 +131,7 @@ class WatchedProcess:
         import signal
 
         if number == signal.SIGKILL and self.memory.has_run_out():
-            return self.memory.told()
+            return self.memory.reading()
         late = time.time() - int(slurm_end) if slurm_end.isdecimal() else -1.0
         if number in (signal.SIGTERM, signal.SIGKILL) and 0 <= late <= SLURM_LATE_SECONDS:
             up = time.strftime("%H:%M:%S", time.localtime(int(slurm_end)))

@@ -307,8 +307,8 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row.in_step and scheduler:
         # The job's name doesn't contain the step if the user named the job, and never contains the number of requeues.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
-    told = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
-    return job, _reduced(".".join([*told, str(process.number(row.restart) or 0)]))
+    shown_parts = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
+    return job, _reduced(".".join([*shown_parts, str(process.number(row.restart) or 0)]))
 
 
 def _scheduler_job(row: Row, process: Process) -> str:

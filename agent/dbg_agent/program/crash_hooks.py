@@ -211,6 +211,6 @@ class _Terminating:
         launcher = self._rank.membership.identity.launcher
         name = launcher if launcher in GRACE else "its launcher"
         limit = self._rank.limits.terminated(name, GRACE.get(launcher, 0.0))
-        told = f"{self._rank.address} {limit.text}"
-        say(told)
-        self._rank.broker.send(fitted(Notice, text=told))
+        sentence = f"{self._rank.address} {limit.text}"
+        say(sentence)
+        self._rank.broker.send(fitted(Notice, text=sentence))

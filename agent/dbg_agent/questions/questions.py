@@ -295,8 +295,8 @@ class Questions:
         place = place_at(at)
         # A user has moved up the stack in the open debugger, where a name may have another value.
         is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
-        told = (place,) if is_moved else ()
-        self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, digest=evaluated.digest)
+        places_moved_to = (place,) if is_moved else ()
+        self.answer(ask, evaluated.kind, evaluated.text, frames=places_moved_to, frame=place, digest=evaluated.digest)
 
     def _breakpoints(self, ask: Ask) -> None:
         if ask.withdrawn:

@@ -217,7 +217,7 @@ class Holding:
         self._wanted: dict[int, tuple[Waiting, float]] = {}
         """The future wait of each thread at a hold, with its timeout, until it is the thread's turn to stop."""
         self._kept: tuple[int, ...] = ()
-        self._kept_told = 0
+        self._kept_reported = 0
         self._let_go = 0
         """The number of the last stop that was resumed from here."""
         self._exit_stop: int | None = None
@@ -294,8 +294,8 @@ class Holding:
         """
         if uptime < RESTATED_SECONDS:
             self.counts.begin_anew()
-        told = self._kept_told
-        self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
+        reported = self._kept_reported
+        self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(reported))
 
     def on_chosen(self, message: Chosen) -> None:
         """Update the counts of the chosen ranks, and continue if they suffice."""
@@ -305,12 +305,12 @@ class Holding:
     def on_kept(self, message: Kept) -> None:
         """Store which ranks of this run are kept after a crash."""
         self._kept = message.ranks
-        self._kept_told += 1
+        self._kept_reported += 1
         self._judge_exit()
 
-    def _forget_kept(self, told: int) -> None:
+    def _forget_kept(self, reported: int) -> None:
         """Forget kept ranks if this broker has not reported any: they ended while no broker was running."""
-        if self._kept_told == told:
+        if self._kept_reported == reported:
             self._kept = ()
             self._judge_exit()
 

@@ -261,8 +261,8 @@ class Stopping:
         else:
             where = place_of(frame)
             address = self._broker.address
-            told = f"{address} stopped at {where.file}:{where.line}", f"`dbg-attach {address}` opens it"
-            say("; ".join(told if limit is None else (*told, limit.text)))
+            message = f"{address} stopped at {where.file}:{where.line}", f"`dbg-attach {address}` opens it"
+            say("; ".join(message if limit is None else (*message, limit.text)))
         if reason != HELD:
             self._inbox.put(self._stops.number, RunJob(partial(self._questions.prepare, self._fork_safety)))
 

@@ -74,14 +74,14 @@ def torch_seen(is_still: bool) -> list[Seen]:
         return [_source(version, "torch.distributed is not initialised, or all its groups are destroyed")]
     native = sys.modules.get(NATIVE_MODULE)
     recorders = recorders_of(native) if native is not None else []
-    told = {recorder.backend: read(recorder, _before, is_still=is_still) for recorder in recorders}
-    entries = [entry for recorded in told.values() for entry in recorded.entries or ()]
+    states = {recorder.backend: read(recorder, _before, is_still=is_still) for recorder in recorders}
+    entries = [entry for recorded in states.values() for entry in recorded.entries or ()]
     calls = calls_on_stacks(module)
     return [
-        _source(version, _lack(version, groups, told) or _lack_of_names(entries)),
-        *_groups_seen(groups, entries, calls, told),
+        _source(version, _lack(version, groups, states) or _lack_of_names(entries)),
+        *_groups_seen(groups, entries, calls, states),
         *_entries_seen(groups, entries, calls, _places(recorders, entries, calls)),
-        *_calls_seen(groups, entries, calls, told),
+        *_calls_seen(groups, entries, calls, states),
         *_new_groups_seen(groups_in_making(module, groups[0].ranks)),
     ]
 
@@ -96,18 +96,20 @@ def _source(version: str, lack: str) -> SourceSeen:
     return fitted(SourceSeen, library=LIBRARY, version=version, lack=lack)
 
 
-def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> str:
+def _lack(version: str, groups: Sequence[Group], states: dict[str, Recorded]) -> str:
     """Return why data of torch is missing, and the remedy; empty if it is complete."""
-    failures = {recorded.failure for recorded in told.values() if recorded.failure}
+    failures = {recorded.failure for recorded in states.values() if recorded.failure}
     if failures:
         return f"torch's flight recorder can't be read ({', '.join(sorted(failures))})"
     backends = dict.fromkeys(backend for group in groups for backend in group.backends if group.sequence)
     silent = [
-        backend for backend in backends if not (backend in told and (told[backend].is_used or told[backend].is_on))
+        backend
+        for backend in backends
+        if not (backend in states and (states[backend].is_used or states[backend].is_on))
     ]
-    if not silent or any(recorded.is_used for recorded in told.values()):
+    if not silent or any(recorded.is_used for recorded in states.values()):
         return ""
-    if silent[0] not in told:
+    if silent[0] not in states:
         return f"torch {version} has no flight recorder for {silent[0]}; the rank's call is taken from its stack"
     return _remedy(version)
 
@@ -132,13 +134,13 @@ def _remedy(version: str) -> str:
 
 
 def _groups_seen(
-    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], told: dict[str, Recorded]
+    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> list[Seen]:
     return [
-        _unread(seen, told.get(library)) if len(groups) == 1 else seen
+        _unread(seen, states.get(library)) if len(groups) == 1 else seen
         for group in groups
         for library in _libraries(group, entries)
-        for counted in [_called(library, group, groups, calls, told)]
+        for counted in [_called(library, group, groups, calls, states)]
         for seen in [group_seen(group.name, library, entries, title=group.title, ranks=group.ranks, counted=counted)]
     ]
 
@@ -158,24 +160,24 @@ def _libraries(group: Group, entries: Sequence[RecorderEntry]) -> list[str]:
 
 
 def _called(
-    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> int | None:
     """Return how many collectives a group without recorded ones has called, or None if unknown."""
-    if library in told and told[library].is_on and not told[library].is_used:
+    if library in states and states[library].is_on and not states[library].is_used:
         # gloo's sends and receives are not recorded, but the group's own count includes them.
         return 0
-    return _counted(library, group, groups, calls, told)
+    return _counted(library, group, groups, calls, states)
 
 
 def _counted(
-    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> int | None:
     """Return how many collectives a group has counted itself, or None if a recorder has the number or it is unknown."""
     if group.sequence is None:
         return None
     if library == "nccl":
         return group.sequence
-    if library in told and told[library].is_used:
+    if library in states and states[library].is_used:
         return None
     # gloo's count includes sends and receives. Only the unfinished ones are known, from the stacks.
     return group.sequence - sum(call.is_p2p and group_of(call, groups) is group for call in calls)
@@ -252,7 +254,7 @@ def _global_of(call: Call, group: Group, number: int | None) -> int | None:
 
 
 def _calls_seen(
-    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], told: dict[str, Recorded]
+    groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> list[CollectiveSeen]:
     """Return the calls on stacks that no recorder has: gloo doesn't record sends and receives, old torch nothing."""
     found = []
@@ -260,10 +262,10 @@ def _calls_seen(
         group = group_of(call, groups)
         if group is None:
             continue
-        if not _is_recorded(call, group, entries, told):
+        if not _is_recorded(call, group, entries, states):
             library = _libraries(group, entries)[0]
             # The thread's call is mostly the last one that the group has counted.
-            sequence = None if call.is_p2p else _counted(library, group, groups, calls, told)
+            sequence = None if call.is_p2p else _counted(library, group, groups, calls, states)
             found.append(_call_seen(call, group, library, sequence))
     return found
 
@@ -280,8 +282,8 @@ def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
     return found
 
 
-def _is_recorded(call: Call, group: Group, entries: Sequence[RecorderEntry], told: dict[str, Recorded]) -> bool:
-    recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
+def _is_recorded(call: Call, group: Group, entries: Sequence[RecorderEntry], states: dict[str, Recorded]) -> bool:
+    recorded = [states[backend] for backend in group.backends if backend in states and states[backend].is_used]
     if call.is_p2p:
         return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)
     # While the program makes progress, entries are not read; the stack then shows the collective, without its number.

@@ -69,15 +69,15 @@ class Recorder:
 class LastStatus:
     """The last status of each recorder, by backend, and the time of its last change."""
 
-    told: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    reported: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
     def is_unmoved(self, backend: str, status: bytes) -> bool:
         """Record a recorder's status. Return True if it has not changed for UNMOVED_SECONDS."""
         now = time.monotonic()
-        told, since = self.told.get(backend, (b"", now))
-        if told != status:
+        reported, since = self.reported.get(backend, (b"", now))
+        if reported != status:
             since = now
-        self.told[backend] = status, since
+        self.reported[backend] = status, since
         return now - since >= UNMOVED_SECONDS
 
 

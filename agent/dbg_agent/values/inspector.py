@@ -73,13 +73,13 @@ def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
 
 
 def _traceback_of(error: BaseException) -> str:
-    told: traceback.TracebackException | None = traceback.TracebackException(type(error), error, error.__traceback__)
-    whole = told
+    chain: traceback.TracebackException | None = traceback.TracebackException(type(error), error, error.__traceback__)
+    whole = chain
     for _ in range(MAX_CHAIN):
-        if told is None:
+        if chain is None:
             break
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)]
-        told = told.__cause__ or told.__context__
+        chain.stack[:] = [frame for frame in chain.stack if not frame.filename.startswith(_OWN)]
+        chain = chain.__cause__ or chain.__context__
     return "".join(whole.format()) if whole is not None else ""
 
 
