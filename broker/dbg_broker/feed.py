@@ -93,18 +93,18 @@ class Passes:
         self._begin(self._pass())
 
     def _pass(self) -> Iterator[None]:
-        told = 0
+        sent = 0
         try:
             for tell in self._readers():
                 try:
                     tell()
                 except Exception:
                     logger.exception("internal error while notifying a peer of a change")
-                told += 1
+                sent += 1
                 yield
         finally:
             self._is_begun = False
-            rest = self._rest + told * self._rest_each if told else 0.0
+            rest = self._rest + sent * self._rest_each if sent else 0.0
             self._rests_until = self._clock() + min(MAX_REST_SECONDS, rest)
             if self._is_due:
                 self._is_due = False

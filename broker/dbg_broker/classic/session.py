@@ -270,9 +270,9 @@ class StockSession:
         self.is_proven = self._drawing = True
         self.due = None
         self._kept, self._setup, self._is_cut = bytearray(switch), 0, False
-        told = self._last_printed() if self._has_printed and self._viewers else []
+        printed = self._last_printed() if self._has_printed and self._viewers else []
         self._has_printed = False
-        return [*self._set_running(False, now), *self._show(_SCREEN + switch), *told]
+        return [*self._set_running(False, now), *self._show(_SCREEN + switch), *printed]
 
     def _leave(self, now: float) -> list[SessionOutput]:
         self._drawing = self._page_is_open = False

@@ -131,14 +131,14 @@ class Nats:
         except asyncio.QueueFull:
             self._say_again()
 
-    async def subscribe(self, subject: str, told: OnMessage) -> None:
-        """Call ``told`` with each message for a subject, in order, in the loop's thread.
+    async def subscribe(self, subject: str, on_message: OnMessage) -> None:
+        """Call ``on_message`` with each message for a subject, in order, in the loop's thread.
 
         Raise an error of NATS' client.
         """
 
         async def take(message: Msg) -> None:
-            told(message.subject.rpartition(".")[2], message.data)
+            on_message(message.subject.rpartition(".")[2], message.data)
 
         await self._client.subscribe(
             subject, cb=take, pending_msgs_limit=MAX_PENDING_MESSAGES, pending_bytes_limit=MAX_PENDING_BYTES

@@ -133,8 +133,8 @@ class NewsDesk(Watcher):
                 page, size = [], 0
         yield tuple(page)
 
-    def _publish(self, to: str, **told: Any) -> None:
-        self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(News(at=self._timers.clock(), **told)))
+    def _publish(self, to: str, **message: Any) -> None:
+        self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(News(at=self._timers.clock(), **message)))
 
     # --------------------------------------------------------------------------------------------------------- incoming
 

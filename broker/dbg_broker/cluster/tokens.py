@@ -70,15 +70,15 @@ class SharedTokens:
         if name == self._name:
             return
         try:
-            told = parse_issued(value)
+            issued = parse_issued(value)
         except ValueError as error:
             logger.warning("broker %s: can't decode its message: %s", printable(name), printable(str(error)))
             return
-        if self._join(told):
+        if self._join(issued):
             logger.info("tokens that other brokers issued or revoked are now in effect")
             self.use(self.tokens)
             self._is_due.set()
-        if told != self._known:
+        if issued != self._known:
             self.tell()
 
     def _join(self, others: IssuedTokens) -> bool:

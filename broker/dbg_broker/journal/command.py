@@ -64,7 +64,7 @@ class OnEvent:
         if (group := self._running) is not None:
             _signal(group, signal.SIGTERM)
 
-    def _run(self, told: bytes) -> str:
+    def _run(self, report: bytes) -> str:
         """Run the command once. Return the failure as the end of a sentence, or an empty string."""
         try:
             process = subprocess.Popen(
@@ -81,7 +81,7 @@ class OnEvent:
         if self._is_over:
             _signal(process.pid, signal.SIGTERM)
         try:
-            output, status = self._watch(process, told)
+            output, status = self._watch(process, report)
         finally:
             self._running = None
         lines = [line.strip() for line in output.decode("utf-8", "replace").split("\n") if line.strip()]
@@ -97,7 +97,7 @@ class OnEvent:
             return f"took longer than {self._limit:g} s and was ended"
         return End(exit=status).sentence
 
-    def _watch(self, process: subprocess.Popen[bytes], told: bytes) -> tuple[bytes, int | None]:
+    def _watch(self, process: subprocess.Popen[bytes], report: bytes) -> tuple[bytes, int | None]:
         """Return the output and the exit status, or None for a command that had to be killed."""
         deadline = time.monotonic() + self._limit
         stdin, stdout = process.stdin, process.stdout
@@ -105,7 +105,7 @@ class OnEvent:
             raise RuntimeError("a process without its pipes")
         # A command may ignore its event. A pipe accepts the whole document at once.
         with contextlib.suppress(OSError), stdin:
-            stdin.write(told)
+            stdin.write(report)
         with stdout:
             output, has_ended = _read(stdout.fileno(), deadline)
         with contextlib.suppress(subprocess.TimeoutExpired):

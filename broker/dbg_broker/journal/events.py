@@ -92,7 +92,7 @@ def document(event: Event, left_out: int = 0) -> bytes:
     if where is not None and where.file:
         file, function = printable(where.file, MAX_NAMED), printable(where.function, MAX_NAMED)
         place = {"file": file, "line": where.line, "function": function}
-    told: dict[str, object] = {
+    fields_of_event: dict[str, object] = {
         "schema": 1,
         "event": event.kind.value,
         "at": round(event.at, 3),
@@ -102,8 +102,8 @@ def document(event: Event, left_out: int = 0) -> bytes:
         **{name: printable(getattr(event, name), MAX_NAMED) or None for name in ("job", "ranks", "address", "next")},
     }
     if event.broker:
-        told["broker"] = event.broker
-    return json.dumps(told).encode() + b"\n"
+        fields_of_event["broker"] = event.broker
+    return json.dumps(fields_of_event).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

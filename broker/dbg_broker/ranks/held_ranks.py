@@ -34,14 +34,14 @@ _HoldStatus = tuple[ChosenRank, float]
 class _Site:
     """Place where ranks of a run are held until others arrive.
 
-    ``told`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks by
+    ``status`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks by
     the ranks that they wait for, with their read position in the feed.
     """
 
     run: RunName
     name: str
     feed: Feed[int] = field(default_factory=Feed)
-    told: dict[int, _HoldStatus] = field(default_factory=dict)
+    status: dict[int, _HoldStatus] = field(default_factory=dict)
     changed: dict[int, None] = field(default_factory=dict)
     """Ranks whose sent state may be outdated."""
     groups: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class HeldRanks:
     def _look(self, run: RunName, number: int) -> None:
         """Mark the sent state of a rank as possibly outdated."""
         for site in self._sites.get(run, {}).values():
-            if number in site.told:
+            if number in site.status:
                 site.changed[number] = None
                 self._due[site] = None
 
@@ -103,8 +103,8 @@ class HeldRanks:
         """Add ranks to the feed if their state differs from the state that was sent."""
         changed, site.changed = site.changed, {}
         for count, number in enumerate(changed, 1):
-            if site.told[number] != (status := self._status(site, number)):
-                site.told[number] = status
+            if site.status[number] != (status := self._status(site, number)):
+                site.status[number] = status
                 site.feed.changed(number)
             if count % RANKS_AT_ONCE == 0:
                 yield PAUSE
@@ -116,7 +116,7 @@ class HeldRanks:
         for begin in range(0, len(numbers), RANKS_AT_ONCE):
             some = numbers[begin : begin + RANKS_AT_ONCE]
             for number in some:
-                site.told[number] = self._status(site, number)
+                site.status[number] = self._status(site, number)
             yield from self._broadcasts(site, some, keys, ("chosen", site.name, begin) if is_all else None)
 
     def missed(self, key: str) -> None:
@@ -192,7 +192,7 @@ class HeldRanks:
         self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None
     ) -> Iterator[Broadcast]:
         """Return updates about these ranks for each of these keys; receivers of the same content share a message."""
-        said = [site.told[number] for number in numbers]
+        said = [site.status[number] for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:

@@ -75,7 +75,7 @@ class PendingChanges:
 class TerminalLink:
     """Connection of a terminal. ``name`` is None until its greeting; ``answers`` wait to be sent.
 
-    ``told`` are the ranks that were listed to it if its token is for one job, or None if it may see all ranks.
+    ``listed`` are the ranks that were listed to it if its token is for one job, or None if it may see all ranks.
     """
 
     connection: Peer
@@ -83,7 +83,7 @@ class TerminalLink:
     name: str | None = None
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: AnswerQueue = field(default_factory=AnswerQueue)
-    told: set[str] | None = None
+    listed: set[str] | None = None
     gathers: bool = False
     """Whether its answers wait for equal answers."""
     is_supplied: bool = False

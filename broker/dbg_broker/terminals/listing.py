@@ -107,8 +107,8 @@ class Listing(Watcher):
         self._frames.clear()
         links = tuple(self._links.values())
         # All terminals have received the end of these ranks.
-        told = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
-        for key in [key for key in self._gone if not self.feed.has_changed(key, told)]:
+        listed = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
+        for key in [key for key in self._gone if not self.feed.has_changed(key, listed)]:
             self._gone.remove(key)
             if self._table.registry.find(key) is None:
                 self.feed.forget(key)
@@ -125,14 +125,14 @@ class Listing(Watcher):
         return None
 
     def _is_news(self, link: TerminalLink, key: str) -> bool:
-        if link.told is None:
+        if link.listed is None:
             return True
         if self._may_see(link, key):
-            link.told.add(key)
+            link.listed.add(key)
             return True
         # The terminal knows this rank, so it must be notified that the rank is gone.
-        is_told = key in link.told
-        link.told.discard(key)
+        is_told = key in link.listed
+        link.listed.discard(key)
         return is_told
 
     def _may_see(self, link: TerminalLink, key: str) -> bool:
@@ -157,8 +157,8 @@ class Listing(Watcher):
             rank = self._table.registry.find(key) if self._may_see(link, key) else None
             if rank is not None:
                 ranks.append(self._table.info(rank))
-                if link.told is not None:
-                    link.told.add(key)
+                if link.listed is not None:
+                    link.listed.add(key)
                 size += _size_at_most(ranks[-1])
         return Snapshot(ranks=tuple(ranks), last=link.changes.end_page())
 

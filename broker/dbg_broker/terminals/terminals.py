@@ -144,7 +144,7 @@ class Terminals:
 
     def link(self, peer: Peer, bearer: Bearer) -> TerminalLink:
         """Accept a terminal's connection; its greeting follows."""
-        link = TerminalLink(peer, bearer, told=None if bearer.job is None else set())
+        link = TerminalLink(peer, bearer, listed=None if bearer.job is None else set())
         self.links[peer.number] = link
         self._relay.terminals[peer.number] = peer
         if bearer.role is Role.WATCHER:
