@@ -113,5 +113,5 @@ def _show_error(
     tb_offset: int | None = None,
 ) -> None:
     """Show an error of ours with what to write in a cell instead of terminal commands."""
-    told = CellError(error) if isinstance(error, DbgError) else error
-    shell.showtraceback((kind, told, traceback), tb_offset=tb_offset)
+    shown = CellError(error) if isinstance(error, DbgError) else error
+    shell.showtraceback((kind, shown, traceback), tb_offset=tb_offset)

@@ -130,8 +130,8 @@ def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str
     ``variables`` locate the broker. ``folders`` contain our packages, for a program whose environment does not have
     them. Only names of ours are searched there, and after all of the program's own places.
     """
-    told = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
-    return as_expression(f"{_CODE}\nadopt({told!a})\n")
+    arguments = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
+    return as_expression(f"{_CODE}\nadopt({arguments!a})\n")
 
 
 def as_expression(code: str) -> str:

@@ -75,13 +75,13 @@ def show_files(settings: Why) -> int | None:
     if not files:
         return None
     found = find_in(files)
-    told = list(_explanations(found))
-    if not told:
+    explanations = list(_explanations(found))
+    if not explanations:
         raise NothingToRead(_nothing(found, files))
     for sentence in _notes(found):
         tell(f"dbg-attach: {sentence}")
-    verdicts = tuple(worst_first([verdict for one in told for verdict in one.verdicts]))
-    asked, answered = sum(one.asked for one in told), sum(one.answered for one in told)
+    verdicts = tuple(worst_first([verdict for one in explanations for verdict in one.verdicts]))
+    asked, answered = sum(one.asked for one in explanations), sum(one.answered for one in explanations)
     both = Explanation(verdicts=verdicts, asked=asked, answered=answered, missing=(), is_settled=True)
     answer = WhyAnswer(None, both)
     style = Style(color=settings.output.color, columns=columns_of_stdout())

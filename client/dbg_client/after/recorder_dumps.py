@@ -45,8 +45,8 @@ class RankDump:
 def case_of_dumps(dumps: Sequence[RankDump]) -> HangEvidence:
     """Return the evidence of a job whose ranks have not moved since their dumps; ranks without a dump are silent."""
     world = _world(dumps)
-    told = {one.rank: _told(one, world) for one in dumps}
-    everybody = [told.get(number) or _silent(number, world) for number in sorted({*told, *range(world)})]
+    reported = {one.rank: _told(one, world) for one in dumps}
+    everybody = [reported.get(number) or _silent(number, world) for number in sorted({*reported, *range(world)})]
     # Nothing moves in a dump, so both snapshots show the state at the end.
     looks = [JobSnapshot(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
     return HangEvidence(looks=looks, now=max((one.written for one in dumps), default=0.0))

@@ -263,6 +263,6 @@ def _agents(ranks: Sequence[RankInfo]) -> list[str]:
         groups[f"agent {printable(rank.release)}, Python {printable(rank.python)}"].append(rank)
     naming = Naming(ranks)
     return [
-        f"ranks     {told}: {naming.names(some) if len(groups) > 1 else f'all {len(ranks)}'}"
-        for told, some in sorted(groups.items(), key=lambda group: -len(group[1]))
+        f"ranks     {text}: {naming.names(some) if len(groups) > 1 else f'all {len(ranks)}'}"
+        for text, some in sorted(groups.items(), key=lambda group: -len(group[1]))
     ]

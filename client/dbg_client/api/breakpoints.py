@@ -73,8 +73,8 @@ async def change_breakpoints(
     """Set or clear the breakpoint ``at`` a line and return each rank's answer; without ``at``, list breakpoints."""
     clear = [at] if at is not None and wish is None else []
     had = (await ask_breakpoints(asker, ranks)).at(clear[0]) if clear else {}
-    told = await ask_breakpoints(asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
-    return told.said_of(at, had) if at is not None else told.said_of_all()
+    result = await ask_breakpoints(asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
+    return result.said_of(at, had) if at is not None else result.said_of_all()
 
 
 async def ask_breakpoints(
@@ -92,10 +92,10 @@ async def ask_breakpoints(
     for wish in split_wishes(clear, wanted):
         answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=wish) if asked else []
         for rank, answer in zip(asked, answers, strict=True):
-            said[rank.key], told = answer, breakpoints_in(answer)
+            said[rank.key], result = answer, breakpoints_in(answer)
             # A breakpoint that could not be set is reported only in the answer to its own question.
             refused = {line: state for line, state in states[rank.key].items() if not state.is_set}
-            states[rank.key] = {**refused, **{asked_line(state): state for state in told}}
+            states[rank.key] = {**refused, **{asked_line(state): state for state in result}}
         asked = [rank for rank in asked if said[rank.key].kind is Kind.VALUE]
     return BreakpointAnswer(
         said=tuple((rank, said[rank.key]) for rank in ranks),

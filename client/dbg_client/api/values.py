@@ -119,24 +119,24 @@ class Values:
 
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
-        told = await self._tell(at, sight=InspectionKind.VALUE, text=expression)
+        answer = await self._tell(at, sight=InspectionKind.VALUE, text=expression)
         # The rank returns it without a name.
-        return replace(self._one(told), name=expression)
+        return replace(self._one(answer), name=expression)
 
     async def run(self, text: str, at: At = HERE) -> Variable | None:
         """Return the value of an expression, or run a statement, which has no value. Raises RankError."""
-        told = await self._tell(at, sight=InspectionKind.VALUE, text=text, runs=True)
-        return _printable(Variable, told.variables[0]) if told.variables else None
+        answer = await self._tell(at, sight=InspectionKind.VALUE, text=text, runs=True)
+        return _printable(Variable, answer.variables[0]) if answer.variables else None
 
     async def variables(
         self, of: Of, scope: str, begin: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
     ) -> Variables:
         """Return variables of a scope, or parts of a value, at most MAX_VARIABLES. Raises RankError."""
         handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
-        told = await self._tell(
+        answer = await self._tell(
             at, sight=InspectionKind.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
         )
-        return Variables(_printable(Variable, one) for one in told.variables)
+        return Variables(_printable(Variable, one) for one in answer.variables)
 
     async def locals(self, at: At = HERE) -> dict[str, str]:
         """Return the text of each local variable except dunder names. Raises RankError."""
@@ -154,24 +154,24 @@ class Values:
     async def set(self, name: str, expression: str, of: Of, scope: str, at: At = HERE) -> Variable:
         """Assign a value, and return the variable afterwards. Raises RankError."""
         handle = await self._handle(of, at)
-        told = await self._tell(
+        answer = await self._tell(
             at, sight=InspectionKind.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression
         )
-        return self._one(told)
+        return self._one(answer)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
         """Return the exception of the rank, or None without an exception. Raises RankError."""
-        told = (await self._tell(at, sight=InspectionKind.EXCEPTION)).exception
-        return _printable(ExceptionInfo, told) if told is not None else None
+        answer = (await self._tell(at, sight=InspectionKind.EXCEPTION)).exception
+        return _printable(ExceptionInfo, answer) if answer is not None else None
 
     async def _tell(self, at: At, **question: Any) -> Inspected:
         """Ask the rank and return its answer. Raises BadInput for an invalid question."""
         return inspected_in((await self._ask(given(Inspection, **question), at)).rows)
 
-    def _one(self, told: Inspected) -> Variable:
-        if not told.variables:
+    def _one(self, answer: Inspected) -> Variable:
+        if not answer.variables:
             raise RankError(self._address, "the answer has no value", Kind.ERROR.value)
-        return _printable(Variable, told.variables[0])
+        return _printable(Variable, answer.variables[0])
 
     async def _handle(self, of: Of, at: At) -> int:
         if of is None or isinstance(of, int):

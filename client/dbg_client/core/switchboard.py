@@ -191,26 +191,26 @@ class Switchboard:
         The broker may disconnect and reconnect during the wait; ``tell`` gets a sentence about that. Raises
         TimeoutError after ``seconds``, and the errors of ``found``.
         """
-        told = False
+        reported = False
         try:
             async with asyncio.timeout(seconds):
                 while (result := found()) is None:
                     if self._failure is not None:
                         raise self._failure
                     await self._news.wait()
-                    told = self._tell_absence(tell, told=told)
+                    reported = self._report_absence(tell, reported=reported)
         except TimeoutError:
             # The last events may not have been checked yet.
             if (result := found()) is None:
                 raise
         return result
 
-    def _tell_absence(self, tell: Tell, *, told: bool) -> bool:
+    def _report_absence(self, tell: Tell, *, reported: bool) -> bool:
         """Report once that the broker is gone, and once that it is back. Return True while it is gone."""
         away = self.directory.away
-        if away is not None and not told:
+        if away is not None and not reported:
             tell(f"The broker is gone, reconnecting ({printable(away)}).")
-        elif away is None and told:
+        elif away is None and reported:
             tell("The broker is back.")
         return away is not None
 

@@ -48,7 +48,7 @@ class _Line:
     id: int
     wish: BreakpointSpec
     said: dict[str, BreakpointState | str]
-    told: Message | None = None
+    last_event: Message | None = None
 
     @property
     def at(self) -> LineOfFile:
@@ -172,16 +172,16 @@ class Breakpoints:
     def _tell(self, ranks: Sequence[RankInfo]) -> None:
         """Report each breakpoint to the IDE if its state in the ranks has changed."""
         for line in self._lines.values():
-            before = line.told
+            before = line.last_event
             if self._told(line, ranks) != before:
-                self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.told})
+                self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.last_event})
 
     def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
-        told = shown(line.wish.line, line.said, ranks)
+        last_event = shown(line.wish.line, line.said, ranks)
         file = line.wish.file
         source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
-        line.told = {"id": line.id, **told, "source": source}
-        return line.told
+        line.last_event = {"id": line.id, **last_event, "source": source}
+        return line.last_event
 
 
 def shown(line: int, said: Said, ranks: Sequence[RankInfo]) -> Message:

@@ -91,12 +91,12 @@ class SourceLocator:
 
     def source(self, rank: RankInfo, path: str) -> Message:
         """Return a rank's file as a DAP Source: the IDE's own file where there is one, else a reference."""
-        told = self._known.get(path)
-        if told is None:
-            told = self._known[path] = self._source(rank, path)
-        if "sourceReference" in told:
-            self._files[told["sourceReference"]] = rank, path
-        return told
+        document = self._known.get(path)
+        if document is None:
+            document = self._known[path] = self._source(rank, path)
+        if "sourceReference" in document:
+            self._files[document["sourceReference"]] = rank, path
+        return document
 
     async def content(self, arguments: Message) -> Message:
         """Answer ``source``. Raises BadInput for an unknown file, and RankError if the rank refuses."""
@@ -110,15 +110,15 @@ class SourceLocator:
 
     def _source(self, rank: RankInfo, path: str) -> Message:
         local = self._paths.to_ide(path)
-        told: Message = {"name": printable(path.rpartition("/")[2] or path), "path": printable(local, MAX_PATH)}
+        document: Message = {"name": printable(path.rpartition("/")[2] or path), "path": printable(local, MAX_PATH)}
         if is_library(path):
-            told["presentationHint"] = "deemphasize"
+            document["presentationHint"] = "deemphasize"
         if path.startswith("/") and Path(local).is_absolute() and _is_file(local):
-            return told
+            return document
         if len(self._known) >= MAX_FILES:
             oldest = self._known.pop(next(iter(self._known)))
             self._files.pop(oldest.get("sourceReference", 0), None)
-        return {**told, "sourceReference": next(self._numbers), "origin": f"as {printable(rank.address)} runs it"}
+        return {**document, "sourceReference": next(self._numbers), "origin": f"as {printable(rank.address)} runs it"}
 
 
 async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
@@ -126,10 +126,10 @@ async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
     lines: list[str] = []
     for _ in range(MAX_ANSWERS):
         question = Inspection(sight=InspectionKind.SOURCE, text=path, begin=len(lines))
-        told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question)).rows).sources
-        new = [line for part in told for line in part.lines.split("\n")]
+        document = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question)).rows).sources
+        new = [line for part in document for line in part.lines.split("\n")]
         lines += new
-        if not new or len(lines) >= told[0].total:
+        if not new or len(lines) >= document[0].total:
             break
     return lines
 

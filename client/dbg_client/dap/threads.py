@@ -147,9 +147,9 @@ class ThreadTable:
         events: list[ThreadEvent] = []
         for rank in ranks:
             was_listed, is_listed = rank.key in before, rank.key in self._listed
-            told = self._follow(rank, is_new=is_listed and not was_listed)
+            event = self._follow(rank, is_new=is_listed and not was_listed)
             if is_listed:
-                events += [*([] if was_listed else [Started(self._seen[rank.key].thread)]), *told]
+                events += [*([] if was_listed else [Started(self._seen[rank.key].thread)]), *event]
             elif was_listed:
                 events.append(Exited(self._seen[rank.key].thread))
         return [*(Exited(thread) for thread in self._left_of(before)), *events]
@@ -179,9 +179,9 @@ class ThreadTable:
         if moment is None:
             seen.is_ours = seen.is_stepping = False
             return [] if is_new else [Continued(seen.thread)]
-        told, seen.stop = _stopped(rank, seen), rank.stop
+        event, seen.stop = _stopped(rank, seen), rank.stop
         seen.is_ours = seen.is_stepping = False
-        return [told]
+        return [event]
 
 
 def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:

@@ -154,8 +154,8 @@ class Threads:
         except DbgError as error:
             self._window.tell(str(error), "important")
             return
-        for told in self.table.update(ranks):
-            self._tell(told)
+        for thread_event in self.table.update(ranks):
+            self._tell(thread_event)
         self._tell_of_passed(ranks)
 
     def close(self) -> None:
@@ -208,34 +208,34 @@ class Threads:
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
-    def _tell(self, told: ThreadEvent) -> None:
-        if not isinstance(told, Stopped):
-            self._shown.discard(self.table.key(told.thread) or "")
-        if isinstance(told, Continued) or (isinstance(told, Exited) and self._goes_on_by_itself):
+    def _tell(self, thread_event: ThreadEvent) -> None:
+        if not isinstance(thread_event, Stopped):
+            self._shown.discard(self.table.key(thread_event.thread) or "")
+        if isinstance(thread_event, Continued) or (isinstance(thread_event, Exited) and self._goes_on_by_itself):
             # Otherwise nvim-dap takes an exited rank for its stopped thread.
-            self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
-        if isinstance(told, (Started, Exited)):
-            reason = "started" if isinstance(told, Started) else "exited"
-            self._window.event("thread", {"reason": reason, "threadId": told.thread})
-        elif isinstance(told, Stopped):
-            self._tell_stop(told)
+            self._window.event("continued", {"threadId": thread_event.thread, "allThreadsContinued": False})
+        if isinstance(thread_event, (Started, Exited)):
+            reason = "started" if isinstance(thread_event, Started) else "exited"
+            self._window.event("thread", {"reason": reason, "threadId": thread_event.thread})
+        elif isinstance(thread_event, Stopped):
+            self._tell_stop(thread_event)
 
-    def _tell_stop(self, told: Stopped) -> None:
-        rank = self.rank(told.thread)
+    def _tell_stop(self, thread_event: Stopped) -> None:
+        rank = self.rank(thread_event.thread)
         focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
-        is_awaited = told.is_ours and self.focus is not None and self.focus.key == rank.key
-        keeps_focus = not told.is_ours and focus.key != rank.key
+        is_awaited = thread_event.is_ours and self.focus is not None and self.focus.key == rank.key
+        keeps_focus = not thread_event.is_ours and focus.key != rank.key
         if not keeps_focus:
             self.focus = rank
         body = {
-            "reason": "pause" if not is_awaited and self._would_go_on(rank) else told.reason,
-            "description": told.description,
-            "threadId": told.thread,
+            "reason": "pause" if not is_awaited and self._would_go_on(rank) else thread_event.reason,
+            "description": thread_event.description,
+            "threadId": thread_event.thread,
             "allThreadsStopped": False,
             "preserveFocusHint": keeps_focus,
         }
         self._shown.add(rank.key)
-        self._window.event("stopped", {**body, "text": safe_text(told.text)} if told.text else body)
+        self._window.event("stopped", {**body, "text": safe_text(thread_event.text)} if thread_event.text else body)
 
     def _would_go_on(self, rank: RankInfo) -> bool:
         """Return True if the IDE would resume a rank by itself when the rank is reported as stopped.

@@ -92,7 +92,7 @@ def job_environment(
 
     ``token_file`` contains the token of this job, or is None if its ranks use the home's token.
     """
-    told = {
+    ours = {
         HOME: home,
         JOB: job,
         TOKEN_FILE: token_file,
@@ -104,7 +104,7 @@ def job_environment(
         COLLECTIVE_TIMEOUT: options.collective_timeout,
     }
     # The output goes to a file; with buffering it would appear there in blocks, long after it was printed.
-    return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
+    return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in ours.items() if value is not None}}
 
 
 def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:

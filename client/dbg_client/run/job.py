@@ -168,7 +168,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
     would not help, such as for a wrong token.
     """
     over = asyncio.ensure_future(run.over.wait())
-    told = ""
+    reported = ""
     try:
         while not over.done():
             switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
@@ -181,9 +181,9 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                 await cancel_and_wait(opening)
             except (BrokerUnreachable, FileTimeout) as error:
                 sentence = f"dbg-attach: {error}; this terminal keeps trying"
-                if sentence != told:
+                if sentence != reported:
                     output.say(sentence)
-                told = sentence
+                reported = sentence
                 await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
         return None
     finally:

@@ -79,7 +79,7 @@ class SampledRun:
 
     run: Run
     roster: Roster
-    told: Mapping[int, Sampled]
+    samples: Mapping[int, Sampled]
     groups: tuple[ProcessGroup, ...]
     arrivals: Mapping[str, Mapping[int, GroupArrivals]]
     shifts: Mapping[str, Shift]
@@ -105,16 +105,16 @@ def sampled_runs(
 
 def _sampled_run(run: Run, roster: Roster, trips: Mapping[str, Sequence[RoundTrip]]) -> SampledRun:
     read = ((number, sampled_in(one.answer.rows)) for number, one in roster.items())
-    told = {number: sampled for number, sampled in read if sampled is not None}
+    samples = {number: sampled for number, sampled in read if sampled is not None}
     arrivals: defaultdict[str, dict[int, GroupArrivals]] = defaultdict(dict)
     groups = tuple(process_groups(run, roster))
     for group in groups:
         for number in group.numbers:
-            for row in told[number].arrivals if number in told else ():
+            for row in samples[number].arrivals if number in samples else ():
                 if row.group == group.name and row.came:
                     arrivals[key_of(group)][number] = row
-    shifts = align((roster[number].rank.host for number in told), trips)
-    return SampledRun(run=run, roster=roster, told=told, groups=groups, arrivals=arrivals, shifts=shifts)
+    shifts = align((roster[number].rank.host for number in samples), trips)
+    return SampledRun(run=run, roster=roster, samples=samples, groups=groups, arrivals=arrivals, shifts=shifts)
 
 
 def key_of(group: ProcessGroup) -> str:
@@ -207,9 +207,9 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
     for sequence in sorted(common):
         call = arrivals[first].calls[calls[sequence]]
         if call in SYNCHRONOUS:
-            told = {number: column[sequence] for number, column in columns.items()}
-            meetings.append(CollectiveTiming(call=call, came=_on_device(told) if by_device else _host(told)))
-    begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
+            samples = {number: column[sequence] for number, column in columns.items()}
+            meetings.append(CollectiveTiming(call=call, came=_on_device(samples) if by_device else _host(samples)))
+    begin = min(run.samples[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
     backend = next(iter(group.members.values())).seen.backend
     return GroupMeetings(
         group=group,
@@ -231,18 +231,18 @@ def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, t
     }
 
 
-def _host(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
-    return {number: came for number, (came, _) in told.items()}
+def _host(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:
+    return {number: came for number, (came, _) in samples.items()}
 
 
-def _on_device(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
+def _on_device(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:
     """Return the arrival times of devices, without the clocks of their hosts.
 
     All devices leave a collective at the same time, so the one with the shortest duration arrived last.
     """
-    longest = max(took for _, took in told.values())
-    begin = min(came for came, _ in told.values())
-    return {number: begin + longest - took for number, (_, took) in told.items()}
+    longest = max(took for _, took in samples.values())
+    begin = min(came for came, _ in samples.values())
+    return {number: begin + longest - took for number, (_, took) in samples.items()}
 
 
 def _latest(meetings: list[CollectiveTiming], begin: float) -> list[CollectiveTiming]:

@@ -115,5 +115,5 @@ def _lacks_cores(mine: RankSample, others: Sequence[RankSample]) -> bool:
     if own is None or own < LEAST_SHARE * mine.seconds:
         return False
     used = [(one.processors, one.seconds) for one in others]
-    told = [one.queued / seconds for one, seconds in used if one.queued is not None and not one.throttled]
-    return not told or own / mine.seconds >= MORE * statistics.median(told)
+    samples = [one.queued / seconds for one, seconds in used if one.queued is not None and not one.throttled]
+    return not samples or own / mine.seconds >= MORE * statistics.median(samples)

@@ -98,7 +98,7 @@ def halted_ranks(run: SampledRun) -> list[int]:
 def _verdicts(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdict]:
     for doubt, applies in (
         (Doubt.HALTED, bool(halted_ranks(run))),
-        (Doubt.NOTHING_TOLD, not run.told),
+        (Doubt.NOTHING_TOLD, not run.samples),
         (Doubt.STANDS, _stands(run, groups)),
     ):
         if applies:
@@ -106,9 +106,9 @@ def _verdicts(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVe
     if late := _late(run, groups):
         return late
     for kind in (Lateness.UNEVEN, Lateness.EVEN):
-        told = tuple(one for one in groups if one.kind is kind)
-        if told:
-            return [SlowVerdict(kind=kind, certainty=Certainty.SURE, groups=told)]
+        samples = tuple(one for one in groups if one.kind is kind)
+        if samples:
+            return [SlowVerdict(kind=kind, certainty=Certainty.SURE, groups=samples)]
     loose = tuple(one for one in groups if one.count and one.of.looseness > 0)
     return [_unknown(Doubt.CLOCKS, loose) if loose else _unknown(Doubt.FEW, groups)]
 
@@ -137,15 +137,15 @@ def _late(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdic
 
 
 def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -> tuple[LateRank, ...]:
-    samples = {number: sampled.sample for number, sampled in run.told.items()}
+    samples = {number: sampled.sample for number, sampled in run.samples.items()}
     return tuple(
         LateRank(
             number=number,
-            where=whereabouts(run.told[number], number, run.shift(number), group),
+            where=whereabouts(run.samples[number], number, run.shift(number), group),
             lacks=lacks_of(number, samples),
         )
         for number in ranks[:MAX_RANKS]
-        if number in run.told
+        if number in run.samples
     )
 
 
@@ -156,6 +156,6 @@ def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
     for arrivals in run.arrivals.values():
         for number, row in arrivals.items():
             last = max(last, (row.begin + row.came[-1]) / MICROSECONDS - run.shift(number))
-            ends = max(ends, run.told[number].sample.clock / MICROSECONDS - run.shift(number))
-    seconds = max((sampled.sample.seconds for sampled in run.told.values()), default=0.0)
+            ends = max(ends, run.samples[number].sample.clock / MICROSECONDS - run.shift(number))
+    seconds = max((sampled.sample.seconds for sampled in run.samples.values()), default=0.0)
     return last > -float("inf") and ends - last > max(seconds, PAUSES * min(pauses, default=0.0))

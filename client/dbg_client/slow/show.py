@@ -122,7 +122,7 @@ class _DiagnosisParts:
         if doubt is Doubt.NOTHING_TOLD:
             return "no rank has reported anything"
         if doubt is Doubt.STANDS:
-            seconds = statistics.median(sampled.sample.seconds for sampled in self._run.told.values())
+            seconds = statistics.median(sampled.sample.seconds for sampled in self._run.samples.values())
             return (
                 f"no rank has reached a collective in these {seconds:.0f} s: the job is blocked, or its steps are long"
             )
@@ -142,13 +142,13 @@ class _DiagnosisParts:
         if worst is not None:
             yield from self._limits(worst)
         # Limitations of libraries: one line for all ranks with the same limitation.
-        lacks = {source.lack for sampled in self._run.told.values() for source in sampled.sources if source.lack}
+        lacks = {source.lack for sampled in self._run.samples.values() for source in sampled.sources if source.lack}
         yield from (printable(lack, 300) for lack in sorted(lacks)[:MAX_LACKS])
         known = worst.of.unheard if worst is not None else ()
         silent = [
             number
             for number, evidence in self._run.roster.items()
-            if number not in self._run.told and number not in known and evidence.rank.state in LIVE_STATES
+            if number not in self._run.samples and number not in known and evidence.rank.state in LIVE_STATES
         ]
         if silent:
             yield f"{self._names.ranks(silent)} did not answer"
@@ -160,7 +160,7 @@ class _DiagnosisParts:
             others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
             yield f"meanwhile, rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} samples{others}"
         for lack in one.lacks:
-            yield f"rank {one.number} {_lack(lack, self._run.told[one.number].sample)}"
+            yield f"rank {one.number} {_lack(lack, self._run.samples[one.number].sample)}"
 
     def _limits(self, one: GroupLateness) -> Iterator[str]:
         """Yield lines about the limits of the figures."""
@@ -232,7 +232,7 @@ def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, obj
     return {
         "schema": 1,
         "asked": sum(max(world_size(one.run.roster) or 0, len(one.run.roster)) for one in found),
-        "answered": sum(len(one.run.told) for one in found),
+        "answered": sum(len(one.run.samples) for one in found),
         "seconds": seconds,
         "verdicts": [
             _verdict_document(verdict, one)
@@ -243,12 +243,12 @@ def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, obj
     }
 
 
-def _verdict_document(verdict: SlowVerdict, told: Diagnosis) -> dict[str, object]:
+def _verdict_document(verdict: SlowVerdict, samples: Diagnosis) -> dict[str, object]:
     one = verdict.worst
     is_late = one is not None and verdict.kind is Lateness.LATE
     return {
         "kind": verdict.kind.value,
-        **document_of(told),
+        **document_of(samples),
         "times": one.times if one is not None and is_late else None,
         "count": one.count if one is not None else None,
         "by": _rounded(one.by) if one is not None and is_late else None,

@@ -128,8 +128,8 @@ def _shown_safely(foreign: str) -> str:
 
 def _count(others: Others) -> str:
     counts = ((others.stopped, "stopped"), (others.held, "held"))
-    told = ", ".join(f"{count} {state}" for count, state in counts if count)
-    return f"others: {told}" if told else ""
+    counted = ", ".join(f"{count} {state}" for count, state in counts if count)
+    return f"others: {counted}" if counted else ""
 
 
 def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:

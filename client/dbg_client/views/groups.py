@@ -183,8 +183,8 @@ def _where(groups: Sequence[AnswerGroup]) -> list[str]:
     if not places:
         return []
     common = places.most_common(MAX_PLACES)
-    told = count_answered(groups) if len(places) == 1 else None
-    named = [place if count == told else f"{place} ({count})" for place, count in common]
+    answered = count_answered(groups) if len(places) == 1 else None
+    named = [place if count == answered else f"{place} ({count})" for place, count in common]
     more = len(places) - len(common)
     return [f"in {', '.join(named)}{f' and {more} others' if more > 1 else ' and 1 other' if more else ''}"]
 

@@ -177,8 +177,8 @@ def _row(rank: RankInfo, now: float, counts: StandingCounts) -> tuple[str, ...]:
     state = counts.show_wait(rank.waits_in, rank.job) or show_state(rank)
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
     name = printable(child_name(rank), MAX_NAME)
-    told = "; ".join(filter(None, (name, printable(rank.about), passed)))
-    return *who, state, place, since, show_people(rank), queued, told
+    notes = "; ".join(filter(None, (name, printable(rank.about), passed)))
+    return *who, state, place, since, show_people(rank), queued, notes
 
 
 def show_place(place: Place | None) -> str | None:

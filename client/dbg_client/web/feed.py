@@ -138,12 +138,12 @@ def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
 
 def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = False) -> list[messages.Verdict]:
     """Return the pages' verdict message for each job that hangs; with ``stands`` none of its ranks moves."""
-    told = []
+    messages_sent = []
     for worst in hangs_among(found.verdicts, known, stands=stands):
         own = verdicts_of([verdict for verdict in found.verdicts if verdict.job == worst.job], harmless=False)
         missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
-        told.append(messages.Verdict(job=worst.job, verdicts=own, missing=missing))
-    return told
+        messages_sent.append(messages.Verdict(job=worst.job, verdicts=own, missing=missing))
+    return messages_sent
 
 
 class VerdictWatch:
@@ -183,7 +183,7 @@ class VerdictWatch:
     async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
         detector = self._detectors[job]
         answers = await ask_where(self._asker, ranks)
-        told: list[messages.Verdict] = []
+        messages_sent: list[messages.Verdict] = []
         if answers is None:
             detector.begin_anew()
         else:
@@ -191,10 +191,10 @@ class VerdictWatch:
             # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
             is_same = self._feed.is_judged(job) and not detector.is_moving
             if is_opened or is_same or detector.is_told:
-                told = await self._judge(ranks, stands=detector.is_told)
-        if not told:
+                messages_sent = await self._judge(ranks, stands=detector.is_told)
+        if not messages_sent:
             self._feed.judge(messages.Verdict(job=job))
-        for verdict in told:
+        for verdict in messages_sent:
             self._feed.judge(verdict)
 
     async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[messages.Verdict]:

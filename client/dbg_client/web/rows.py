@@ -47,11 +47,11 @@ def row_of(rank: RankInfo) -> msgspec.Raw:
 
 def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     """Return the message that answers the question with this number."""
-    told = messages.Answer(id=number, at=time.time(), whom=whom)
+    messages_sent = messages.Answer(id=number, at=time.time(), whom=whom)
     if isinstance(answer, WhyAnswer):
-        return told.replace(verdicts=verdicts_of(answer.found.verdicts))
+        return messages_sent.replace(verdicts=verdicts_of(answer.found.verdicts))
     if isinstance(answer, StackAnswer):
-        return told.replace(
+        return messages_sent.replace(
             summary=summary_of_stacks(answer.stacks, answer.others, answer.missing),
             groups=_groups(answer.grouped, answer.naming),
             tree=tuple(_branches(answer)),
@@ -59,8 +59,8 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     if isinstance(answer, GroupedAnswer):
         head = summary(answer.command, answer.grouped, answer.missing)
         text = f"{head}. {answer.hint}" if answer.hint else head
-        return told.replace(summary=text, groups=_groups(answer.grouped, answer.naming))
-    return told.replace(text=answer.text() or answer.hint)
+        return messages_sent.replace(summary=text, groups=_groups(answer.grouped, answer.naming))
+    return messages_sent.replace(text=answer.text() or answer.hint)
 
 
 def verdicts_of(verdicts: Sequence[Verdict], *, harmless: bool = True) -> tuple[msgspec.Raw, ...]:

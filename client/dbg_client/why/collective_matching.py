@@ -209,8 +209,8 @@ def _pending_collective(
             came.append(number)
         elif member is None:
             # A rank that reports other groups but not this one has not created it, so it has not arrived either.
-            told = number in roster and roster[number].would_tell_of(group.library)
-            (missing if told else unheard).append(number)
+            is_recorded = number in roster and roster[number].would_tell_of(group.library)
+            (missing if is_recorded else unheard).append(number)
         elif sequence is None:
             missing.append(number)
         elif member.called is None:
@@ -289,8 +289,8 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
     missing: list[int] = []
     unheard: list[int] = []
     if peer is not None and not _answers(group, peer, number, call):
-        told = peer in roster and roster[peer].would_tell_of(group.library)
-        (missing if told else unheard).append(peer)
+        is_recorded = peer in roster and roster[peer].would_tell_of(group.library)
+        (missing if is_recorded else unheard).append(peer)
     return PendingCollective(
         group=group,
         name=call.name,

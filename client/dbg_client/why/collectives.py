@@ -152,11 +152,11 @@ def show_collectives(everybody: Sequence[Matched], *, color: bool) -> str:
 
 def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
     """Return the collectives as a JSON document."""
-    told = [one for matched in everybody for one in matched.roster.values()]
+    members = [one for matched in everybody for one in matched.roster.values()]
     return {
         "schema": 1,
         "asked": sum(max(world_size(one.roster) or 0, len(one.roster)) for one in everybody),
-        "answered": sum(one.answer.kind is Kind.VALUE for one in told),
+        "answered": sum(one.answer.kind is Kind.VALUE for one in members),
         "groups": [_document(matched, row) for matched in everybody for row in group_rows(matched)],
         "notes": [line for matched in everybody for line in _lacks(matched)],
     }

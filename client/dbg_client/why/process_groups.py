@@ -158,13 +158,13 @@ def has_peer(call: CollectiveSeen) -> bool:
 
 def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
     """Return the groups that the libraries of these ranks report, ordered by label."""
-    told: defaultdict[tuple[str, str, str], dict[int, Member]] = defaultdict(dict)
+    by_name: defaultdict[tuple[str, str, str], dict[int, Member]] = defaultdict(dict)
     for number, one in roster.items():
         if one.evidence is not None:
             for seen, calls in _told_by(one.evidence):
                 key = seen.library, seen.name, seen.members
-                told[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
-    _join_unlisted(told)
+                by_name[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
+    _join_unlisted(by_name)
     everybody = tuple(sorted({*range(world_size(roster) or 0), *roster}))
     groups = [
         ProcessGroup(
@@ -175,7 +175,7 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
             numbers=_numbers(listed, members, everybody),
             members=members,
         )
-        for (library, name, listed), members in told.items()
+        for (library, name, listed), members in by_name.items()
     ]
     return sorted(_told_apart(groups), key=lambda group: (group.label, group.library, group.name, group.numbers))
 
@@ -227,15 +227,15 @@ def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
     return (CollectiveSeen(group="", name=name, state=CollectiveState.STARTED, age=one.answer.age),)
 
 
-def _join_unlisted(told: dict[tuple[str, str, str], dict[int, Member]]) -> None:
+def _join_unlisted(by_name: dict[tuple[str, str, str], dict[int, Member]]) -> None:
     """Merge reports without a member list into the group with a list, if only one group has the name."""
     listing: defaultdict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for library, name, listed in told:
+    for library, name, listed in by_name:
         if listed:
             listing[library, name].append((library, name, listed))
     for (library, name), same in listing.items():
-        if (library, name, "") in told and len(same) == 1:
-            told[same[0]] = told.pop((library, name, "")) | told[same[0]]
+        if (library, name, "") in by_name and len(same) == 1:
+            by_name[same[0]] = by_name.pop((library, name, "")) | by_name[same[0]]
 
 
 def _numbers(listed: str, members: Mapping[int, Member], everybody: tuple[int, ...]) -> tuple[int, ...]:

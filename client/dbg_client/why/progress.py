@@ -55,20 +55,20 @@ class JobProgress:
 def movement(before: Matched, now: Matched, seconds: float) -> JobProgress:
     """Return the changes in the ranks of one run between two snapshots."""
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
-    told = {
+    reported = {
         number: (old.answer.frames, new.answer.frames)
         for number, (old, new) in both.items()
         if old.answer.frames and new.answer.frames
     }
     collectives = _collectives(before, now)
-    loops = {number: loop for number in told if number not in collectives and (loop := _loop(*both[number]))}
-    stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and own_frames(old) != own_frames(new))
+    loops = {number: loop for number in reported if number not in collectives and (loop := _loop(*both[number]))}
+    stacks = frozenset(n for n, (old, new) in reported.items() if n not in loops and own_frames(old) != own_frames(new))
     free = _free(now) - loops.keys()
     return JobProgress(
         seconds=seconds,
         collectives=collectives,
         stacks=stacks,
-        within=frozenset(number for number, (old, new) in told.items() if old != new and number in free) - stacks,
+        within=frozenset(number for number, (old, new) in reported.items() if old != new and number in free) - stacks,
         computing=frozenset(
             number
             for number, (old, new) in both.items()

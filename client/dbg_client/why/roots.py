@@ -68,8 +68,8 @@ def _is_lonely(pending: PendingCollective, matched: Matched) -> bool:
         return False
     size = max([len(group.numbers), *(member.seen.size or 0 for member in group.members.values())])
     others = [number for number in group.numbers if number not in group.members]
-    told = [one for number, one in matched.roster.items() if number not in group.members and one.tells_collectives]
-    if size < 2 or not told:
+    members = [one for number, one in matched.roster.items() if number not in group.members and one.tells_collectives]
+    if size < 2 or not members:
         return False
     return all(number in matched.roster and matched.roster[number].tells_collectives for number in others)
 

@@ -310,8 +310,8 @@ class Words(Reasons):
             end = INFERRED
         elif pending.sequence is None and not pending.has_peer:
             end = UNNUMBERED
-        told = who.get(len(ranks), f"all {len(ranks)} ranks")
-        return f"{told} {agreeing(ranks, 'has', 'have')} waited in {_what(pending)}{end}"
+        subject = who.get(len(ranks), f"all {len(ranks)} ranks")
+        return f"{subject} {agreeing(ranks, 'has', 'have')} waited in {_what(pending)}{end}"
 
     # ---------------------------------------------------------------------------------------- ranks by themselves
 

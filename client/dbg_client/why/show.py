@@ -92,15 +92,15 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def shown(told: Diagnosis, color: str | None, columns: int | None, word: Callable[[Remedy], str] | None = None) -> str:
+def shown(found: Diagnosis, color: str | None, columns: int | None, word: Callable[[Remedy], str] | None = None) -> str:
     """Return the sentence in a colour, the evidence, and the next command."""
-    job = f"{printable(told.job, 200)}: " if told.job else ""
-    lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
-    for evidence in told.evidence:
+    job = f"{printable(found.job, 200)}: " if found.job else ""
+    lines = [paint(line, color) for line in _broken(printable(f"{job}{found.sentence}", MAX_LINE), columns)]
+    for evidence in found.evidence:
         lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
-    if told.next is not None:
-        typed = f"{printable(told.next.command, MAX_LINE)}        ({told.next.purpose.value})"
-        lines.append(f"try: {typed if word is None else word(told.next.remedy)}")
+    if found.next is not None:
+        typed = f"{printable(found.next.command, MAX_LINE)}        ({found.next.purpose.value})"
+        lines.append(f"try: {typed if word is None else word(found.next.remedy)}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -120,17 +120,17 @@ def _color(verdict: Verdict) -> str:
     return "35" if verdict.kind in HARMLESS else "1;31"
 
 
-def document_of(told: Diagnosis) -> dict[str, object]:
+def document_of(found: Diagnosis) -> dict[str, object]:
     """Return the JSON fields that all diagnoses share."""
     return {
-        "sentence": told.sentence,
-        "certainty": None if told.certainty is None else told.certainty.value,
-        "job": told.job,
-        "ranks": format_ranks(told.ranks) or None,
-        "group": told.group,
-        "collective": told.collective,
-        "evidence": list(told.evidence),
-        "next": None if told.next is None else told.next.command,
+        "sentence": found.sentence,
+        "certainty": None if found.certainty is None else found.certainty.value,
+        "job": found.job,
+        "ranks": format_ranks(found.ranks) or None,
+        "group": found.group,
+        "collective": found.collective,
+        "evidence": list(found.evidence),
+        "next": None if found.next is None else found.next.command,
     }
 
 
@@ -364,8 +364,8 @@ class _Line:
 
     def with_age(self, ages: Mapping[int, Age]) -> str:
         """Return the line with the time that the ranks have been at their place."""
-        told = told_for(list(ages.values()))
-        news = [*self.news, f"unchanged for {told}" if told else "", self.last]
+        found = told_for(list(ages.values()))
+        news = [*self.news, f"unchanged for {found}" if found else "", self.last]
         said = "; ".join(filter(None, news))
         return f"{self.where}     {said}" if said else self.where
 
@@ -400,8 +400,8 @@ def told_for(ages: Sequence[Age]) -> str:
     if not seconds:
         return ""
     differ = show_age(max(map(_news, ages))) != show_age(seconds)
-    told = show_age(seconds)
-    return f"at least {told}" if differ or any(age.at_least for age in ages) else told
+    found = show_age(seconds)
+    return f"at least {found}" if differ or any(age.at_least for age in ages) else found
 
 
 def _news(age: Age) -> float:

@@ -98,8 +98,8 @@ class CollectivesAnswer:
 
     @property
     def status(self) -> int:
-        told = any(one.tells_collectives for each in self.matched for one in each.roster.values())
-        return PARTIAL if self.is_partial or not told else 0
+        has_collectives = any(one.tells_collectives for each in self.matched for one in each.roster.values())
+        return PARTIAL if self.is_partial or not has_collectives else 0
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:

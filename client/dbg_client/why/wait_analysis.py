@@ -251,15 +251,15 @@ def analyse_waits(
             doers.update(_add_rank(graph, hosts, number, one))
     for child, condition in children:
         doers.update(_add_child(graph, hosts, child, condition))
-    told = _with_cycles(matched, graph, conditions)
+    conditions_now = _with_cycles(matched, graph, conditions)
     for index, suspects in waits_for.items():
         node = collective_node(index)
         for number in matched.all_pending[index].calls:
-            if not told[number].is_still:
+            if not conditions_now[number].is_still:
                 graph.wait(rank_node(number), node)
         for number in suspects:
             graph.wait(node, rank_node(number), is_sure=matched.all_pending[index].is_recorded)
-    return WaitAnalysis(matched=matched, conditions=told, names=names, graph=graph, doers=doers, moved=moved)
+    return WaitAnalysis(matched=matched, conditions=conditions_now, names=names, graph=graph, doers=doers, moved=moved)
 
 
 class _Processes:
@@ -321,7 +321,7 @@ def _with_cycles(
     matched: Matched, graph: WaitGraph, conditions: Mapping[int, RankCondition]
 ) -> dict[int, RankCondition]:
     """Return the conditions, with DEADLOCK for ranks whose own threads and processes wait for each other."""
-    told = dict(conditions)
+    conditions_now = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
         owners = {node.owner for node in component if node.kind is not NodeKind.PROCESS}
         if not graph.is_cycle(component) or len(owners) != 1:
@@ -329,16 +329,16 @@ def _with_cycles(
         (number,) = owners
         main = main_wait(matched.roster[number])
         # A deadlock of other threads does not explain the wait of a main thread that does not depend on them.
-        if told[number].kind is VerdictKind.DEADLOCK or (
+        if conditions_now[number].kind is VerdictKind.DEADLOCK or (
             rank_node(number) not in component and (main is None or main.kind not in _BLIND)
         ):
             continue
         waits = tuple(_threads_of(matched.roster[number], component))
         is_main_alone = len(component) == 1 and rank_node(number) in component
-        by_threads = (len(waits) == len(component) and not is_main_alone) or told[number].does is None
+        by_threads = (len(waits) == len(component) and not is_main_alone) or conditions_now[number].does is None
         is_sure = graph.is_sure(component)
-        told[number] = deadlocked(told[number], waits, by_threads=by_threads, is_sure=is_sure)
-    return told
+        conditions_now[number] = deadlocked(conditions_now[number], waits, by_threads=by_threads, is_sure=is_sure)
+    return conditions_now
 
 
 def _threads_of(one: RankEvidence, component: Sequence[Node]) -> list[ThreadWait]:

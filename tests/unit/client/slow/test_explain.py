@@ -33,7 +33,7 @@ def only(found: RunFindings) -> SlowVerdict:
     return verdict
 
 
-def told(found: RunFindings) -> Diagnosis:
+def samples(found: RunFindings) -> Diagnosis:
     """Return the only verdict in words."""
     ((_, diagnosis),) = diagnoses(found, several_jobs=False)
     return diagnosis
@@ -53,7 +53,7 @@ def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
     ]
     (rank,) = only(late.found()).late
     assert (rank.number, rank.where) == (2, LateRankLocation(((Spot(LOADING[-1]), 40),), 40))
-    assert told(late.found()).evidence[0] == "meanwhile, rank 2 is at load data.py:17 in 40 of 40 samples"
+    assert samples(late.found()).evidence[0] == "meanwhile, rank 2 is at load data.py:17 in 40 of 40 samples"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_one_slow_rank_makes_others_late_and_is_named_alone() -> None:
 
 def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
     group = Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), backend="nccl")
-    verdict = told(Job([group]).found())
+    verdict = samples(Job([group]).found())
     assert verdict.certainty is Certainty.LIKELY
     assert "rank 2 (h1) seems to arrive last at" in verdict.sentence
     assert any("TORCH_NCCL_ENABLE_TIMING=1" in line for line in verdict.evidence)
@@ -88,7 +88,7 @@ def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
 
 def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
     job = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2))], silent=[3])
-    approved(told(job.found()).evidence)
+    approved(samples(job.found()).evidence)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
 def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
     found = job.found()
     assert (only(found).kind, exit_status(found.verdicts)) == (kind, status)
-    verdict = told(found)
+    verdict = samples(found)
     approved(f"{verdict.sentence}\n{verdict.next.command if verdict.next is not None else ''}")
 
 
@@ -116,7 +116,7 @@ def test_what_the_kernel_keeps_from_it_stands_below(approved: Approved, late: tu
         job.samples[number] = {
             "processors": ProcessorUse(periods=100, throttled=83 if number in late else 0, quota=0.5)
         }
-    approved("\n".join(one for one in told(job.found()).evidence if "quota" in one))
+    approved("\n".join(one for one in samples(job.found()).evidence if "quota" in one))
 
 
 def late(ranks: int = 16, culprit: int = 11, title: str = "dp_0") -> Job:
@@ -208,14 +208,15 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
 
 @given(st.lists(any_rows(), min_size=1, max_size=4), st.booleans())
 def test_whatever_ranks_tell_is_shown_on_lines_of_printable_text(
-    told: list[tuple[SampleRecord, ...]], two_hosts: bool
+    samples: list[tuple[SampleRecord, ...]], two_hosts: bool
 ) -> None:
     job = Job(
-        [Group("dp_0", range(len(told)), steps=0)], hosts=["h1", "h2", "h1", "h2"][: len(told)] if two_hosts else ()
+        [Group("dp_0", range(len(samples)), steps=0)],
+        hosts=["h1", "h2", "h1", "h2"][: len(samples)] if two_hosts else (),
     )
     answers = [
         RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=rows)
-        for rank, rows in zip(job.ranks(), told, strict=True)
+        for rank, rows in zip(job.ranks(), samples, strict=True)
     ]
     found = [find(run) for run in sampled_runs(job.ranks(), answers, {})]
     shown = show_findings(found, color=False, columns=80)

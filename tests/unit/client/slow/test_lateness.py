@@ -21,10 +21,10 @@ def judged(group: Group, **job: object) -> GroupLateness:
 
 
 def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
-    told = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2)))
-    assert (told.kind, told.ranks, told.times, told.count) == (Lateness.LATE, (2,), 50, 50)
-    assert told.by == pytest.approx(0.3)
-    assert told.lost == pytest.approx(0.75)
+    samples = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2)))
+    assert (samples.kind, samples.ranks, samples.times, samples.count) == (Lateness.LATE, (2,), 50, 50)
+    assert samples.by == pytest.approx(0.3)
+    assert samples.lost == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
     ids=["together", "in turns", "most are late", "too few", "clocks", "a broadcast"],
 )
 def test_nobody_is_accused(group: Group, job: dict[str, object], kind: Lateness | None) -> None:
-    told = judged(group, **job)
-    assert told.kind is not Lateness.LATE
-    assert kind is None or told.kind is kind
+    samples = judged(group, **job)
+    assert samples.kind is not Lateness.LATE
+    assert kind is None or samples.kind is kind
 
 
 def test_all_ranks_of_a_slow_host_are_late_together() -> None:
-    told = judged(Group("dp", range(8), lambda rank, step: 0.1 * (rank >= 4)))
-    assert told.ranks == (4, 5, 6, 7)
+    samples = judged(Group("dp", range(8), lambda rank, step: 0.1 * (rank >= 4)))
+    assert samples.ranks == (4, 5, 6, 7)
 
 
 @given(
@@ -67,7 +67,7 @@ def test_the_late_rank_is_found_in_any_noise_that_is_smaller(
     chance = random.Random(seed)  # noqa: S311 - no secret
     culprit = chance.randrange(ranks)
     steps = [chance.random() < share or step % 5 == 0 for step in range(60)]
-    told = judged(
+    samples = judged(
         Group(
             "dp",
             range(ranks),
@@ -76,15 +76,15 @@ def test_the_late_rank_is_found_in_any_noise_that_is_smaller(
             pause=0.05,
         )
     )
-    assert (told.kind, told.ranks) == (Lateness.LATE, (culprit,))
-    assert told.by == pytest.approx(late, abs=0.01)
+    assert (samples.kind, samples.ranks) == (Lateness.LATE, (culprit,))
+    assert samples.by == pytest.approx(late, abs=0.01)
 
 
 @given(ranks=st.integers(2, 24), noise=st.floats(0.0, 0.05), seed=st.integers(0, 2**32))
 def test_nobody_is_named_where_chance_alone_makes_ranks_late(ranks: int, noise: float, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    told = judged(Group("dp", range(ranks), lambda rank, step: noise * chance.random(), steps=200, pause=0.05))
-    assert told.kind in (Lateness.EVEN, Lateness.UNEVEN)
+    samples = judged(Group("dp", range(ranks), lambda rank, step: noise * chance.random(), steps=200, pause=0.05))
+    assert samples.kind in (Lateness.EVEN, Lateness.UNEVEN)
 
 
 @given(ahead=st.floats(-5.0, 5.0), ranks=st.sampled_from([4, 8]))
@@ -93,9 +93,9 @@ def test_a_clock_that_is_ahead_makes_no_rank_late(ahead: float, ranks: int) -> N
     shift = round(1e6 * ahead)
     trips = {"h1": [RoundTrip(0, 2000, 1000)], "h2": [RoundTrip(0, 2000, 1200 + shift)]}
     group = Group("dp", range(ranks), lambda rank, step: 0.2 * (rank == 1), steps=30)
-    told = judged(group, hosts=hosts, ahead={"h2": ahead}, trips=trips)
-    assert told.ranks == (1,)
-    assert told.by == pytest.approx(0.2, abs=0.003)
+    samples = judged(group, hosts=hosts, ahead={"h2": ahead}, trips=trips)
+    assert samples.ranks == (1,)
+    assert samples.by == pytest.approx(0.2, abs=0.003)
 
 
 HOSTS = ("h1", "h2", "h3")
