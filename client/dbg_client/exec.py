@@ -59,13 +59,13 @@ class Exec(WaitingVerb):
         seconds = self.broker.timeout + EXTRA_SECONDS
         answers = await asking.asker.ask(Action.EXEC, ranks, inquiry=command_line(self.program), seconds=seconds)
         outputs = {answer.key: _output(answer) for answer in answers}
-        said = tuple(
+        by_rank = tuple(
             (rank, _comparable(answer, outputs[answer.key])) for rank, answer in zip(ranks, answers, strict=True)
         )
         return GroupedAnswer(
             command=shlex.join(self.program),
-            answers=said,
-            grouped=tuple(_with_output(group, outputs) for group in group_answers(said)),
+            answers=by_rank,
+            grouped=tuple(_with_output(group, outputs) for group in group_answers(by_rank)),
             naming=Naming(ranks),
             fails_if_different=self.fail_if_differ,
             errors_fail=True,

@@ -50,7 +50,7 @@ def explain(url: str, error: BaseException, seconds: float) -> BaseException:
 
 def refusal(url: str, status: int, body: str) -> DbgError:
     """Return the error for an HTTP status in response to the WebSocket upgrade."""
-    said = body or f"HTTP status {status}"
+    reason = body or f"HTTP status {status}"
     if status in (401, 403):
-        return WrongToken(url, said)
-    return WrongVersion(url, said) if status == 426 else Refused(url, said)
+        return WrongToken(url, reason)
+    return WrongVersion(url, reason) if status == 426 else Refused(url, reason)

@@ -36,10 +36,10 @@ async def _listed(websocket: BrokerWebSocket, name: str) -> list[dict[str, Any]]
     for message in (greet, {"type": "subscribe", "once": True}):
         await websocket.send(json.dumps(message))
     while True:
-        said = json.loads(await websocket.recv())
-        if said.get("type") == "refusal":
+        reply = json.loads(await websocket.recv())
+        if reply.get("type") == "refusal":
             raise PeerError("the broker sent a refusal")
-        if said.get("type") == "snapshot":
-            ranks += said["ranks"]
-            if said["last"]:
+        if reply.get("type") == "snapshot":
+            ranks += reply["ranks"]
+            if reply["last"]:
                 return ranks

@@ -183,12 +183,12 @@ async def stack_of(pid: int, environ: Mapping[str, str], seconds: float, own: Se
     words = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
     command = Command(words, environ, "/", Output(MAX_OUTPUT, 0))
     end = await command.finish(seconds)
-    said = command.output.text()
+    output = command.output.text()
     if end.ended:
         raise NoStack(f"{PROGRAM} did not finish within {seconds:.3g} s and was terminated")
     if end.status != 0:
-        raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
-    return frames_of(said, pid, own, files_at(read_proc(f"/proc/{pid}/maps", MIB)))
+        raise NoStack(_why_no_stack(output, read_proc(YAMA_SCOPE).strip()))
+    return frames_of(output, pid, own, files_at(read_proc(f"/proc/{pid}/maps", MIB)))
 
 
 def find_program(environ: Mapping[str, str]) -> str:
@@ -237,9 +237,9 @@ def _place(frame: dict[str, Any], begins: Mapping[str, int]) -> Place:
     return fitted(Place, file=file, line=max(0, int(frame["line"] or 0)), function=name)
 
 
-def _why_no_stack(said: str, scope: str) -> str:
-    if "ermission" not in said and "not permitted" not in said:
-        return f"{PROGRAM} failed: {printable(said.strip().partition(chr(10))[0])}"
+def _why_no_stack(output: str, scope: str) -> str:
+    if "ermission" not in output and "not permitted" not in output:
+        return f"{PROGRAM} failed: {printable(output.strip().partition(chr(10))[0])}"
     return (
         f"reading its memory is not permitted: kernel.yama.ptrace_scope is {scope or 'not set'} (0 permits it),"
         " and a container needs the capability SYS_PTRACE"

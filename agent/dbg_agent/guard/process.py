@@ -32,44 +32,44 @@ MARK = b"\x01"
 class Pipe:
     """Reader of the rank's pipe: one line about the rank, ``PID SECONDS JSON``, then beats and dumps.
 
-    ``said`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat is
+    ``received`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat is
     expected. ``is_over`` means that the rank ends its guard and waits for its end. ``is_called`` means that the broker
     has work for the guard.
     """
 
     def __init__(self) -> None:
-        self.said = b""
+        self.received = b""
         # The rank was running when it wrote the first line, and may have been stuck ever since.
         self.beat_at: float | None = time.monotonic()
         self.is_over = self.is_called = self._has_left = False
-        while b"\n" not in self.said:
+        while b"\n" not in self.received:
             if not self.read():
                 raise SystemExit(0)
-        line, _, self.said = self.said.partition(b"\n")
+        line, _, self.received = self.received.partition(b"\n")
         pid, seconds, self.about = line.split(b" ", 2)
         self.pid, self._patience = int(pid), float(seconds)
 
     def read(self) -> bool:
         """Wait for data and process it. Return False at the end of the pipe."""
         data = os.read(PIPE, 65536)
-        self.said += data
+        self.received += data
         if MARK in data:
             self.beat_at = time.monotonic()
-            last = self.said.rindex(MARK)
-            if self.said.startswith(MARK + b"calm", last):
+            last = self.received.rindex(MARK)
+            if self.received.startswith(MARK + b"calm", last):
                 self.beat_at = None
-            self.is_over |= MARK + b"end " in self.said
-            self.is_called |= MARK + b"call " in self.said
-            if MARK + b"leave " in self.said and not self._has_left:
+            self.is_over |= MARK + b"end " in self.received
+            self.is_called |= MARK + b"call " in self.received
+            if MARK + b"leave " in self.received and not self._has_left:
                 self._has_left = True
                 leave_parent()
             if not self.has_dump():
-                self.said = self.said[last:]
+                self.received = self.received[last:]
         return bool(data)
 
     def has_dump(self) -> bool:
         """Return True if there is more data than the rank's own lines."""
-        return any(line and not line.startswith(MARK) for line in self.said.split(b"\n"))
+        return any(line and not line.startswith(MARK) for line in self.received.split(b"\n"))
 
     def patience(self) -> float | None:
         """Return the number of seconds until the next beat is overdue, or None if no beat is expected."""
@@ -119,7 +119,7 @@ def main() -> None:
     sys.path.extend(about["path"])
     from dbg_agent.guard.reporting import GuardReporter
 
-    GuardReporter(about, process, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
+    GuardReporter(about, process, pipe.beat_at).run(pipe.received, is_called=pipe.is_called)
 
 
 if __name__ == "__main__":

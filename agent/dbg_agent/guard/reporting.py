@@ -327,7 +327,7 @@ class GuardReporter:
         return message.replace(ancestors=ancestors(message.process.pid))
 
     def _testimony(self, finding: Finding) -> GuardReport:
-        said = self._said()
+        received = self._said()
         return fitted(
             GuardReport,
             minor=PROTOCOL_MINOR,
@@ -337,7 +337,7 @@ class GuardReporter:
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),
-            secret=said.secret if said is not None else "",
+            secret=received.secret if received is not None else "",
             cause=self._end.cause,
             note=self._end.more,
             exit=self._end.exit,

@@ -161,14 +161,14 @@ class HoldCounts:
         return HoldVerdict(True, self._why(waiting.site, gone, absent, given_up))
 
     def _why(self, site: str, gone: list[int], absent: list[int], given_up: list[int]) -> str:
-        said = []
+        sentences = []
         if gone:
-            said.append(f"rank {_ranks(gone)} has exited")
+            sentences.append(f"rank {_ranks(gone)} has exited")
         if absent:
-            said.append(f"rank {_ranks(absent)} has not reached {site} within {self._grace:g} s")
+            sentences.append(f"rank {_ranks(absent)} has not reached {site} within {self._grace:g} s")
         if given_up:
-            said.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {HOLD_LOST_SECONDS:g} s")
-        return " and ".join(said)
+            sentences.append(f"rank {_ranks(given_up)}, stopped at {site}, has been lost for {HOLD_LOST_SECONDS:g} s")
+        return " and ".join(sentences)
 
 
 def _ranks(ranks: Iterable[int]) -> str:

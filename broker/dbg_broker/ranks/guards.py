@@ -53,13 +53,13 @@ def ask_of(question: Question, number: int, seconds: float) -> Ask:
     return Ask(request=number, seconds=seconds, **{name: getattr(question, name) for name in _ASKED_ALIKE})
 
 
-def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
+def is_of_other_job(link: RankLink, key: str, reply: Register | None) -> bool:
     """Reject a rank or guard whose token does not admit it to a job. Return True if it was rejected.
 
-    ``key`` is the key of the rank, and ``said`` the rank's registration, if there is one. Raise PeerError if the key
+    ``key`` is the key of the rank, and ``reply`` the rank's registration, if there is one. Raise PeerError if the key
     does not name the job, so that no rank can occupy a key that belongs to a rank of another job.
     """
-    jobs = [key.partition("/")[0], *([] if said is None else [said.identity.job])]
+    jobs = [key.partition("/")[0], *([] if reply is None else [reply.identity.job])]
     other = next((job for job in jobs if not link.bearer.may_see(job)), None)
     if other is not None:
         text = f"the token is for ranks of job {link.bearer.job}, and this rank belongs to job {other}"
@@ -132,12 +132,12 @@ class Guards:
         if message.kind not in (Kind.VALUE, Kind.ERROR):
             raise PeerError(f"answer kind {message.kind.value!r} is not allowed for a guard")
         ask = link.asks.pop(message.request, None)
-        said = Said(message.kind, bytes(message.body), message.age)
+        reply = Said(message.kind, bytes(message.body), message.age)
         rank = self._table.registry.find(link.guard_of)
         if rank is not None and (ask is None or ask.action not in GUARD_ACTIONS):
             # The answer describes the Python stack, which is stored with the rank.
-            said = self._with_stack(rank, said)
-        self._asked.answer(link.guard_of, message.request, said)
+            reply = self._with_stack(rank, reply)
+        self._asked.answer(link.guard_of, message.request, reply)
 
     def left(self, link: RankLink) -> None:
         """Handle the end of a guard's connection: its rank may continue and then answers for itself."""
@@ -183,16 +183,16 @@ class Guards:
             if one.question.action in actions:
                 self.pass_on(key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
-    def _with_stack(self, rank: RankRecord, said: Said) -> Said:
+    def _with_stack(self, rank: RankRecord, reply: Said) -> Said:
         """Store the stack of a guard's answer with the rank; if it has none, add the stored stack to the answer."""
         try:
-            body: AnswerBody = decode_record(AnswerBody, said.body)
+            body: AnswerBody = decode_record(AnswerBody, reply.body)
         except InvalidMessage as error:
             raise PeerError(f"can't decode an answer of a guard: {error}") from None
         if body.frames:
             rank.frames = body.frames
-            return said
-        return said._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
+            return reply
+        return reply._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
     def _settle_orphaned_asks(self, guard: RankLink, key: str) -> None:
         """Settle the open questions of a guard whose connection ended; ask the rank those that it can answer itself."""

@@ -192,8 +192,8 @@ class HeldRanks:
         self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None
     ) -> Iterator[Broadcast]:
         """Return updates about these ranks for each of these keys; receivers of the same content share a message."""
-        said = [site.status[number] for number in numbers]
-        ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
+        statuses = [site.status[number] for number in numbers]
+        ends = sorted({ended for status, ended in statuses if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:
             waiter = self._registry.find(key)
@@ -201,7 +201,7 @@ class HeldRanks:
             together[bisect_left(ends, waiter.entered) if waiter is not None else 0].append(key)
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
-            ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
+            ranks = tuple(_as_of_now(status, ended, former) for status, ended in statuses)
             yield Broadcast(Chosen(site=site.name, ranks=ranks), tuple(listeners), name)
 
 

@@ -39,7 +39,7 @@ class Asker(Protocol):
     def number(self) -> int:
         """Number that identifies the sender of its questions."""
 
-    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
+    def answer(self, request: int, key: str, reply: Said, *, is_last: bool) -> None:
         """Receive the answer of a rank to a question. The last answer ends the question."""
 
     def end(self, request: int) -> None:
@@ -141,22 +141,22 @@ class Asked:
         self._table, self._turns = table, turns
         self.questions = OpenQuestions()
 
-    def answer(self, key: str, number: int, said: Said) -> None:
+    def answer(self, key: str, number: int, reply: Said) -> None:
         """Pass a rank's answer to the sender of the question; drop an answer that is not expected."""
         answered = self.questions.answered(key, number)
         if answered is None:
             return
         self._is_over(key, number)
         if answered.action is Action.INTERRUPT:
-            self._table.broke_in(key, is_pending=said.kind is Kind.RUNNING)
-        answered.asker.answer(answered.request, key, said, is_last=answered.is_last)
+            self._table.broke_in(key, is_pending=reply.kind is Kind.RUNNING)
+        answered.asker.answer(answered.request, key, reply, is_last=answered.is_last)
 
     def rank_ended(self, key: str, text: str) -> None:
         """Answer all open questions to a rank as lost, except questions that its guard still executes."""
-        said, given = broker_says(Kind.LOST, text), self._table.given_to_guard(key)
+        reply, given = broker_says(Kind.LOST, text), self._table.given_to_guard(key)
         for number, _ in self.questions.open_about(key):
             if number not in given:
-                self.answer(key, number, said)
+                self.answer(key, number, reply)
 
     def rank_left(self, link: RankLink) -> None:
         """Record that a rank's connection has ended, and end its open questions. A second call does nothing."""

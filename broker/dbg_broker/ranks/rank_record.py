@@ -196,11 +196,11 @@ class RankRecord:
 
     def info(self, *, began: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
         """Return the rank as it is listed; ``began`` is the wall clock's time at monotonic zero."""
-        said, report = self.registration, self.report
+        registration, report = self.registration, self.report
         return RankInfo(
-            identity=said.identity,
-            process=said.process,
-            placement=said.placement,
+            identity=registration.identity,
+            process=registration.process,
+            placement=registration.placement,
             address=self.address,
             child=self.child,
             state=self.state,
@@ -213,7 +213,7 @@ class RankRecord:
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
             passed=report.passed,
             will_stop=self.will_stop and self.is_live and not self.halted,
-            epoch=said.epoch,
+            epoch=registration.epoch,
         )
 
     def _halt(self) -> ListedStop:

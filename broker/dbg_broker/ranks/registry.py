@@ -417,17 +417,19 @@ class Registry:
         self.counts[rank.state] -= 1
 
 
-def _sharing(said: Register, share: Callable[[str], str]) -> Register:
+def _sharing(registration: Register, share: Callable[[str], str]) -> Register:
     """Return a registration that shares the texts that all ranks of a job have in common."""
 
     def shared(record: Record, *names: str) -> dict[str, str]:
         mine: dict[str, str] = {name: getattr(record, name) for name in names}
         return {name: share(text) for name, text in mine.items()}
 
-    return said.replace(
-        identity=said.identity.replace(**shared(said.identity, "job", "run", "host")),
-        process=said.process.replace(**shared(said.process, "release", "python", "script", "directory")),
-        **shared(said, "kernel"),
+    return registration.replace(
+        identity=registration.identity.replace(**shared(registration.identity, "job", "run", "host")),
+        process=registration.process.replace(
+            **shared(registration.process, "release", "python", "script", "directory")
+        ),
+        **shared(registration, "kernel"),
     )
 
 

@@ -68,20 +68,20 @@ class AnswerQueue:
         """End the wait for equal answers of other ranks."""
         self._is_gathered = bool(self._waiting)
 
-    def add(self, request: int, key: str, said: Said) -> None:
+    def add(self, request: int, key: str, reply: Said) -> None:
         """Queue an answer of a rank. If it does not fit, queue an error instead."""
         waiting = self._waiting.setdefault(request, _Waiting())
-        same = waiting.same.get((said.kind, said.body))
+        same = waiting.same.get((reply.kind, reply.body))
         if same is None:
-            if self.size + len(said.body) > MAX_WAITING_BYTES:
+            if self.size + len(reply.body) > MAX_WAITING_BYTES:
                 text = f"left out because {MAX_WAITING_BYTES >> 20} MiB of answers already wait; ask fewer ranks"
-                said = broker_says(Kind.ERROR, text)
-            same = waiting.same.get((said.kind, said.body))
+                reply = broker_says(Kind.ERROR, text)
+            same = waiting.same.get((reply.kind, reply.body))
         if same is None:
-            same = waiting.same[said.kind, said.body] = _Same()
-            self.size += len(said.body)
+            same = waiting.same[reply.kind, reply.body] = _Same()
+            self.size += len(reply.body)
         same.keys.append(key)
-        same.ages.append(said.age)
+        same.ages.append(reply.age)
         self.size += RANK_BYTES
 
     def end(self, request: int) -> None:

@@ -54,8 +54,8 @@ class _Waiting(NamedTuple):
     def number(self) -> int:
         return self.link.number
 
-    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
-        self.link.answers.add(request, key, said)
+    def answer(self, request: int, key: str, reply: Said, *, is_last: bool) -> None:
+        self.link.answers.add(request, key, reply)
         if is_last:
             self.link.answers.end(request)
         self.listing.supply_answers(self.link)

@@ -177,9 +177,9 @@ def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]
     target = printable(unique_target(rank, known))
     what = "is a rank already" if answer.outcome is Outcome.ALREADY else "adopted"
     who = f"{printable(rank.address)} (pid {pid})"
-    said = f"{who} {what}" if answer.outcome is Outcome.ALREADY else f"{what} {who}"
+    sentence = f"{who} {what}" if answer.outcome is Outcome.ALREADY else f"{what} {who}"
     no_break_in = "" if answer.main else "  (`interrupt` works once its main thread returns from C code)"
-    return f"{said}: dbg-attach where {target}{no_break_in}\n"
+    return f"{sentence}: dbg-attach where {target}{no_break_in}\n"
 
 
 def table(candidates: Sequence[Candidate]) -> str:

@@ -65,13 +65,13 @@ def loses_registers(gdb: str) -> bool:
         flags = next((line for line in lines if line.startswith("flags")), "").split()
     if "amx_tile" not in flags:
         return False
-    said = subprocess.run([gdb, "--version"], capture_output=True, text=True, check=False).stdout
-    return major_version(said) < _AMX_VERSION
+    version = subprocess.run([gdb, "--version"], capture_output=True, text=True, check=False).stdout
+    return major_version(version) < _AMX_VERSION
 
 
-def major_version(said: str) -> int:
+def major_version(version: str) -> int:
     """Return the major version in the output of ``gdb --version``, or 0 if there is none."""
-    found = re.match(r"GNU gdb.* (\d+)\.", said)
+    found = re.match(r"GNU gdb.* (\d+)\.", version)
     return int(found[1]) if found else 0
 
 

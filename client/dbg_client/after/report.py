@@ -234,8 +234,8 @@ def _of_looks(saved: CaseFile) -> list[tuple[str, Sequence[str]]]:
     if not saved.looks:
         return []
     matched = match_collectives(saved.case.looks[-1].everybody)
-    said = list(zip(saved.ranks, saved.looks[-1].answers, strict=True))
-    stacks, others = group_stacks(said, saved.ranks, collective_notes(matched))
+    by_rank = list(zip(saved.ranks, saved.looks[-1].answers, strict=True))
+    stacks, others = group_stacks(by_rank, saved.ranks, collective_notes(matched))
     tree = show_tree(stacks, others, Naming(saved.ranks), color=False)
     has_groups = any(one.groups for one in matched)
     table = _lines(show_collectives(matched, color=False)) if has_groups else []

@@ -28,10 +28,10 @@ class BreakpointAnswer:
     """Breakpoints of ranks, and the reasons why other ranks did not report theirs.
 
     ``states`` has the breakpoints of each rank that answered, by its key. They include breakpoints that the rank was
-    asked to set just now and could not set. ``said`` has an answer of any kind for each rank that was asked.
+    asked to set just now and could not set. ``by_rank`` has an answer of any kind for each rank that was asked.
     """
 
-    said: tuple[RankAndAnswer, ...]
+    by_rank: tuple[RankAndAnswer, ...]
     states: States
 
     def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
@@ -54,7 +54,7 @@ class BreakpointAnswer:
             (rank, _said(answer, *outcome(states.get(rank.key), was_set=rank.key in had)))
             if rank.key in self.states
             else (rank, answer)
-            for rank, answer in self.said
+            for rank, answer in self.by_rank
         )
 
     def said_of_all(self) -> tuple[RankAndAnswer, ...]:
@@ -63,7 +63,7 @@ class BreakpointAnswer:
             (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))
             if rank.key in self.states
             else (rank, answer)
-            for rank, answer in self.said
+            for rank, answer in self.by_rank
         )
 
 
@@ -86,19 +86,19 @@ async def ask_breakpoints(
     question are sent in several, one after the other. Raises BadInput for a request that no question can hold, and
     DbgError if the broker fails.
     """
-    said: dict[str, RankAnswer] = {}
+    by_rank: dict[str, RankAnswer] = {}
     states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
     asked = list(ranks)
     for wish in split_wishes(clear, wanted):
         answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=wish) if asked else []
         for rank, answer in zip(asked, answers, strict=True):
-            said[rank.key], result = answer, breakpoints_in(answer)
+            by_rank[rank.key], result = answer, breakpoints_in(answer)
             # A breakpoint that could not be set is reported only in the answer to its own question.
             refused = {line: state for line, state in states[rank.key].items() if not state.is_set}
             states[rank.key] = {**refused, **{asked_line(state): state for state in result}}
-        asked = [rank for rank in asked if said[rank.key].kind is Kind.VALUE]
+        asked = [rank for rank in asked if by_rank[rank.key].kind is Kind.VALUE]
     return BreakpointAnswer(
-        said=tuple((rank, said[rank.key]) for rank in ranks),
+        by_rank=tuple((rank, by_rank[rank.key]) for rank in ranks),
         states={rank.key: tuple(states[rank.key].values()) for rank in asked},
     )
 

@@ -208,9 +208,9 @@ class AsyncRanks:
         at: LineOfFile | None = None,
         wish: BreakpointSpec | None = None,
     ) -> Answer:
-        said = await change_breakpoints(self._asker(timeout), ranks, at, wish)
-        grouped = tuple(group_answers(said))
-        return self._kept(GroupedAnswer(command=command, answers=said, grouped=grouped, naming=Naming(ranks)))
+        by_rank = await change_breakpoints(self._asker(timeout), ranks, at, wish)
+        grouped = tuple(group_answers(by_rank))
+        return self._kept(GroupedAnswer(command=command, answers=by_rank, grouped=grouped, naming=Naming(ranks)))
 
     async def _line_in(self, ranks: Sequence[RankInfo], file: str, line: int, timeout: float | None) -> LineOfFile:
         return given(LineOfFile, file=await file_in_ranks(self._asker(timeout), ranks, os.fspath(file)), line=line)

@@ -47,7 +47,7 @@ class _Line:
 
     id: int
     wish: BreakpointSpec
-    said: dict[str, BreakpointState | str]
+    by_rank: dict[str, BreakpointState | str]
     last_event: Message | None = None
 
     @property
@@ -159,13 +159,13 @@ class Breakpoints:
             answer = await ask_breakpoints(self._window.asker(SECONDS), ranks, clear=clear, wanted=wanted)
         except DbgError as error:
             for line in lines:
-                line.said.update(dict.fromkeys((rank.key for rank in ranks), str(error)))
+                line.by_rank.update(dict.fromkeys((rank.key for rank in ranks), str(error)))
             return
         self._greeted.update(answer.states)
         for line in lines:
             there = answer.at(line.at)
-            for rank, said in answer.said:
-                line.said[rank.key] = there.get(rank.key, "" if rank.key in answer.states else said.text)
+            for rank, by_rank in answer.by_rank:
+                line.by_rank[rank.key] = there.get(rank.key, "" if rank.key in answer.states else by_rank.text)
 
     # --------------------------------------------------------------------------------------------------------- the IDE
 
@@ -177,20 +177,20 @@ class Breakpoints:
                 self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.last_event})
 
     def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
-        last_event = shown(line.wish.line, line.said, ranks)
+        last_event = shown(line.wish.line, line.by_rank, ranks)
         file = line.wish.file
         source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
         line.last_event = {"id": line.id, **last_event, "source": source}
         return line.last_event
 
 
-def shown(line: int, said: Said, ranks: Sequence[RankInfo]) -> Message:
+def shown(line: int, by_rank: Said, ranks: Sequence[RankInfo]) -> Message:
     """Return the IDE's view of a breakpoint requested at a line: its actual line, and the ranks without it."""
     at: defaultdict[int, list[RankInfo]] = defaultdict(list)
     lacking: defaultdict[str, list[RankInfo]] = defaultdict(list)
     notes: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in ranks:
-        state = said.get(rank.key, "")
+        state = by_rank.get(rank.key, "")
         if isinstance(state, BreakpointState) and state.is_set:
             at[state.line].append(rank)
             if state.problem:

@@ -139,8 +139,8 @@ class Client:
     @classmethod
     def read(cls, arguments: Message) -> Client:
         """Return the client that ``initialize`` describes; missing fields have the protocol's defaults."""
-        said = arguments.get("clientName") or arguments.get("clientID")
-        name = printable(said, MAX_NAME).strip() if isinstance(said, str) else ""
+        client = arguments.get("clientName") or arguments.get("clientID")
+        name = printable(client, MAX_NAME).strip() if isinstance(client, str) else ""
         # Before 2023 nvim-dap spelled this field differently.
         is_nvim = NVIM in (arguments.get("clientID"), arguments.get("clientId"))
         return cls(name=SHORT_NAMES.get(name, name) or UNNAMED, goes_on_by_itself=is_nvim)

@@ -36,10 +36,10 @@ class OrderAnswer(GroupedAnswer):
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 
 
-def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:
+def answered(command: str, by_rank: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:
     """Return the answer to a command that ranks have received."""
-    grouped = tuple(group_answers(said))
-    return OrderAnswer(command=command, answers=tuple(said), grouped=grouped, naming=Naming(ranks))
+    grouped = tuple(group_answers(by_rank))
+    return OrderAnswer(command=command, answers=tuple(by_rank), grouped=grouped, naming=Naming(ranks))
 
 
 class RankCommand(WaitingVerb):
@@ -165,11 +165,11 @@ class Interrupt(RanksVerb):
     async def ask(self, asking: Asking) -> GroupedAnswer:
         asking.require_living()
         answers = await asking.asker.ask(Action.INTERRUPT, asking.ranks, frame=self.attach.frame)
-        said = tuple(zip(asking.ranks, answers, strict=True))
+        by_rank = tuple(zip(asking.ranks, answers, strict=True))
         return GroupedAnswer(
             command=self.name,
-            answers=said,
-            grouped=tuple(group_answers(said)),
+            answers=by_rank,
+            grouped=tuple(group_answers(by_rank)),
             naming=Naming(asking.ranks),
             errors_fail=True,
         )

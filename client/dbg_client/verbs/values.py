@@ -70,14 +70,14 @@ class Eval(WaitingVerb):
     async def ask(self, asking: Asking) -> GroupedAnswer:
         asking.require_living()
         answers = await asking.asker.ask(Action.EVAL, asking.ranks, self.expression, live=self.live, frame=self.frame)
-        said = tuple(zip(asking.ranks, answers, strict=True))
+        by_rank = tuple(zip(asking.ranks, answers, strict=True))
         return GroupedAnswer(
             command=self.expression,
-            answers=said,
-            grouped=tuple(group_answers(said)),
+            answers=by_rank,
+            grouped=tuple(group_answers(by_rank)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
-            hint=_why_none_has_answered(said, "" if self.live else "; --live asks running ranks, too"),
+            hint=_why_none_has_answered(by_rank, "" if self.live else "; --live asks running ranks, too"),
             fails_if_different=self.fail_if_differ,
         )
 
@@ -108,14 +108,14 @@ class PdbCommand(WaitingVerb):
         asking.require_living()
         refuse_for_sets(self.command, len(asking.ranks))
         answers = await asking.asker.ask(Action.COMMAND, asking.ranks, self.command, frame=self.frame)
-        said = tuple(zip(asking.ranks, answers, strict=True))
+        by_rank = tuple(zip(asking.ranks, answers, strict=True))
         return GroupedAnswer(
             command=self.command,
-            answers=said,
-            grouped=tuple(group_answers(said)),
+            answers=by_rank,
+            grouped=tuple(group_answers(by_rank)),
             naming=Naming(asking.ranks),
             missing=asking.missing(),
-            hint=_why_none_has_answered(said, ""),
+            hint=_why_none_has_answered(by_rank, ""),
             fails_if_different=self.fail_if_differ,
         )
 
@@ -130,11 +130,11 @@ def refuse_for_sets(command: str, count: int) -> None:
             raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _INSTEAD[word[1]])
 
 
-def _why_none_has_answered(said: Sequence[RankAndAnswer], live: str) -> str:
+def _why_none_has_answered(by_rank: Sequence[RankAndAnswer], live: str) -> str:
     """Return advice if no rank has answered because all of them run; else an empty text."""
-    if not all(answer.kind is Kind.RUNNING for _, answer in said):
+    if not all(answer.kind is Kind.RUNNING for _, answer in by_rank):
         return ""
-    who = "none of these ranks is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
+    who = "none of these ranks is" if len(by_rank) > 1 else f"{printable(by_rank[0][0].address)} is not"
     return f"{who} stopped; --wait waits until one is, and `interrupt` breaks in{live}"
 
 

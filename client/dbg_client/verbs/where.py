@@ -61,11 +61,11 @@ class Where(WaitingVerb):
     async def ask(self, asking: Asking) -> StackAnswer:
         action = Action.NATIVE if self.native else Action.WHERE
         answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=DetailLevel.COLLECTIVES)
-        said = tuple(zip(asking.ranks, answers, strict=True))
+        by_rank = tuple(zip(asking.ranks, answers, strict=True))
         notes = load(ANNOTATE)(asking.ranks, answers)
-        stacks, others = group_stacks(said, asking.known, notes.notes, threads=self.threads)
+        stacks, others = group_stacks(by_rank, asking.known, notes.notes, threads=self.threads)
         return StackAnswer(
-            answers=said,
+            answers=by_rank,
             stacks=tuple(stacks),
             others=tuple(others),
             absent=notes.absent,

@@ -73,14 +73,14 @@ class AnswerGroup:
         return self.places[0] if agreed else None
 
 
-def group_answers(said: Sequence[RankAndAnswer]) -> list[AnswerGroup]:
+def group_answers(by_rank: Sequence[RankAndAnswer]) -> list[AnswerGroup]:
     """Return the groups of answers, the largest first, each with a unique name.
 
     Ranks that run, are silent or are lost form one group per kind. If the text of a value without a digest may be cut,
     the text states that the value was not compared.
     """
     gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
-    for rank, answer in said:
+    for rank, answer in by_rank:
         gathered[answer.kind, _what_is_equal(answer)].append((rank, answer))
     groups = [_group(kind, members) for (kind, _), members in gathered.items()]
     groups.sort(key=_size)
@@ -238,7 +238,7 @@ def _what_is_equal(answer: RankAnswer) -> Hashable:
 
 
 def _group(kind: Kind, members: Sequence[RankAndAnswer]) -> AnswerGroup:
-    members = sorted(members, key=lambda said: rank_order(said[0]))
+    members = sorted(members, key=lambda by_rank: rank_order(by_rank[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
         text = first.text

@@ -82,7 +82,7 @@ class _Stack:
 
 
 def group_stacks(
-    said: Sequence[RankAndAnswer],
+    by_rank: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
     notes: Notes = NO_NOTES,
     *,
@@ -94,10 +94,10 @@ def group_stacks(
     wait for stopped or held ranks. With ``threads``, the stacks of all threads are grouped: main threads first, then
     the names that most ranks have.
     """
-    still = StandingCounts([rank for rank, _ in said] if known is None else known)
+    still = StandingCounts([rank for rank, _ in by_rank] if known is None else known)
     gathered: defaultdict[tuple[str, str | None, tuple[Place, ...]], list[_Stack]] = defaultdict(list)
     without: list[RankAndAnswer] = []
-    for rank, answer in said:
+    for rank, answer in by_rank:
         if not answer.frames and not answer.threads and answer.kind is not Kind.VALUE:
             without.append((rank, answer))
             continue

@@ -112,8 +112,8 @@ class TreeLine:
         line = " ".join(part for part in parts if part)
         if not self.is_odd:
             return self.lead + line
-        said = f"{line}  <- odd one out" if self.count == 1 else f"{line}  <- odd ones out"
-        return self.lead + paint(said, _ODD_COLOR if color else None)
+        marked = f"{line}  <- odd one out" if self.count == 1 else f"{line}  <- odd ones out"
+        return self.lead + paint(marked, _ODD_COLOR if color else None)
 
 
 def draw(stacks: Sequence[StackGroup], naming: Naming, *, color: bool) -> list[str]:

@@ -163,12 +163,12 @@ class Words(Reasons):
             it = "" if is_its else "it " if len(culprits) == 1 else "each "
             return f": {it}{self._cut(text)}" if text else ""
         known = [(reason, numbers) for reason, numbers in known if reason[0]]
-        said = [
+        phrase = [
             f"each of {self.names.ranks(numbers)} {text}" if len(numbers) > 1 else f"{self.names.ranks(numbers)} {text}"
             for (text, _), numbers in known[:MAX_REASONS]
         ]
         left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
-        text = "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
+        text = "; ".join([*phrase, *([f"{left} more for other reasons"] if left else [])])
         return f": {self._cut(text)}" if text else ""
 
     def _reason(self, number: int, pending: PendingCollective | None) -> tuple[str, bool]:
@@ -260,14 +260,14 @@ class Words(Reasons):
         if difference is Difference.NAME:
             number = f" #{pending.sequence}" if pending.sequence is not None else ""
             verbs, what = ("calls", "call"), f"collective{number}"
-        said: list[str] = []
+        phrase: list[str] = []
         for call, numbers in called:
-            verb = "" if said else f" {agreeing(numbers, *verbs)}"
+            verb = "" if phrase else f" {agreeing(numbers, *verbs)}"
             does = f"{_side(call, difference)}{places.get(numbers[0], '')}{self._besides(numbers)}"
-            said.append(f"{self.names.ranks(numbers)}{verb} {does}")
+            phrase.append(f"{self.names.ranks(numbers)}{verb} {does}")
         who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in called)}"
         at = f"{what}{_group(pending)}{self._ago(pending)}"
-        return f"{who} {_likely(found)}diverged at {at}: {self._cut(', '.join(said))}"
+        return f"{who} {_likely(found)}diverged at {at}: {self._cut(', '.join(phrase))}"
 
     def _ago(self, pending: PendingCollective) -> str:
         is_told = self.has_ago and pending.age is not None and pending.age >= 1

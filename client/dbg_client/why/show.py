@@ -366,8 +366,8 @@ class _Line:
         """Return the line with the time that the ranks have been at their place."""
         found = told_for(list(ages.values()))
         news = [*self.news, f"unchanged for {found}" if found else "", self.last]
-        said = "; ".join(filter(None, news))
-        return f"{self.where}     {said}" if said else self.where
+        phrase = "; ".join(filter(None, news))
+        return f"{self.where}     {phrase}" if phrase else self.where
 
 
 def place_of(frames: Sequence[Place]) -> str:

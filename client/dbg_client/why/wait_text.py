@@ -239,8 +239,8 @@ def _end(process: NamedProcess) -> str:
 
 def _several(does: Doing, ranks: Ranks, named: Callable[[NamedProcess, Ranks], str] = _whom) -> str:
     left = len(does.processes[MAX_NAMED:]) + does.more
-    said = " and ".join(named(one, ranks) for one in does.processes[:MAX_NAMED])
-    return f"{said} and {left} more" if left else said
+    phrase = " and ".join(named(one, ranks) for one in does.processes[:MAX_NAMED])
+    return f"{phrase} and {left} more" if left else phrase
 
 
 def _sender(does: Doing, ranks: Ranks) -> str:

@@ -91,8 +91,8 @@ def peer_of(recorded: str) -> int | None:
 
 def shapes_text(shapes: Sequence[Sequence[int]]) -> str:
     """Format shapes as ``[2, 3], [4]``."""
-    told = ", ".join(str(list(shape)) for shape in shapes[:MAX_SHAPES])
-    return told if len(shapes) <= MAX_SHAPES else f"{told}, and {len(shapes) - MAX_SHAPES} more"
+    sizes = ", ".join(str(list(shape)) for shape in shapes[:MAX_SHAPES])
+    return sizes if len(shapes) <= MAX_SHAPES else f"{sizes}, and {len(shapes) - MAX_SHAPES} more"
 
 
 def types_text(types: Sequence[str]) -> str:

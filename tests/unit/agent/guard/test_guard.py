@@ -103,8 +103,8 @@ def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> tup
 
 
 def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved) -> None:
-    said = cause(signal.SIGKILL, Told(has_run_out=True, limit=8 * GIB))
-    approved("\n".join(said))
+    received = cause(signal.SIGKILL, Told(has_run_out=True, limit=8 * GIB))
+    approved("\n".join(received))
     approved(cause(signal.SIGKILL, Told(has_run_out=True))[0], "2")
     assert cause(signal.SIGTERM, Told(has_run_out=True)) == ("", "")
     assert cause(signal.SIGKILL) == ("", "")
@@ -203,7 +203,7 @@ class Killed:
         return "", ""
 
 
-def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Route | None = None, said: bytes = b"") -> list[Route]:
+def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Route | None = None, received: bytes = b"") -> list[Route]:
     """Have a guard report the end of its rank to nobody; return how it dialled each time."""
     attempts: list[Route] = []
 
@@ -234,7 +234,7 @@ def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Route | None = None, s
     monkeypatch.setattr(BrokerFinder, "find", find)
     about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
     try:
-        GuardReporter(about, Killed(), None).run(said)  # type: ignore[arg-type] # a process that has ended
+        GuardReporter(about, Killed(), None).run(received)  # type: ignore[arg-type] # a process that has ended
     finally:
         loop.close()
         os.close(read)

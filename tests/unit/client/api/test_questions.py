@@ -137,7 +137,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
     approved: Approved,
 ) -> None:
     ranks = [make_rank(number) for number in range(6)]
-    said = (
+    by_rank = (
         tells(ranks[0], state(), state(40)),
         tells(ranks[1], state()),
         tells(ranks[2], state(line=13, asked=12)),
@@ -145,7 +145,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         refuses(ranks[4], Kind.ERROR, "an older debugger"),
         tells(ranks[5]),
     )
-    link = ScriptedLink([answered(0, *said)])
+    link = ScriptedLink([answered(0, *by_rank)])
 
     answer = await ask(link, ranks, [], [BreakpointSpec(file=FILE, line=12)])
 
@@ -165,9 +165,9 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
         [answered(1, tells(ranks[0]), tells(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
-        said = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
+        by_rank = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
 
-    approved("\n".join(one.text for _, one in said))
+    approved("\n".join(one.text for _, one in by_rank))
 
 
 async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:
@@ -183,7 +183,7 @@ async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_
 
     assert [len(question.keys) for question in link.sent] == [2, 1]
     assert answer.states == {rank.key: (bad, state(2), state(30))}
-    assert [one.kind for _, one in answer.said] == [Kind.VALUE, Kind.LOST]
+    assert [one.kind for _, one in answer.by_rank] == [Kind.VALUE, Kind.LOST]
 
 
 FILES = st.text(max_size=300).map(lambda text: f"/{text}")
