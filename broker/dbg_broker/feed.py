@@ -95,9 +95,9 @@ class Passes:
     def _pass(self) -> Iterator[None]:
         sent = 0
         try:
-            for tell in self._readers():
+            for notify in self._readers():
                 try:
-                    tell()
+                    notify()
                 except Exception:
                     logger.exception("internal error while notifying a peer of a change")
                 sent += 1

@@ -100,7 +100,7 @@ class Cluster:
         if self._is_there:
             self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.news.tell_all(asks=True)
-            self.tokens.tell()
+            self.tokens.announce()
 
     def _presence_changed(self, name: str, value: bytes) -> None:
         if not value:
@@ -129,7 +129,7 @@ class Cluster:
 
     def _tell_members(self) -> None:
         self._is_due = False
-        self.tokens.tell()
+        self.tokens.announce()
         others = self.members.all()[1:]
         self.write(known_endpoints((one.url, one.fingerprint) for one in others))
         self._broker.turns.begin(self._welcomed_again())

@@ -103,17 +103,17 @@ class NewsDesk(Watcher):
 
     def _note(self, key: str) -> None:
         if not self._dirty:
-            self._timers.schedule(TELL_SECONDS, self._tell)
+            self._timers.schedule(TELL_SECONDS, self._announce)
         self._dirty[key] = None
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         keys = tuple(islice(self._dirty, AT_ONCE))
         for key in keys:
             del self._dirty[key]
         facts = tuple(self._told[key] for key in keys if key in self._told)
         self._publish("all", facts=facts, gone=tuple(key for key in keys if key not in self._told))
         if self._dirty:
-            self._timers.schedule(0, self._tell)
+            self._timers.schedule(0, self._announce)
 
     def hand_over(self, to: str) -> None:
         """Hand ranks that have ended or are lost over to another broker."""

@@ -51,9 +51,9 @@ class SharedTokens:
         Raise an error of NATS' client.
         """
         await self._nats.subscribe(f"{self._subject}.*", self._told)
-        self.tell()
+        self.announce()
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Publish the whole list, because another broker may not have it."""
         self._nats.publish(f"{self._subject}.{self._name}", format_issued(self._known).encode())
 
@@ -63,7 +63,7 @@ class SharedTokens:
         is_new = self._join(tokens.issued)
         self.use(self.tokens)
         if is_new:
-            self.tell()
+            self.announce()
 
     def _told(self, name: str, value: bytes) -> None:
         """Join the list of another broker, and publish the own list if that broker's list is incomplete."""
@@ -79,7 +79,7 @@ class SharedTokens:
             self.use(self.tokens)
             self._is_due.set()
         if issued != self._known:
-            self.tell()
+            self.announce()
 
     def _join(self, others: IssuedTokens) -> bool:
         """Join a list into the known list. Return True if the known list changed."""

@@ -195,7 +195,7 @@ class FromRanks:
             rank.will_stop = False
         is_listed_anew = self._table.registry.report(rank, message.report, self._timers.clock())
         self._table.changed(rank, is_listed_anew=is_listed_anew)
-        self._relay.tell(rank.key, message)
+        self._relay.notify(rank.key, message)
         if not rank.steps:
             rank.waits_in = ""
         else:
@@ -203,13 +203,13 @@ class FromRanks:
             self._relay.send(rank.key, Probe(), "probe")
 
     def _pass_on(self, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
-        self._relay.tell(rank.key, message)
+        self._relay.notify(rank.key, message)
 
     def _notice(self, rank: RankRecord, message: Notice) -> None:
         if message.is_log:
             self._table.logged(rank, message)
         else:
-            self._relay.tell(rank.key, message)
+            self._relay.notify(rank.key, message)
 
     def _pulse(self, rank: RankRecord, message: Pulse) -> None:
         rank.note_pulse(message)
@@ -217,7 +217,7 @@ class FromRanks:
         if waits_in != rank.waits_in:
             rank.waits_in = waits_in
             self._table.listed_anew(rank.key)
-        self._relay.tell(rank.key, message, "pulse")
+        self._relay.notify(rank.key, message, "pulse")
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:
         self.asked.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))

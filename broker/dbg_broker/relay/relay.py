@@ -89,7 +89,7 @@ class Relay:
 
     # ------------------------------------------------------------------------------------------------- to its terminals
 
-    def tell(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+    def notify(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""
         numbers = self.seats.viewers(key)
         if numbers:
