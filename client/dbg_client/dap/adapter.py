@@ -104,7 +104,7 @@ class Session:
         # The IDE must receive the response before the first event.
         asyncio.get_running_loop().call_soon(self.threads.begin)
         if not self._window.ranks:
-            self._window.tell(f"No rank matches {self._window.target.text} yet; ranks appear here when they connect.")
+            self._window.write(f"No rank matches {self._window.target.text} yet; ranks appear here when they connect.")
 
     async def _set_exceptions(self, arguments: Message) -> None:
         """Change nothing: ranks that were started with --post-mortem stay where they crash."""

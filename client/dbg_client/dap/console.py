@@ -97,9 +97,9 @@ class LogTexts:
             self._keys = None
         elif isinstance(event, Logged) and event.key in self._known():
             if event.left_out:
-                self._window.tell(f"Log texts not shown here: {event.left_out}; they are in the job's output.")
+                self._window.write(f"Log texts not shown here: {event.left_out}; they are in the job's output.")
             rank = self._window.switchboard.directory.by_key[event.key]
-            self._window.tell(f"{printable(rank.address)}: {printable(event.text, MAX_TEXT)}", "stdout")
+            self._window.write(f"{printable(rank.address)}: {printable(event.text, MAX_TEXT)}", "stdout")
 
     def _known(self) -> frozenset[str]:
         if self._keys is None:

@@ -105,7 +105,7 @@ class Keyboard:
     def _show(self, effect: Effect) -> None:
         """Print a terminal's notice in the debug console; release the keyboard when its rank has exited."""
         if isinstance(effect, Note):
-            self._window.tell(printable(effect.text, MAX_NOTE))
+            self._window.write(printable(effect.text, MAX_NOTE))
         elif isinstance(effect, Finish):
             self.give()
 
@@ -117,7 +117,7 @@ class Keyboard:
         had, self._was_driving = self._was_driving, attachment.driving
         if had and not attachment.driving:
             who = printable(attachment.driver) if attachment.driver else "Somebody"
-            self._window.tell(
+            self._window.write(
                 f"{who} has taken the keyboard of {printable(attachment.rank.address)}; to take it back, write `take`",
                 "important",
             )
@@ -181,7 +181,7 @@ class StepRequests:
         self._threads.table.expect_stop(rank.key)
         (answer,) = await self._window.asker().ask(Action.INTERRUPT, [rank])
         if answer.kind is Kind.RUNNING:
-            self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
+            self._window.write(f"{printable(rank.address)}: {safe_text(answer.text)}")
         elif answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
 
@@ -212,10 +212,10 @@ class StepRequests:
             # A slow step continues, and its end is reported like any other stop.
             failed = error.kind == Kind.ERROR.value
             if failed:
-                self._window.tell(str(error), "important")
+                self._window.write(str(error), "important")
         except DbgError as error:
             failed = True
-            self._window.tell(str(error), "important")
+            self._window.write(str(error), "important")
         self._end(rank, failed=failed)
 
     def _end(self, rank: RankInfo, *, failed: bool = False) -> None:

@@ -86,7 +86,7 @@ class Window:
         """Send an event to the IDE."""
         self._send(event(name, body))
 
-    def tell(self, text: str, category: str = "console") -> None:
+    def write(self, text: str, category: str = "console") -> None:
         """Print text in the debug console; category ``important`` also opens a message box in VS Code."""
         self._send(output(text, category))
 
@@ -121,7 +121,7 @@ class Threads:
         self.refresh()
         rest = len(self._window.ranks) - len(self.table.listed)
         if rest > 0:
-            self._window.tell(f"{rest} more ranks will be listed when they stop; the debug console asks all of them.")
+            self._window.write(f"{rest} more ranks will be listed when they stop; the debug console asks all of them.")
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
@@ -129,11 +129,11 @@ class Threads:
         """Handle an event from the broker."""
         if isinstance(event, Down):
             if not self._is_away:
-                self._window.tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
+                self._window.write(f"The broker is gone, reconnecting ({printable(event.reason)}).")
             self._is_away = True
         elif isinstance(event, Up):
             if self._is_away:
-                self._window.tell("The broker is back.")
+                self._window.write("The broker is back.")
             self._is_away = False
             # After a restart the broker lists the same ranks again as they reconnect.
             loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ class Threads:
         try:
             ranks = self._with_absent(self._window.ranks)
         except DbgError as error:
-            self._window.tell(str(error), "important")
+            self._window.write(str(error), "important")
             return
         for thread_event in self.table.update(ranks):
             self._tell(thread_event)
@@ -257,5 +257,5 @@ class Threads:
         passed = {rank.key: rank.passed for rank in ranks if rank.passed}
         for rank in ranks:
             if rank.passed and self._told_passed.get(rank.key) != rank.passed:
-                self._window.tell(printable(f"{rank.address} passed {rank.passed}"))
+                self._window.write(printable(f"{rank.address} passed {rank.passed}"))
         self._told_passed = passed

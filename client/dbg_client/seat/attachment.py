@@ -223,7 +223,7 @@ class Attachment:
             if message.ends_stop:
                 self._notices.ends_stop(message.text, now)
             if self.engine != LINE_ENGINE:
-                self._notices.tell(message.text, now)
+                self._notices.warn(message.text, now)
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -483,5 +483,5 @@ class Attachment:
         """Report that this terminal does not get the keyboard, and which keys had waited for it."""
         early, self._early = self._early, b""
         effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
-        self._notices.tell(why, now)
+        self._notices.warn(why, now)
         return effects or [Bell()]

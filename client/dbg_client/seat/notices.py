@@ -159,7 +159,7 @@ class Notices:
         """Show a notice for NOTICE_SECONDS."""
         self._text, self._until = text, now + NOTICE_SECONDS
 
-    def tell(self, text: str, now: float) -> None:
+    def warn(self, text: str, now: float) -> None:
         """Show a message of the rank or the broker, after a notice of keys without effect that is still shown."""
         loss = self.unread_loss(now)
         self.say(f"{loss}; {text}" if loss else text, now)

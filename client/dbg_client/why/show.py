@@ -57,7 +57,7 @@ class Diagnosis:
     next: NextStep | None = None
 
 
-def tell(verdict: Verdict, columns: int | None = None) -> Diagnosis:
+def diagnose(verdict: Verdict, columns: int | None = None) -> Diagnosis:
     """Return a verdict as text, for a terminal with ``columns`` columns."""
     width = max(columns or COLUMNS, LEAST_COLUMNS)
     return Diagnosis(
@@ -79,7 +79,7 @@ def show_verdicts(
 
     Lines are wrapped at ``columns``; None leaves them whole.
     """
-    return "".join(shown(tell(one, columns), _color(one) if color else None, columns, word) for one in verdicts)
+    return "".join(shown(diagnose(one, columns), _color(one) if color else None, columns, word) for one in verdicts)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
@@ -138,7 +138,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
     """Return a verdict as JSON fields."""
     return {
         "kind": verdict.kind.value,
-        **document_of(tell(verdict)),
+        **document_of(diagnose(verdict)),
         "others": format_ranks(verdict.others) or None,
         "cause": None if verdict.cause is None else verdict.cause.value,
         "sequence": verdict.sequence,
