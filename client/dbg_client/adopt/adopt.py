@@ -15,7 +15,7 @@ from dbg_client.adopt.process import Candidate, NoSuchProcess, all_pids, find_py
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.wait_progress import WaitingLine, read_in_thread
 from dbg_client.shell.output import agrees
-from dbg_client.shell.streams import show_waiting, tell, write_result
+from dbg_client.shell.streams import notify, show_waiting, write_result
 from dbg_client.views.ages import show_age
 from dbg_client.views.table import padded
 from dbg_command.targets import unique_target
@@ -129,11 +129,11 @@ class _Adopting:
             raise NoSuchProcess("none of your processes here", what, "`dbg-attach adopt PID` adopts any Python program")
         if len(new) < len(found):
             ranks = len(found) - len(new)
-            tell(f"{ranks} of your processes here {'are ranks' if ranks > 1 else 'is a rank'} already.")
+            notify(f"{ranks} of your processes here {'are ranks' if ranks > 1 else 'is a rank'} already.")
         if not new:
             return []
         if not self._settings.yes:
-            tell(table(new).rstrip("\n"))
+            notify(table(new).rstrip("\n"))
             sentence = f"adopt --mine would make ranks of {len(new)} processes, and there is no terminal to ask"
             if not await agrees(f"Make {'ranks of these' if len(new) > 1 else 'a rank of this one'}?", sentence):
                 return None
@@ -146,7 +146,7 @@ class _Adopting:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)
             except DbgError as error:
                 self._failures.append(error.exit_status)
-                tell(f"dbg-attach: {error}")
+                notify(f"dbg-attach: {error}")
                 return None
 
     async def _list(self, answers: Mapping[int, Answer]) -> None:
@@ -163,13 +163,13 @@ class _Adopting:
 
         try:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
-                await self._switchboard.until(all_listed, self._settings.broker.timeout, tell)
+                await self._switchboard.until(all_listed, self._settings.broker.timeout, notify)
         except TimeoutError:
             for pid in left:
                 self._failures.append(ALL_FAILED)
                 broker = printable(self._switchboard.url)
                 what = f"process {pid} is now a rank, but the broker at {broker} does not list it"
-                tell(f"dbg-attach: {what}; see the process's stderr for why it can't connect")
+                notify(f"dbg-attach: {what}; see the process's stderr for why it can't connect")
 
 
 def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]) -> str:

@@ -15,7 +15,7 @@ from dbg_client.after.case_file import BEGINNING, CantReadReport, CaseFile, read
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.core.choose import MAX_WORLD
 from dbg_client.shell.output import written
-from dbg_client.shell.streams import columns_of_stdout, tell, write_result
+from dbg_client.shell.streams import columns_of_stdout, notify, write_result
 from dbg_client.verbs.table import is_target
 from dbg_client.verbs.verb import Style
 from dbg_client.why.explain import Explanation, SavedJob
@@ -79,7 +79,7 @@ def show_files(settings: Why) -> int | None:
     if not explanations:
         raise NothingToRead(_nothing(found, files))
     for sentence in _notes(found):
-        tell(f"dbg-attach: {sentence}")
+        notify(f"dbg-attach: {sentence}")
     verdicts = tuple(worst_first([verdict for one in explanations for verdict in one.verdicts]))
     asked, answered = sum(one.asked for one in explanations), sum(one.answered for one in explanations)
     both = Explanation(verdicts=verdicts, asked=asked, answered=answered, missing=(), is_settled=True)
@@ -110,7 +110,7 @@ def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
     if target is not None and _is_there(target):
         if is_target(target):
             where = "type this in another directory"
-            tell(f"dbg-attach: {printable(target)} is used as a file, because it exists; for ranks, {where}")
+            notify(f"dbg-attach: {printable(target)} is used as a file, because it exists; for ranks, {where}")
         files = (target,)
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
         # It may be a misspelled target.

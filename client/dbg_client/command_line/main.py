@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_client.shell.streams import prepare_streams, tell, write_result
+from dbg_client.shell.streams import notify, prepare_streams, write_result
 from dbg_wire.errors import DbgError
 
 if TYPE_CHECKING:
@@ -100,5 +100,5 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    tell(f"dbg-attach: {sentence}")
+    notify(f"dbg-attach: {sentence}")
     return status

@@ -39,7 +39,7 @@ DIAL_EVERY_SECONDS = 1.0
 LOOK_SECONDS = 0.03
 """Debounce time of events, in seconds: each waiting task checks all ranks, and a thousand ranks may stop at once."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Callback for a sentence to the user: about a wait, or about a broker that disconnected or reconnected."""
 
 MAX_PROGRAM = 60
@@ -49,8 +49,8 @@ Watch = Callable[[Event], Awaitable[None]]
 """Callback for each event, after the directory was updated. Reading pauses until it returns."""
 
 
-def tell_nobody(sentence: str) -> None:
-    """Discard the sentence; a :data:`Tell` for a program without a waiting user."""
+def ignore(sentence: str) -> None:
+    """Discard the sentence; a :data:`Notify` for a program without a waiting user."""
 
 
 class Switchboard:
@@ -185,10 +185,10 @@ class Switchboard:
         """Stop counting a question that the broker has left open for too long, so that others can be sent."""
         self._end_questions(request)
 
-    async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
+    async def until(self, found: Callable[[], T | None], seconds: float | None = None, notify: Notify = ignore) -> T:
         """Wait until ``found`` returns a value, and return it. ``found`` is called now and after events (debounced).
 
-        The broker may disconnect and reconnect during the wait; ``tell`` gets a sentence about that. Raises
+        The broker may disconnect and reconnect during the wait; ``notify`` gets a sentence about that. Raises
         TimeoutError after ``seconds``, and the errors of ``found``.
         """
         reported = False
@@ -198,20 +198,20 @@ class Switchboard:
                     if self._failure is not None:
                         raise self._failure
                     await self._news.wait()
-                    reported = self._report_absence(tell, reported=reported)
+                    reported = self._report_absence(notify, reported=reported)
         except TimeoutError:
             # The last events may not have been checked yet.
             if (result := found()) is None:
                 raise
         return result
 
-    def _report_absence(self, tell: Tell, *, reported: bool) -> bool:
+    def _report_absence(self, notify: Notify, *, reported: bool) -> bool:
         """Report once that the broker is gone, and once that it is back. Return True while it is gone."""
         away = self.directory.away
         if away is not None and not reported:
-            tell(f"The broker is gone, reconnecting ({printable(away)}).")
+            notify(f"The broker is gone, reconnecting ({printable(away)}).")
         elif away is None and reported:
-            tell("The broker is back.")
+            notify("The broker is back.")
         return away is not None
 
     @contextmanager
@@ -330,14 +330,14 @@ def person_name(program: str) -> str:
     return f"{user_name()} ({shown})" if shown else user_name()
 
 
-async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
+async def open_and_list(switchboard: Switchboard, line: WaitingLine, notify: Notify = ignore) -> None:
     """Dial the broker and read its list, and show the current wait. Raises the errors of both steps.
 
-    ``tell`` gets a sentence about each broker whose ranks are not in the list.
+    ``notify`` gets a sentence about each broker whose ranks are not in the list.
     """
     async with line.says(lambda: "waiting for the broker to answer"):
         await switchboard.dial()
     async with line.says(lambda: "waiting for the broker's list of ranks"):
         await switchboard.listed()
     for url in switchboard.unreachable:
-        tell(f"The broker at {printable(url)} does not answer; its ranks are not listed.")
+        notify(f"The broker at {printable(url)} does not answer; its ranks are not listed.")

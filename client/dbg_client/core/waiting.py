@@ -10,7 +10,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, RankEnded, RankVanished, TimedOut
-from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
+from dbg_client.core.switchboard import Notify, Switchboard, ignore
 from dbg_client.core.wait_progress import WaitingLine
 from dbg_command.targets import Target, select, unique_target
 from dbg_wire.errors import NoSuchRank, printable
@@ -29,7 +29,7 @@ async def wait_for_stop(
     seconds: float,
     ended: RankInfo | None = None,
     *,
-    tell: Tell = tell_nobody,
+    notify: Notify = ignore,
     line: WaitingLine | None = None,
 ) -> Choice:
     """Wait for a rank of ``target`` to attach to, and return it; see :func:`.choose.choose_when_ready`.
@@ -45,11 +45,11 @@ async def wait_for_stop(
     if choice is not None:
         return choice
     shown = printable(target.text)
-    tell(WAITING.format(target=shown))
+    notify(WAITING.format(target=shown))
     limit = None if math.isinf(seconds) else seconds
     try:
         async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_what_fits(target, directory)}"):
-            return await switchboard.until(chosen, limit, tell)
+            return await switchboard.until(chosen, limit, notify)
     except TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
 

@@ -22,7 +22,7 @@ from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.step_requests import STEPS, Keyboard, StepRequests
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Threads, Window
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_command.targets import Target, parse_target
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, printable
@@ -303,7 +303,7 @@ async def serve_dap(settings: Dap) -> int:
         return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
 
     if sys.stdin.isatty():
-        tell("An IDE starts `dbg-attach dap`: see `dbg-attach dap --vscode`. Press Ctrl-D to end it.")
+        notify("An IDE starts `dbg-attach dap`: see `dbg-attach dap --vscode`. Press Ctrl-D to end it.")
     reader, writer = await _standard_streams()
     await Conversation(reader, writer, connect, target).hold()
     return 0

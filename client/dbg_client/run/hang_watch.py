@@ -16,7 +16,7 @@ from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
 from dbg_client.core.wait_progress import show_nobody
 from dbg_client.run.options import END, Task
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where
 from dbg_client.views.ages import show_age
@@ -74,7 +74,7 @@ class HangWatch:
                     # A missing answer proves nothing about the ranks; the next sample may have one.
                     await self._note_silence()
         except DbgError as error:
-            tell(f"dbg-attach: {error}; hangs will not be reported")
+            notify(f"dbg-attach: {error}; hangs will not be reported")
         finally:
             await self._switchboard.close()
 
@@ -183,7 +183,7 @@ class HangWatch:
         try:
             append(self._task.output, text)
         except OSError:
-            tell(text.rstrip("\n"))
+            notify(text.rstrip("\n"))
 
 
 def append(path: str, text: str) -> None:

@@ -20,7 +20,7 @@ from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import Task
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_client.terminal.attach import Attaching, read_startup
 from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
@@ -158,7 +158,7 @@ async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
         finally:
             await switchboard.close()
     except DbgError as error:
-        tell(f"dbg-attach: {error}; the job continues without this terminal")
+        notify(f"dbg-attach: {error}; the job continues without this terminal")
 
 
 async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchboard | None:
@@ -306,16 +306,16 @@ class _Following:
         self._had_stop = True
         self._wanted = self._back_to = None
         if outcome.loss is not None:
-            tell(outcome.loss)
+            notify(outcome.loss)
         if outcome.end is End.WENT_ON:
             self._wanted = rank.rank
-            tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
+            notify(f"{how_it_ended(outcome)}; waiting for the next stop.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)
-            tell(f"Detached from {printable(rank.address)}, which stays as it is; {COMES_BACK}.")
+            notify(f"Detached from {printable(rank.address)}, which stays as it is; {COMES_BACK}.")
         else:
             self._left[rank.key] = rank.occasion
-            tell(f"{how_it_ended(outcome)}.")
+            notify(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
         """Ignore all present stops: a user who leaves one waits for news, and not for the next of a hundred."""

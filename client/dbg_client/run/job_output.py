@@ -12,7 +12,7 @@ import select
 import sys
 from collections.abc import Callable
 
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_client.terminal.screen import CALM
 from dbg_command.home import watch_growth
 from dbg_command.sequences import QueryFilter
@@ -115,7 +115,7 @@ class JobOutput:
     def say(self, sentence: str) -> None:
         """Print a message on its own line."""
         self._end_line()
-        tell(sentence)
+        notify(sentence)
 
     def show(self) -> None:
         """Show the output since :meth:`hide`, and new output."""

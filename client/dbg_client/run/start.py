@@ -20,7 +20,7 @@ from dbg_client.run.folder import Folder, folder_of
 from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import RunOptions, Task
 from dbg_client.run.own_broker import BrokerInUse, find_or_start, notes_of
-from dbg_client.shell.streams import has_cursor, tell
+from dbg_client.shell.streams import has_cursor, notify
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
@@ -63,7 +63,7 @@ def _directory() -> str:
 
 
 def _say(sentence: str) -> None:
-    tell(f"dbg-attach: {sentence}")
+    notify(f"dbg-attach: {sentence}")
 
 
 class _OneRun:

@@ -16,7 +16,7 @@ from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_
 from dbg_client.core.wait_progress import Show, WaitingLine, read_in_thread
 from dbg_client.core.waiting import break_in, wait_for_stop
 from dbg_client.shell.output import agrees, show_result, unless_given_up, written
-from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size
+from dbg_client.shell.streams import columns_of_stdout, has_cursor, notify, show_waiting, terminal_size
 from dbg_client.verbs.control import Interrupt, answered
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import Answer, Asking, Format, RanksVerb, Style, Verb
@@ -114,10 +114,10 @@ class _Command:
 
     async def run(self) -> int:
         verb = self._verb
-        await open_and_list(self._switchboard, self._line, tell)
+        await open_and_list(self._switchboard, self._line, notify)
         if verb.patience is not None:
             wanted = self._target or parse_target("stopped")
-            await wait_for_stop(self._switchboard, wanted, verb.patience, tell=tell, line=self._line)
+            await wait_for_stop(self._switchboard, wanted, verb.patience, notify=notify, line=self._line)
         ranks = self._meant()
         if not verb.yes and not await self._is_agreed(ranks):
             return 1
@@ -130,7 +130,7 @@ class _Command:
             raise KeyboardInterrupt
         answer, problem = given
         if problem:
-            tell(f"dbg-attach: {problem}")
+            notify(f"dbg-attach: {problem}")
         return await self._print(answer)
 
     def _meant(self) -> Sequence[RankInfo]:
@@ -146,7 +146,7 @@ class _Command:
             return left or list(select(parse_target("all"), known).ranks)
         ranks, note = meant_by(verb, target, known)
         if note:
-            tell(printable(note))
+            notify(printable(note))
         return listed(known, target, ranks, with_exited=True) if verb.with_exited else ranks
 
     async def _is_agreed(self, ranks: Sequence[RankInfo]) -> bool:
@@ -173,10 +173,10 @@ class _Command:
         address = printable(rank.address)
 
         def waits(answer: RankAnswer) -> None:
-            tell(f"{address} is {printable(answer.text)}; Ctrl-C gives up.")
+            notify(f"{address} is {printable(answer.text)}; Ctrl-C gives up.")
 
         def withdrawn(answer: RankAnswer) -> None:
-            tell(f"Given up: {address} {printable(answer.text)}.")
+            notify(f"Given up: {address} {printable(answer.text)}.")
 
         async with self._line.says(lambda: f"waiting for {address} to stop"):
             work = break_in(self._switchboard, self._asker, rank, waits=waits, withdrawn=withdrawn)
@@ -191,7 +191,7 @@ class _Command:
         is_table = output.format is Format.TABLE
         await show_result(written(answer, output.format, style), output.pager if is_table else "")
         if answer.hint and output.format is not Format.JSON:
-            tell(f"dbg-attach: {answer.hint}")
+            notify(f"dbg-attach: {answer.hint}")
         return answer.status
 
 

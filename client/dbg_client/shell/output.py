@@ -14,7 +14,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
-from dbg_client.shell.streams import has_cursor, tell, terminal_size, write_result
+from dbg_client.shell.streams import has_cursor, notify, terminal_size, write_result
 from dbg_client.verbs.preferences import PAGER
 from dbg_client.verbs.verb import Answer, Format, Style
 from dbg_client.views.table import text_width
@@ -106,13 +106,13 @@ async def agrees(question: str, without_terminal: str) -> bool:
     try:
         line = await _read_line()
     except asyncio.CancelledError:  # Ctrl-C
-        tell("\nNothing was done.")
+        notify("\nNothing was done.")
         raise
     if not line.endswith("\n"):
-        tell("")  # Ctrl-D leaves the cursor after the question
+        notify("")  # Ctrl-D leaves the cursor after the question
     if line.strip().lower() in ("y", "yes"):
         return True
-    tell("Nothing was done.")
+    notify("Nothing was done.")
     return False
 
 

@@ -73,7 +73,7 @@ def printing() -> Iterator[None]:
         raise OutputError(error.strerror or type(error).__name__) from None
 
 
-def tell(sentence: str) -> None:
+def notify(sentence: str) -> None:
     """Write one line for people to stderr; ignore a terminal that is gone."""
     show_waiting(None)
     try:

@@ -22,7 +22,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.wait_progress import WaitingLine, read_in_thread
 from dbg_client.core.waiting import wait_for_stop, with_signal
-from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
+from dbg_client.shell.streams import has_cursor, notify, show_waiting, terminal_size
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import MAX_DEED, End, Session, SessionOptions, SessionOutcome, how_it_ended
 from dbg_command.targets import Target, parse_target, unique_target
@@ -54,12 +54,12 @@ async def attach(settings: Attach) -> int:
     recording = await asyncio.to_thread(_open_recording, settings.record)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
-        await open_and_list(switchboard, attaching.line, tell)
+        await open_and_list(switchboard, attaching.line, notify)
         return await attaching.run(target)
     finally:
         await switchboard.close()
         if recording is not None and (problem := recording.close()):
-            tell(f"{problem}.")
+            notify(f"{problem}.")
 
 
 def _open_recording(path: str | None) -> Recording | None:
@@ -151,10 +151,10 @@ class Attaching:
         while True:
             outcome = await self.session(choice)
             if outcome.loss is not None:
-                tell(outcome.loss)
+                notify(outcome.loss)
             if not self._goes_on(outcome):
                 return self._tell(outcome)
-            tell(f"{how_it_ended(outcome)}.")
+            notify(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _first_choice(self, target: Target | None) -> Choice | None:
@@ -172,7 +172,7 @@ class Attaching:
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._switchboard, target, seconds, ended, tell=tell, line=self.line)
+            choice = await wait_for_stop(self._switchboard, target, seconds, ended, notify=notify, line=self.line)
             # Keys that an impatient user typed during the wait were not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -204,14 +204,14 @@ class Attaching:
     def _tell(self, outcome: SessionOutcome) -> int:
         if outcome.error is not None:
             if outcome.ended_by:
-                tell(f"{printable(outcome.ended_by, MAX_DEED)}.")
+                notify(f"{printable(outcome.ended_by, MAX_DEED)}.")
             raise outcome.error
         if outcome.end is End.WENT_ON:
-            tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
+            notify(f"{how_it_ended(outcome)}; --follow waits for its next stop")
             return WENT_ON
         # Two jobs may have ranks of one address, so reattaching may need the job's name, too.
         target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
-        tell(
+        notify(
             f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` reattaches."
         )
         return 0

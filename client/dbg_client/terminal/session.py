@@ -18,7 +18,7 @@ from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
 from dbg_client.seat.seat import Seat
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_client.terminal.escape import HELP, help_text
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.recording import Recording
@@ -222,10 +222,10 @@ class Session:
             return
         keys = attachment.take_unsent()
         if self._display is None:
-            tell(self._first_line())
+            notify(self._first_line())
         else:
             keys += await self._display.close()
-            tell(f"{printable(attachment.rank.address)} is in {COMMON_NAMES.get(engine, printable(engine))} now.")
+            notify(f"{printable(attachment.rank.address)} is in {COMMON_NAMES.get(engine, printable(engine))} now.")
         self._display = self._line_display() if lines else self._raw
         await self._display.open(keys)
         self._display.begin()

@@ -20,7 +20,7 @@ from dbg_client.core.errors import bug
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.wait_progress import cancel_and_wait, read_in_thread
-from dbg_client.shell.streams import tell
+from dbg_client.shell.streams import notify
 from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_client.views.list import nobody_yet
 from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch, told_of
@@ -72,11 +72,11 @@ USED = "this link was already used, or is of another server; the terminal of `db
 
 
 class Access:
-    """The current token and the cookie's secret; ``tell`` receives the next token whenever one is used."""
+    """The current token and the cookie's secret; ``notify`` receives the next token whenever one is used."""
 
-    def __init__(self, port: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, port: int, notify: Callable[[str], None]) -> None:
         self.cookie = f"dbg-web-{port}"
-        self._tell = tell
+        self._tell = notify
         self._secret = new_secret()
         self._token = self.new_token()
 
@@ -206,7 +206,7 @@ class PageServer:
         try:
             await VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()
         except Exception as error:
-            tell(bug(error))
+            notify(bug(error))
 
     async def _send_away(self) -> None:
         """Close all sockets, and abort those that do not close in time."""
@@ -335,13 +335,13 @@ async def _served_page(settings: Web, saved: SavedJob | None) -> AsyncIterator[N
     try:
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
-        access = Access(port, lambda token: tell(f"For another browser: {address_of(port, token)}"))
+        access = Access(port, lambda token: notify(f"For another browser: {address_of(port, token)}"))
         server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish, saved=saved)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
             ends = "Ctrl-C ends the page, and ranks stay as they are"
             for line in announcement(address, port, server.why_not(), ends, os.environ):
-                tell(line)
+                notify(line)
             yield
     finally:
         await switchboard.close()

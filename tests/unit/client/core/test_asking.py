@@ -295,7 +295,7 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
         await board.open()
-        waiting = asyncio.ensure_future(wait_for_stop(board, parse_target("5"), PATIENCE, tell=told.append))
+        waiting = asyncio.ensure_future(wait_for_stop(board, parse_target("5"), PATIENCE, notify=told.append))
         await broker.heard(Subscribe)
         broker.cut()
         await broker.heard(Subscribe, count=2)
