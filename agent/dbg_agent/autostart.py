@@ -58,10 +58,10 @@ def _unharmed(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception as error:
-        from dbg_agent.process.log import say
+        from dbg_agent.process.log import write_stderr
         from dbg_wire.errors import error_line
 
-        say(f"this process can't take part in the job ({error_line(error)}); continuing without a debugger")
+        write_stderr(f"this process can't take part in the job ({error_line(error)}); continuing without a debugger")
 
 
 def _begin(environ: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from types import FrameType, ModuleType
 from dbg_agent.breakpoints.conditional_stop import ConditionalStop, come_by, mechanism
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
 from dbg_agent.frames.loaded_sources import read_file
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
@@ -64,7 +64,9 @@ class StartupStop(ConditionalStop):
             self.places[path] = placed = self._place(path)
             asked = self.stop.line if isinstance(self.stop, StopAt) else placed.line
             if _prints_messages and placed.line is not None and placed.line != asked:
-                say(f"{self.shown}: stopping at line {placed.line}, the next with code or the start of its statement")
+                write_stderr(
+                    f"{self.shown}: stopping at line {placed.line}, the next with code or the start of its statement"
+                )
         return self.places[path].line
 
     def _place(self, path: str) -> Placed:
@@ -94,7 +96,7 @@ class StartupStop(ConditionalStop):
             # A step or a breakpoint has stopped at this line already.
             self.counted += 1
             return False
-        return self.holds(frame, _rank, say)
+        return self.holds(frame, _rank, write_stderr)
 
     def _stop_at(self, frame: FrameType) -> None:
         self.passed_by = _process.stop_at(frame, {}, (), before_line=True, asked_for=True) or ""
@@ -140,7 +142,7 @@ def begin(
     _prints_messages = is_rank and _speaks(environ)
     _pid = os.getpid()
     for problem in problems if _prints_messages else ():
-        say(f"{problem}; ignored")
+        write_stderr(f"{problem}; ignored")
     STARTUP_STOPS.extend(StartupStop(stop) for stop in stops)
     if STARTUP_STOPS:
         mechanism(reached, lines_of)
@@ -197,9 +199,9 @@ def _report() -> None:
         return
     for point in STARTUP_STOPS:
         if point.passed_by:
-            say(f"{point.shown} was {PASSED_BY} {printable(point.passed_by)}")
+            write_stderr(f"{point.shown} was {PASSED_BY} {printable(point.passed_by)}")
         elif not point.counted:
-            say(f"rank {_rank()} didn't stop at {point.shown}: {printable(_why_not(point))}")
+            write_stderr(f"rank {_rank()} didn't stop at {point.shown}: {printable(_why_not(point))}")
 
 
 def _why_not(point: StartupStop) -> str:

@@ -274,14 +274,14 @@ class GuardCommands:
         self._stays_until = time.monotonic() + STAY_SECONDS
         asyncio.get_running_loop().call_later(STAY_SECONDS + 0.1, self._has_changed)
 
-    def receive(self, ask: Ask, say: Say) -> None:
-        """Start work on a question, or cancel it if the question is withdrawn; ``say`` sends the answer."""
+    def receive(self, ask: Ask, answer_with: Say) -> None:
+        """Start work on a question, or cancel it if the question is withdrawn; ``answer_with`` sends the answer."""
         if ask.withdrawn:
             task = self._working.get(ask.request)
             if task is not None:
                 task.cancel()
         elif ask.request not in self._working:
-            task = asyncio.ensure_future(self._work(ask, say))
+            task = asyncio.ensure_future(self._work(ask, answer_with))
             self._working[ask.request] = task
             task.add_done_callback(partial(self._done, ask.request))
 
@@ -302,7 +302,7 @@ class GuardCommands:
         self.stay()
         self._has_changed()
 
-    async def _work(self, ask: Ask, say: Say) -> None:
+    async def _work(self, ask: Ask, answer_with: Say) -> None:
         seconds = max(ask.seconds - ANSWER_SECONDS, ask.seconds / 2)
         try:
             answer = await self._answer(ask, seconds)
@@ -310,7 +310,7 @@ class GuardCommands:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
-        await say(answer)
+        await answer_with(answer)
 
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:

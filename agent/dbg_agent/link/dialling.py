@@ -16,7 +16,7 @@ from selectors import SelectorKey
 from typing import Any
 
 from dbg_agent.link.fork_safety import ForkSafety, Lookups
-from dbg_agent.process.log import Logger, say
+from dbg_agent.process.log import Logger, write_stderr
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Route
 from dbg_dial.tcp import OwnSocket
@@ -251,4 +251,4 @@ class ForkSafeSelector(selectors.PollSelector):
 def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     why = error_line(error) if error is not None else "None"
-    say(f"{context.get('message', 'a fault')} ({why})")
+    write_stderr(f"{context.get('message', 'a fault')} ({why})")

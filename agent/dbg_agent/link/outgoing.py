@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dbg_agent.process.log import Logger, say
+from dbg_agent.process.log import Logger, write_stderr
 from dbg_agent.stop.inbox import Loss
 from dbg_wire.codec import LogForm, join_outputs
 from dbg_wire.errors import DbgError
@@ -229,4 +229,4 @@ class ToBroker:
             return
         self.warned.add(text)
         logger.info("warning: %s", text)
-        say(f"{self.address}: {text}")
+        write_stderr(f"{self.address}: {text}")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _apply(change: Change, module: ModuleType) -> None:
     except Exception as error:
         # Another release of that module may not have the attribute to change. This must not fail the program's import.
         problem = error_line(error)
-        say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
+        write_stderr(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
 
 
 class FinderInFront:

@@ -1,6 +1,6 @@
 """Lines for the job's stderr, and the log of a rank, which is off unless DBG_LOG names a file.
 
-`say` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or log
+`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or log
 collector doesn't read, the pipe is full. A rank that waited for room would be stuck before a terminal could attach to
 its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
 
@@ -86,7 +86,7 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
             _log.file = path
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        say(f"{VARIABLE}: nothing is logged to {printable(path)}: {why}")
+        write_stderr(f"{VARIABLE}: nothing is logged to {printable(path)}: {why}")
 
 
 def hide(secret: str | None) -> None:
@@ -130,14 +130,14 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
         finally:
             os.close(descriptor)
         _log.file = ""
-        say(f"{VARIABLE}: {printable(_log.path)} has reached {MAX_FILE // 2**20} MiB; nothing more is logged")
+        write_stderr(f"{VARIABLE}: {printable(_log.path)} has reached {MAX_FILE // 2**20} MiB; nothing more is logged")
     except Exception:  # noqa: S110 - a log must not end a training job
         pass
 
 
 _waiting: set[int] = set()
 """The id of this process, while one of its threads waits for room. No lock is used, because a signal handler or
-finalizer may call `say` while a line is written."""
+finalizer may call `write_stderr` while a line is written."""
 
 
 def is_written() -> bool:
@@ -145,7 +145,7 @@ def is_written() -> bool:
     return os.getpid() not in _waiting
 
 
-def say(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write one line to the job's stderr without waiting; raise only exceptions of the program's signal handlers."""
     line = f"dbg-agent: {text}\n"
     try:

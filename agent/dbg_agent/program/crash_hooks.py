@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.frames.stacks import is_own
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.stops import Crash
@@ -131,7 +131,7 @@ def keep(
         if not rank.stops.is_mine():
             _keep(rank, error.with_traceback(traceback), frame, lease, ends)
 
-    unharmed(stop, lambda fault: say(f"the crashed rank can't be kept ({error_line(fault)})"))
+    unharmed(stop, lambda fault: write_stderr(f"the crashed rank can't be kept ({error_line(fault)})"))
 
 
 def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
@@ -212,5 +212,5 @@ class _Terminating:
         name = launcher if launcher in GRACE else "its launcher"
         limit = self._rank.limits.terminated(name, GRACE.get(launcher, 0.0))
         sentence = f"{self._rank.address} {limit.text}"
-        say(sentence)
+        write_stderr(sentence)
         self._rank.broker.send(fitted(Notice, text=sentence))

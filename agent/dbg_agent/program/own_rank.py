@@ -15,7 +15,7 @@ from dbg_agent.frames.stacks import outward
 from dbg_agent.launch.this_process import Identity, framework_rank
 from dbg_agent.link.outgoing import MAX_WARNINGS
 from dbg_agent.process.imports import loaded
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop.inbox import ProgramRaised
@@ -136,7 +136,7 @@ def warn(text: str) -> None:
     if _rank is not None:
         _rank.broker.warn(text)
     else:
-        say(text)
+        write_stderr(text)
 
 
 def this_rank(settings: Settings) -> Rank | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dbg_agent import carry_out, set_trace
 from dbg_agent.process.imports import Change, forget, when_loaded
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 
 UNSET = "breakpoint_() stops no rank because RANK_TO_DEBUG is not set; set it to the rank to stop"
 
@@ -214,7 +214,9 @@ def _functions(**functions: Callable[..., Any]) -> Change:
                 constants = tuple(full_name if constant == "NAME" else constant for constant in code.co_consts)
                 _replace(function, "__code__", function.__code__, code.replace(co_consts=constants))
             elif function is not None:
-                say(f"{module.__name__}.{name} is not a Python function, so it can't be redirected; use breakpoint()")
+                write_stderr(
+                    f"{module.__name__}.{name} is not a Python function, so it can't be redirected; use breakpoint()"
+                )
 
     return change
 

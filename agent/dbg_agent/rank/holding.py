@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_agent.settings import HOLD_GRACE_SECONDS
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
@@ -238,9 +238,9 @@ class Holding:
         if self._stops.is_mine():
             # A user is stepping through this rank, and a hold would take it away from the user.
             awaited = f"rank {_ranks(ranks)}"
-            say(f"{self._broker.address} is not held at {site} for {awaited}, because it is being stepped")
+            write_stderr(f"{self._broker.address} is not held at {site} for {awaited}, because it is being stepped")
             return
-        say(
+        write_stderr(
             f"{self._broker.address} is held at {site} while rank {_ranks(ranks)} is stopped there; "
             f"`dbg-attach release held` resumes it"
         )
@@ -266,7 +266,7 @@ class Holding:
         self._thread.end_step()
         if self._stops.is_mine():
             return
-        say(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
+        write_stderr(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
         self._broker.call_later(seconds, lambda: self._held_long(seconds))
         try:
             self._thread.stop(frame, HELD)
@@ -348,7 +348,7 @@ class Holding:
             return
         self._let_go = stop
         # The resumed thread prints it, because the process may end right after, and the program's stream may block.
-        self._inbox.put(stop, GoOn(lambda: say(f"{self._broker.address} continues: {why}") if why else None))
+        self._inbox.put(stop, GoOn(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None))
 
     def _others_kept(self) -> tuple[int, ...]:
         return tuple(rank for rank in self._kept if rank != self._broker.number)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, lacks_room, outward, place_of
 from dbg_agent.launch.claim import has_claimed
 from dbg_agent.launch.this_process import claim
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_agent.stop.inbox import (
     DebuggerExit,
     ExitDebugger,
@@ -262,7 +262,7 @@ class Stopping:
             where = place_of(frame)
             address = self._broker.address
             message = f"{address} stopped at {where.file}:{where.line}", f"`dbg-attach {address}` opens it"
-            say("; ".join(message if limit is None else (*message, limit.text)))
+            write_stderr("; ".join(message if limit is None else (*message, limit.text)))
         if reason != HELD:
             self._inbox.put(self._stops.number, RunJob(partial(self._questions.prepare, self._fork_safety)))
 

@@ -163,8 +163,8 @@ def test_what_a_signal_handler_raises_while_a_line_is_written_is_the_programs(mo
     try:
         monkeypatch.setattr(sys, "stderr", Rings())
         with pytest.raises(Alarm):
-            log.say("waiting")
+            log.write_stderr("waiting")
         monkeypatch.setattr(sys, "stderr", Rings(Alarm))
-        log.say("waiting")
+        log.write_stderr("waiting")
     finally:
         signal.signal(signal.SIGALRM, former)

@@ -16,7 +16,7 @@ import pytest
 
 import dbg_agent
 from dbg_agent.process import imports
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 from dbg_agent.process.threads import SIGNAL_SECONDS, BoundedThreads, own_thread, wait_for
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -94,13 +94,13 @@ def test_a_line_goes_out_at_once_where_there_is_room(
         own = os.fdopen(os.dup(2), "w")
         patch.setattr(sys, "stderr", own)
         patch.setattr(sys, "__stderr__", own)
-        say("hello \udcff")
+        write_stderr("hello \udcff")
         own.close()
     assert capfd.readouterr().err == "dbg-agent: hello \\udcff\n"
     stream = io.StringIO()
     for each in (stream, None, object()):
         monkeypatch.setattr(sys, "stderr", each)
-        say("hello")
+        write_stderr("hello")
     assert stream.getvalue() == "dbg-agent: hello\n"
 
 
