@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dbg_broker.cli.console import home_of, say
+from dbg_broker.cli.console import home_of, print_line
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 
@@ -15,5 +15,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the fingerprint of the home's own certificate; make a missing one. Raise BadSecretFile."""
-    say(load_own(open_home(home_of(given))).fingerprint)
+    print_line(load_own(open_home(home_of(given))).fingerprint)
     return 0

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
-from dbg_broker.cli.console import Say, home_of, say
+from dbg_broker.cli.console import PrintLine, home_of, print_line
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Route
 from dbg_wire.errors import DbgError, printable
@@ -17,27 +17,29 @@ from dbg_wire.errors import DbgError, printable
 Step = tuple[str, Callable[[], Awaitable[str]]]
 
 
-def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:
+def check(
+    url: str | None, home: str, environ: Mapping[str, str], print_line: PrintLine, *, as_rank: bool = False
+) -> int:
     """Print one line for each step and return 0. Raise the DbgError of the step that fails, after its line.
 
     The steps are those of a terminal, or of a rank that does not register.
     """
     reach = find_broker(url, home, environ, "rank" if as_rank else "driver")
-    say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
-    asyncio.run(_check(reach, None if as_rank else user_name(), say))
+    print_line(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
+    asyncio.run(_check(reach, None if as_rank else user_name(), print_line))
     return 0
 
 
-async def _check(reach: Route, terminal: str | None, say: Say) -> None:
+async def _check(reach: Route, terminal: str | None, print_line: PrintLine) -> None:
     async with BrokerProbe(reach, "/agent" if terminal is None else "/client") as probe:
         for name, step in _steps(probe, reach, terminal):
             began = time.monotonic()
             try:
                 found = await step()
             except DbgError:
-                say(f"{name:<12} FAILED")
+                print_line(f"{name:<12} FAILED")
                 raise
-            say(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
+            print_line(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
 
 
 def _steps(probe: BrokerProbe, reach: Route, terminal: str | None) -> Iterator[Step]:
@@ -66,4 +68,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the verb, and return the exit status. Raise DbgError."""
-    return check(given.url, home_of(given), os.environ, say, as_rank=given.rank)
+    return check(given.url, home_of(given), os.environ, print_line, as_rank=given.rank)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dbg_wire.errors import BadInput, OutputError
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 """Prints one line."""
 
 
@@ -27,7 +27,7 @@ def silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line to stdout. Raise OutputError, or BrokenPipeError if its reader has closed the pipe."""
     write(f"{line}\n")
 
@@ -43,7 +43,7 @@ def write(text: str) -> None:
         raise OutputError(error.strerror or type(error).__name__) from None
 
 
-def say_aside(line: str) -> None:
+def print_note(line: str) -> None:
     """Write a line to stderr. Ignore a closed terminal."""
     with contextlib.suppress(OSError):
         print(f"dbg-broker: {line}", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from dbg_broker.cli.console import home_of, say
+from dbg_broker.cli.console import home_of, print_line
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
 from dbg_command.audit import MAX_LINE, AuditEntry, What, decode_entry
@@ -43,7 +43,7 @@ class LogOptions:
     as_json: bool = False
 
 
-def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int:
+def show_log(home: Path, options: LogOptions, print_line: Callable[[str], None]) -> int:
     """Print the entries and, with ``follow``, new ones as they arrive, until Ctrl-C. Return the exit status.
 
     Raise BadSecretFile for a file that can't be read, and FileTimeout for one whose file server does not answer.
@@ -53,7 +53,7 @@ def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int
         entry = decode_entry(line)
         if entry is None or not _is_wanted(entry, options.job, begin):
             continue
-        say(line.decode("utf-8", "replace").rstrip("\n") if options.as_json else shown(entry))
+        print_line(line.decode("utf-8", "replace").rstrip("\n") if options.as_json else shown(entry))
     return 0
 
 
@@ -160,4 +160,4 @@ def run(given: argparse.Namespace) -> int:
     """Run the verb, and return the exit status. Raise DbgError."""
     since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
     options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)
-    return show_log(open_home(home_of(given)), options, say)
+    return show_log(open_home(home_of(given)), options, print_line)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from dbg_broker.cli.console import prepare_streams, say, say_aside, silence_stdout
+from dbg_broker.cli.console import prepare_streams, print_line, print_note, silence_stdout
 from dbg_broker.cli.parser import VERBS, complete_words, parser_of_the_command, refuse_mistyped
 from dbg_wire.errors import BadInput, DbgError, OutputError
 
@@ -23,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OutputError as error:
         silence_stdout()
-        say_aside(str(error))
+        print_note(str(error))
         return error.exit_status
     except DbgError as error:
-        say_aside(str(error))
+        print_note(str(error))
         return error.exit_status
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -40,7 +40,7 @@ def _act(words: list[str]) -> int:
     """Execute the command line, and return the exit status. Raise DbgError."""
     if words[:1] == ["--complete"]:
         for line in complete_words(words[1:]):
-            say(line)
+            print_line(line)
         return 0
     if words[:1] == ["run"]:
         # `dbg-broker run` is an alias of `dbg-attach run`, loaded by name: this package imports nothing of the client.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from dbg_broker.cli.console import columns, directory_of, say
+from dbg_broker.cli.console import columns, directory_of, print_line
 
 
 def add_options(serve: argparse.ArgumentParser) -> None:
@@ -98,4 +98,4 @@ def run(given: argparse.Namespace) -> int:
     from dbg_broker.serve.serve import serve
     from dbg_broker.settings import serve_settings
 
-    return serve(serve_settings(given, os.environ, directory_of(given.home)), say, columns())
+    return serve(serve_settings(given, os.environ, directory_of(given.home)), print_line, columns())

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
-from dbg_broker.cli.console import Say, home_of, say
+from dbg_broker.cli.console import PrintLine, home_of, print_line
 from dbg_command.home import user_name
 from dbg_dial.endpoint import Route
 from dbg_wire.errors import DbgError, printable
@@ -20,7 +20,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 SCHEMA = 1
 
 
-def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) -> int:
+def status(home: str, environ: Mapping[str, str], print_line: PrintLine, *, as_json: bool) -> int:
     """Print the broker's state and return 0. Raise DbgError, of exit status 4, if it is down."""
     others = ""
     try:
@@ -29,15 +29,15 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
         welcome, ranks = asyncio.run(_ask(reach))
     except DbgError as error:
         if as_json:
-            say(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
+            print_line(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
         elif others:
-            say(f"down; ranks and terminals of this home connect to other brokers of its cluster: {others}")
+            print_line(f"down; ranks and terminals of this home connect to other brokers of its cluster: {others}")
         raise
     if as_json:
-        say(json.dumps(_document(reach.endpoint.url, welcome, ranks)))
+        print_line(json.dumps(_document(reach.endpoint.url, welcome, ranks)))
     else:
         for line in _lines(reach.endpoint.url, welcome, ranks):
-            say(line)
+            print_line(line)
     return 0
 
 
@@ -111,4 +111,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the verb, and return the exit status. Raise DbgError."""
-    return status(home_of(given), os.environ, say, as_json=given.json)
+    return status(home_of(given), os.environ, print_line, as_json=given.json)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbg_broker.cli.console import Say, home_of, say, say_aside
+from dbg_broker.cli.console import PrintLine, home_of, print_line, print_note
 from dbg_broker.home.certificate import date_of
 from dbg_broker.home.private_files import open_home, state_of
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
@@ -55,7 +55,7 @@ class TokenOptions:
     seconds: float | None = None
 
 
-def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
+def print_token(home: Path, options: TokenOptions, print_line: PrintLine, aside: PrintLine) -> int:
     """Print the requested token; make it if it has a name or a validity. Raise DbgError."""
     if options.job is not None and not JOB.fullmatch(options.job):
         raise BadInput(f"--job {printable(options.job)!r} is not a job name", "write it as `dbg-attach list` shows it")
@@ -63,16 +63,16 @@ def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
         raise BadInput(f"--name {printable(options.name)!r} is not a name", "use up to 64 of A-Z a-z 0-9 . _ -")
     if options.name is None and options.seconds is None:
         if options.job is None:
-            say(load_tokens(home).of(options.role))
+            print_line(load_tokens(home).of(options.role))
             return 0
         if options.role is Role.RANK:
-            say(load_tokens(home).for_job(options.job))
+            print_line(load_tokens(home).for_job(options.job))
             return 0
-    _make(home, options, say, aside)
+    _make(home, options, print_line, aside)
     return 0
 
 
-def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
+def _make(home: Path, options: TokenOptions, print_line: PrintLine, aside: PrintLine) -> None:
     name = options.name if options.name is not None else f"{options.role.value}-{secrets.token_hex(3)}"
     now, text = time.time(), new_token()
     expires = None if options.seconds is None else now + options.seconds
@@ -80,45 +80,45 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
-    say(text)
+    print_line(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` revokes it")
 
 
-def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
+def list_tokens(home: Path, print_line: PrintLine, *, as_json: bool) -> int:
     """Print the named tokens without their texts. Raise BadSecretFile."""
     found, now = load_issued(home).tokens, time.time()
     if as_json:
-        say(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
+        print_line(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
     elif not found:
-        say("no token has a name; `dbg-broker token --name NAME` makes one")
+        print_line("no token has a name; `dbg-broker token --name NAME` makes one")
     else:
         width = max(len(one.name) for one in found)
         for one in found:
-            say(f"{one.name:<{width}}  {_described(one, now)}")
+            print_line(f"{one.name:<{width}}  {_described(one, now)}")
     return 0
 
 
-def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
+def revoke(home: Path, name: str, print_line: PrintLine, aside: PrintLine) -> int:
     """Revoke a token; a running broker closes its connections. Raise DbgError."""
     with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).revoke(name, time.time()))
     note(home, What.TOKEN_REVOKED, text=name)
-    say(f"{name} is revoked")
+    print_line(f"{name} is revoked")
     return 0
 
 
-def rotate(home: Path, say: Say, aside: Say) -> int:
+def rotate(home: Path, print_line: PrintLine, aside: PrintLine) -> int:
     """Replace the home's own three tokens; terminals with an old token are disconnected. Raise DbgError."""
     _require_no_others(home)
     with _taken_by_broker(home, aside), tokens_locked(home):
         renew_job_tokens(home, rotate_tokens(home))
     note(home, What.TOKENS_ROTATED)
-    say("the home has new tokens; give them to the jobs that don't share this home before their ranks reconnect")
+    print_line("the home has new tokens; give them to the jobs that don't share this home before their ranks reconnect")
     return 0
 
 
 @contextlib.contextmanager
-def _taken_by_broker(home: Path, aside: Say) -> Iterator[None]:
+def _taken_by_broker(home: Path, aside: PrintLine) -> Iterator[None]:
     """Wait, after the block has changed tokens, until the broker has loaded them: it writes broker.json again."""
     path = home / RENDEZVOUS_FILE
     is_served, before = path.exists(), state_of(path)
@@ -191,14 +191,14 @@ def run(given: argparse.Namespace) -> int:
     _refuse_beside(given)
     home = open_home(home_of(given))
     if given.list:
-        return list_tokens(home, say, as_json=given.json)
+        return list_tokens(home, print_line, as_json=given.json)
     if given.revoke is not None:
-        return revoke(home, given.revoke, say, say_aside)
+        return revoke(home, given.revoke, print_line, print_note)
     if given.rotate:
-        return rotate(home, say, say_aside)
+        return rotate(home, print_line, print_note)
     seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
     options = TokenOptions(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
-    return print_token(home, options, say, say_aside)
+    return print_token(home, options, print_line, print_note)
 
 
 def _refuse_beside(given: argparse.Namespace) -> None:

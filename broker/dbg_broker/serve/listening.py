@@ -95,7 +95,7 @@ def announce(
     settings: ServeSettings,
     endpoint: Endpoint,
     classic: socket.socket | None,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     columns: int | None = None,
 ) -> None:
     """Announce where this broker serves, and how ranks and terminals on this and other hosts connect to it.
@@ -107,22 +107,24 @@ def announce(
     port = endpoint.port
     reached_at = LOOPBACK if settings.listen.is_everywhere else endpoint.url.partition("://")[2].rpartition(":")[0]
     address = str(endpoint).removeprefix("wss://")
-    say(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
+    print_line(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
     if settings.idle_seconds is not None:
         # `dbg-attach run` has started this broker, and reads only the first line.
         return
-    say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
+    print_line(f"in a job script, where this home is shared:  export DBG_HOME={home}")
     for line in lines_to_paste("where it is not", address, f"DBG_TOKEN_FILE={token_file}", columns):
-        say(line)
-    say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
+        print_line(line)
+    print_line(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
     if settings.cluster is not None:
-        say(f"one of several brokers, joined by NATS at {', '.join(settings.cluster.servers)}")
+        print_line(f"one of several brokers, joined by NATS at {', '.join(settings.cluster.servers)}")
     if settings.listen.is_loopback:
-        say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
+        print_line(
+            "ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0"
+        )
     if settings.classic is not None and classic is not None:
-        _announce_classic(settings.classic, classic.getsockname()[1], say)
+        _announce_classic(settings.classic, classic.getsockname()[1], print_line)
         if settings.max_lease is not None:
-            say("--max-lease does not apply there: a stock debugger resumes by its own keys only")
+            print_line("--max-lease does not apply there: a stock debugger resumes by its own keys only")
 
 
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:
@@ -138,8 +140,8 @@ def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> l
     return [f"{when}:", *([f"export {more}"] if more else []), *f"export DBG_BROKER={pieces}".split("\n")]
 
 
-def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:
+def _announce_classic(where: Listen, port: int, print_line: Callable[[str], None]) -> None:
     call = f"set_trace(host={host_for_others(where)!r}, port={port}, term_size=(240, 72), reverse=True)"
-    say(f"stock PuDB, without an agent:  from pudb.remote import set_trace; {call}")
+    print_line(f"stock PuDB, without an agent:  from pudb.remote import set_trace; {call}")
     who = "any user of this host" if where.is_loopback else "anybody who can reach it"
     logger.warning("--classic: port %d is unauthenticated and unencrypted: %s may show you a session there", port, who)

@@ -124,10 +124,10 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     return asyncio.run(is_served(first.endpoint, PROBE_SECONDS))
 
 
-def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
+def serve(settings: ServeSettings, print_line: Callable[[str], None], columns: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status. Raise DbgError.
 
-    ``say`` prints a line; ``columns`` is the width of the terminal that shows it, or None without a terminal.
+    ``print_line`` prints a line; ``columns`` is the width of the terminal that shows it, or None without a terminal.
     """
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
@@ -146,7 +146,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
         meters = Meters()
         setup = _Setup(home, credentials, listener, stock, settings, servers)
-        ready = partial(announce, settings, credentials.endpoint, stock, say, columns)
+        ready = partial(announce, settings, credentials.endpoint, stock, print_line, columns)
         run_measured(_run(setup, ready, meters), meters.key_waits)
     return 0
 
