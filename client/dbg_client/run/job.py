@@ -182,7 +182,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
             except (BrokerUnreachable, FileTimeout) as error:
                 sentence = f"dbg-attach: {error}; this terminal keeps trying"
                 if sentence != reported:
-                    output.say(sentence)
+                    output.print_line(sentence)
                 reported = sentence
                 await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
         return None
@@ -267,7 +267,7 @@ class _Following:
                 before, since = sentence, now
             elif now - since >= STILL_SECONDS and sentence not in self._told and not self._had_stop:
                 self._told.add(sentence)
-                self._output.say(f"dbg-attach: {sentence} ({show_duration(now - began)})")
+                self._output.print_line(f"dbg-attach: {sentence} ({show_duration(now - began)})")
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
         """Return the next stop, or None if the job has ended or the user requests another search."""
@@ -280,12 +280,12 @@ class _Following:
             await cancel_and_wait(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.say)
+        rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.print_line)
         if is_clear or self._wanted is None:
             return rank
         try:
             clear = partial(self._look, clear=True)
-            return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.say))[0]
+            return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.print_line))[0]
         except TimeoutError:
             # The wanted rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
@@ -337,7 +337,7 @@ class _Following:
         job = self._run.task.job
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
-            self._output.say(
+            self._output.print_line(
                 f"The command has ended, and {several} still alive: `dbg-attach list {job}/all` lists them, "
                 f"`dbg-attach kill {job}/all` ends them."
             )

@@ -112,7 +112,7 @@ class JobOutput:
         self._nobody_reads = False
         self._is_within_line = False
 
-    def say(self, sentence: str) -> None:
+    def print_line(self, sentence: str) -> None:
         """Print a message on its own line."""
         self._end_line()
         notify(sentence)

@@ -143,9 +143,9 @@ class Attachment:
         """Return the notice of discarded keys until its time is over: the session may end before the user reads it."""
         return self._notices.unread_loss(now)
 
-    def say(self, text: str, now: float) -> None:
+    def note(self, text: str, now: float) -> None:
         """Show a notice for NOTICE_SECONDS."""
-        self._notices.say(text, now)
+        self._notices.note(text, now)
 
     # ------------------------------------------------------------------------------------------------ the broker's side
 
@@ -267,7 +267,7 @@ class Attachment:
         if self.report is None or stop is None:
             if self.report is not None and CTRL_C in data and self._keys.generation is not None:
                 return [Send(Interrupt(generation=self._keys.generation))]
-            self.say(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
+            self.note(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
             return [Bell()]
         session = self.report.session
         typed = self._keys.add(data, stop.number, session.number if session else None)
@@ -277,7 +277,7 @@ class Attachment:
 
     def refuse(self, now: float) -> Effects:
         """Notify a user who types without the keyboard that this has no effect."""
-        self.say(f"{ONLY_WATCH}{self._notices.how_to_take}", now)
+        self.note(f"{ONLY_WATCH}{self._notices.how_to_take}", now)
         return [Bell()]
 
     def take_unsent(self) -> bytes:
@@ -287,10 +287,10 @@ class Attachment:
     def take(self, now: float) -> Effects:
         """Request the keyboard."""
         if self.driving:
-            self.say(HAS_KEYBOARD, now)
+            self.note(HAS_KEYBOARD, now)
             return []
         if not self._seated:
-            self.say("the keyboard can be taken when the rank is back", now)
+            self.note("the keyboard can be taken when the rank is back", now)
             return [Bell()]
         if self._waits_for_keyboard:
             return []
@@ -338,7 +338,7 @@ class Attachment:
         left = self._begin_generation(seat)
         is_news = (self.driving, self.driver) != (had, before)
         if (not self.driving and self._offer.mode is not Mode.WATCH) if first else is_news:
-            self.say(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
+            self.note(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
         # No seat while the report is handled: waiting keys must not be sent before keys that are sent again.
@@ -413,7 +413,7 @@ class Attachment:
         self.ending.went_on_at, self.ending.by = now, self._notices.take_ending(now)
         if before.stop is not None and before.stop.reason == CRASH:
             self.ending.was_crash = True
-            self.say("resumed; waiting for its exit", now)
+            self.note("resumed; waiting for its exit", now)
         return [Wake(self._patience)]
 
     def _stay(self) -> None:
@@ -468,7 +468,7 @@ class Attachment:
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
         # The rank isn't back yet, or its seats are full: its next change in the list, or the next tick, asks again.
-        self.say(refusal.text, now)
+        self.note(refusal.text, now)
         return []
 
     def _refused_meanwhile(self, refusal: Refusal, now: float) -> Effects:
@@ -476,7 +476,7 @@ class Attachment:
         # `not_driving` is the answer to earlier keys, and never to a request for the keyboard.
         if self._waits_for_keyboard and refusal.code != RefusalCode.NOT_DRIVING:
             return self._lose_turn(refusal.text, now)
-        self.say(refusal.text, now)
+        self.note(refusal.text, now)
         return [Bell()]
 
     def _lose_turn(self, why: str, now: float) -> Effects:

@@ -155,14 +155,14 @@ class Notices:
         ending, self._ending = self._ending, ""
         return ending if now < self._ends_until else ""
 
-    def say(self, text: str, now: float) -> None:
+    def note(self, text: str, now: float) -> None:
         """Show a notice for NOTICE_SECONDS."""
         self._text, self._until = text, now + NOTICE_SECONDS
 
     def warn(self, text: str, now: float) -> None:
         """Show a message of the rank or the broker, after a notice of keys without effect that is still shown."""
         loss = self.unread_loss(now)
-        self.say(f"{loss}; {text}" if loss else text, now)
+        self.note(f"{loss}; {text}" if loss else text, now)
 
     def forget(self) -> None:
         """Remove the notice, because other news is more important."""
@@ -177,7 +177,7 @@ class Notices:
         if not data:
             return []
         self._loss = discarded(data.decode("utf-8", "backslashreplace"), reason)
-        self.say(self._loss, now)
+        self.note(self._loss, now)
         return [Bell()]
 
     def unread_loss(self, now: float) -> str | None:

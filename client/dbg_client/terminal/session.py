@@ -204,7 +204,7 @@ class Session:
         self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if self._display is not None:
             if moved:
-                self.attachment.say(f"attached to {self.attachment.rank.address}", self.now())
+                self.attachment.note(f"attached to {self.attachment.rank.address}", self.now())
             self._display.begin()
 
     async def _choose_display(self, *, guess: bool) -> None:
@@ -250,7 +250,7 @@ class Session:
         elif error is not None and not self.attachment.opened and self._back is not None:
             # The user's next rank has no seat for this terminal, so the session goes back.
             self._go_to(Choice(self._back))
-            self.attachment.say(str(error), self.now())
+            self.attachment.note(str(error), self.now())
         else:
             self._end(End.WENT_ON if error is None else End.FAILED, error)
 
@@ -315,7 +315,7 @@ class Session:
     def _go_to_neighbour(self, step: int) -> None:
         rank = neighbour(self.attachment.rank, self._switchboard.directory.ranks, step)
         if rank is None:
-            self.attachment.say("no other rank of this job is stopped", self.now())
+            self.attachment.note("no other rank of this job is stopped", self.now())
             self.perform([Bell()])
         else:
             self._go_to(Choice(rank))

@@ -64,10 +64,10 @@ class Feed:
 
     def join(self, page: Outbox) -> None:
         """Send the current state to a page, and subscribe it to updates."""
-        page.say(self._hello(), self._link, self._job)
+        page.send(self._hello(), self._link, self._job)
         *earlier, last = _paged(self.rows.all) or [()]
-        page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
-        page.say(*self._verdicts.values())
+        page.send(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
+        page.send(*self._verdicts.values())
         self.pages.add(page)
         self.opened.set()
 
@@ -75,7 +75,7 @@ class Feed:
         """Unsubscribe a page."""
         self.pages.discard(page)
 
-    def say(self, item: messages.ToPage) -> None:
+    def send(self, item: messages.ToPage) -> None:
         """Send a message to all pages."""
         text = messages.encode(item)
         for page in self.pages:
@@ -92,7 +92,7 @@ class Feed:
                 return
         else:
             self._verdicts[verdict.job] = verdict
-        self.say(verdict)
+        self.send(verdict)
 
     # ------------------------------------------------------------------------------------------------ the broker
 
@@ -114,7 +114,7 @@ class Feed:
         link = messages.Link(up=isinstance(event, Up), reason=reason)
         if link != self._link:
             self._link = link
-            self.say(link)
+            self.send(link)
 
     def _make_round(self) -> None:
         """Send the changes since the last round to the pages."""
@@ -123,11 +123,11 @@ class Feed:
         changes = self.rows.choose(self._switchboard.directory.ranks)
         if self.rows.job != self._job:
             self._job = self.rows.job
-            self.say(self._job)
+            self.send(self._job)
         for rows in _paged(changes.rows):
-            self.say(messages.Change(rows=rows))
+            self.send(messages.Change(rows=rows))
         if changes.gone:
-            self.say(messages.Change(rows=(), gone=changes.gone))
+            self.send(messages.Change(rows=(), gone=changes.gone))
         ended = loop.time()
         self._rested_at = ended + REST_OF_ROUND * (ended - began)
 

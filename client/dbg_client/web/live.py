@@ -106,7 +106,7 @@ class LivePage:
         elif isinstance(item, messages.Find):
             self._begin(item.id, lambda: self._find(item))
         elif self._requests.give_up(item.id):
-            self._outbox.say(messages.Failed(id=item.id, sentence="cancelled"))
+            self._outbox.send(messages.Failed(id=item.id, sentence="cancelled"))
 
     async def leave(self) -> None:
         """Cancel open questions, and unsubscribe the page."""
@@ -115,13 +115,13 @@ class LivePage:
 
     def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         if why_not := self._requests.begin(number, lambda: self._try(number, work)):
-            self._outbox.say(messages.Failed(id=number, sentence=f"the question was not sent: {why_not}"))
+            self._outbox.send(messages.Failed(id=number, sentence=f"the question was not sent: {why_not}"))
 
     async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Exception as error:
-            self._outbox.say(messages.Failed(id=number, sentence=sentence_of(error, COMMANDS)))
+            self._outbox.send(messages.Failed(id=number, sentence=sentence_of(error, COMMANDS)))
 
     # --------------------------------------------------------------------------------------------------- questions
 
@@ -136,11 +136,11 @@ class LivePage:
             question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
             # Ask again if other ranks match now than those to which the user has agreed.
             if question != item.yes and question:
-                self._outbox.say(messages.Confirm(id=item.id, question=question))
+                self._outbox.send(messages.Confirm(id=item.id, question=question))
                 return
         answer = await self._ask(verb, meant, item.id)
         self._remember(item.id, answer.groups)
-        self._outbox.say(shown(item.id, answer, meant.whom))
+        self._outbox.send(shown(item.id, answer, meant.whom))
 
     def _remember(self, number: int, members: Mapping[str, Sequence[str]]) -> None:
         self._groups.pop(number, None)
@@ -191,7 +191,7 @@ class LivePage:
 
     async def _ask(self, verb: RanksVerb, meant: Meant, number: int) -> Answer:
         known = self._switchboard.directory.ranks
-        line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
+        line = WaitingLine(lambda text: self._outbox.send(messages.Progress(id=number, text=text)) if text else None)
         asker = Asker(self._switchboard, verb.broker.timeout, line=line)
         if self._saved is not None:
             asker = SavedAnswers(self._switchboard, self._saved)
@@ -215,7 +215,7 @@ class LivePage:
             ranks = select(target, self._feed.rows.ranks, any_job=True).ranks
         except NoSuchRank:
             ranks = ()
-        self._outbox.say(messages.Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
+        self._outbox.send(messages.Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
 
 
 def _verb(line: str) -> RanksVerb:

@@ -61,7 +61,7 @@ class Outbox:
         self._some = asyncio.Event()
         self._close: tuple[int, str] | None = None
 
-    def say(self, *items: ToPage | ToTerminal) -> None:
+    def send(self, *items: ToPage | ToTerminal) -> None:
         """Queue messages."""
         for item in items:
             self.put(encode(item))
@@ -97,7 +97,7 @@ class Outbox:
                     await within(BEAT_SECONDS, self._some.wait())
                 except TimeoutError:
                     # A dead tunnel closes no connection, so the page relies on beats to know that the server is there.
-                    self.say(Beat())
+                    self.send(Beat())
                 self._some.clear()
                 while self._waiting:
                     frame = self._waiting.popleft()

@@ -289,7 +289,7 @@ class PageServer:
             if rank is not None:
                 own = self._switchboard.another()
                 return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
-            outbox.say(Ended(sentence="there is no such rank any more"))
+            outbox.send(Ended(sentence="there is no such rank any more"))
             outbox.finish(NO_RANK, "no such rank")
             return None
 

@@ -64,8 +64,8 @@ class PageSeat:
         elif not self._why_not:
             self._act(item)
         else:
-            seat.attachment.say(self._why_not, seat.now())
-            self._outbox.say(messages.Bell())
+            seat.attachment.note(self._why_not, seat.now())
+            self._outbox.send(messages.Bell())
         self._tell()
 
     async def leave(self) -> None:
@@ -112,7 +112,7 @@ class PageSeat:
         sentence = "the rank has resumed" + (f" ({by})" if by else "")
         if error is not None:
             sentence = str(error) if isinstance(error, DbgError) else bug(error)  # type: ignore[arg-type]
-        self._outbox.say(messages.Ended(sentence=sentence))
+        self._outbox.send(messages.Ended(sentence=sentence))
         is_over = error is None or (attachment.opened and isinstance(error, DbgError))
         self._outbox.finish(OVER if is_over else REFUSED, "the seat has ended")
 
@@ -129,12 +129,12 @@ class PageSeat:
         elif isinstance(effect, effects.LogText):
             self._put(self._log.feed(effect.data).replace("\n", "\r\n").encode())
         elif isinstance(effect, effects.Bell):
-            self._outbox.say(messages.Bell())
+            self._outbox.send(messages.Bell())
         elif isinstance(effect, effects.Note):
-            self._outbox.say(messages.Note(text=effect.text))
+            self._outbox.send(messages.Note(text=effect.text))
         elif isinstance(effect, effects.Cut):
             self._log = TextFilter()
-            self._outbox.say(messages.Note(text=f"{effect.count:,} bytes of output were cut"))
+            self._outbox.send(messages.Note(text=f"{effect.count:,} bytes of output were cut"))
 
     async def _changed(self, event: Event | None) -> None:
         self._tell()
@@ -145,7 +145,7 @@ class PageSeat:
 
     def _show_blank(self, text: str) -> None:
         self._screen, self._log = QueryFilter(), TextFilter()
-        self._outbox.say(messages.Clear(text=text))
+        self._outbox.send(messages.Clear(text=text))
 
     def _tell(self) -> None:
         """Send the seat's state and prompt to the page if they have changed."""
@@ -156,7 +156,7 @@ class PageSeat:
         for item in (self._state(), prompt):
             if self._told.get(type(item)) != item:
                 self._told[type(item)] = item
-                self._outbox.say(item)
+                self._outbox.send(item)
 
     def _state(self) -> messages.State:
         attachment, now = self._seat.attachment, self._seat.now()

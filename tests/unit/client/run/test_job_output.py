@@ -214,7 +214,7 @@ async def test_what_is_said_begins_a_line(
     output.show()
     append(path, printed)
     await terminal.has(printed)
-    output.say("told")
+    output.print_line("told")
     assert await terminal.has_all(b"told") == said + b"told"
     output.finish()
 

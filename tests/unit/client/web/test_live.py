@@ -365,7 +365,7 @@ def test_all_is_sent_in_order_before_the_close() -> None:
     async def work() -> None:
         socket = SlowSocket()
         box = outbox(socket)
-        box.say(Bell())
+        box.send(Bell())
         box.put(b"key")
         box.finish(4000, "over \x1b[2J")
         box.put(b"too late")
