@@ -72,12 +72,12 @@ class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
 
     @staticmethod
     def check(hits: str, log: str) -> None:
-        """Raise NoHits or NoLogText if :meth:`wish` can't use these texts."""
+        """Raise NoHits or NoLogText if :meth:`spec` can't use these texts."""
         hits_of(hits)
         if log:
             LogText(log)
 
-    def wish(self, condition: str, hits: str, log: str) -> None:
+    def set_options(self, condition: str, hits: str, log: str) -> None:
         """Set condition, hit condition and log text. A change resets the hit count. Raise NoHits or NoLogText."""
         if (self.cond or "", self.hits_text, self.log_text) == (condition, hits, log):
             return
@@ -167,11 +167,11 @@ class LineBreakpoints:
         self._failure = ""
         """Why only a traced thread stops; empty if the mechanism works."""
 
-    def grant(self, wish: BreakpointChanges) -> tuple[BreakpointState, ...]:
+    def grant(self, spec: BreakpointChanges) -> tuple[BreakpointState, ...]:
         """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
         # Read files before taking the lock: a file system may hang, and the program takes the lock when it stops.
-        cleared = [(known, loaded_path(known.file) or known.file) for known in wish.clear]
-        found = [(one, _found(one)) for one in wish.set]
+        cleared = [(known, loaded_path(known.file) or known.file) for known in spec.clear]
+        found = [(one, _spot_of(one)) for one in spec.set]
         with self._lock:
             for known, path in cleared:
                 self._clear(known, path)
@@ -201,33 +201,33 @@ class LineBreakpoints:
 
     # --------------------------------------------------------------------------------------------------- the requests
 
-    def _set(self, wish: BreakpointSpec, found: _Spot) -> BreakpointState | None:
+    def _set(self, spec: BreakpointSpec, found: _Spot) -> BreakpointState | None:
         """Set a breakpoint; return its state only if it can't be set."""
         path, line, problem = found
         if line is not None:
             if len(self._all()) < MAX_BREAKPOINTS or (path, line) in bdb.Breakpoint.bplist:
-                self._forget(wish.file, wish.line, unless=(path, line))
-                self._set_at(path, line, wish, problem)
+                self._forget(spec.file, spec.line, unless=(path, line))
+                self._set_at(path, line, spec, problem)
                 return None
             problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
         # Condition, hits and log are omitted, because they may be too long for an answer.
         return fitted(
             BreakpointState,
-            file=wish.file,
-            asked=wish.line,
-            line=wish.line,
+            file=spec.file,
+            asked=spec.line,
+            line=spec.line,
             is_set=False,
             problem=printable(problem[:MAX_CONDITION]),
         )
 
-    def _set_at(self, path: str, line: int, wish: BreakpointSpec, problem: str) -> None:
+    def _set_at(self, path: str, line: int, spec: BreakpointSpec, problem: str) -> None:
         lines = self._lines.setdefault(path, [])
         if line not in lines:
             lines.append(line)
         one = line_breakpoint(path, line)
-        one.asked[wish.file, wish.line] = None
+        one.asked[spec.file, spec.line] = None
         one.problem = problem
-        one.wish(wish.condition, wish.hits, wish.log)
+        one.set_options(spec.condition, spec.hits, spec.log)
         one.enable()
 
     def _clear(self, known: LineOfFile, path: str) -> None:
@@ -444,28 +444,28 @@ class _Spot(NamedTuple):
     problem: str
 
 
-def _found(wish: BreakpointSpec) -> _Spot:
-    problem = _problem_of(wish)
+def _spot_of(spec: BreakpointSpec) -> _Spot:
+    problem = _problem_of(spec)
     if problem:
-        return _Spot(wish.file, None, problem)
-    path = loaded_path(wish.file) or wish.file
-    placed = place_in(path, wish.line)
+        return _Spot(spec.file, None, problem)
+    path = loaded_path(spec.file) or spec.file
+    placed = place_in(path, spec.line)
     return _Spot(path, placed.line, placed.problem)
 
 
-def _problem_of(wish: BreakpointSpec) -> str:
+def _problem_of(spec: BreakpointSpec) -> str:
     """Return the reason why a request is invalid at any place, or an empty string."""
-    if len(json.dumps([wish.file, wish.condition, wish.hits, wish.log])) > MAX_TEXT - 2 * MAX_CONDITION:
+    if len(json.dumps([spec.file, spec.condition, spec.hits, spec.log])) > MAX_TEXT - 2 * MAX_CONDITION:
         return "file name, condition, hits and log text are too long together"
-    if is_ours(wish.file):
+    if is_ours(spec.file):
         return "no breakpoint can be set in dbg-agent itself"
     try:
-        if wish.condition:
-            condition_code(wish.condition)
+        if spec.condition:
+            condition_code(spec.condition)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"the condition `{wish.condition}` is not an expression ({type(error).__name__}: {error})"
+        return f"the condition `{spec.condition}` is not an expression ({type(error).__name__}: {error})"
     try:
-        LineBreakpoint.check(wish.hits, wish.log)
+        LineBreakpoint.check(spec.hits, spec.log)
     except (NoHits, NoLogText) as error:
         return str(error)
     return ""

@@ -32,12 +32,12 @@ class UserBreakpoints:
         self.wished: LineBreakpoints | None = None
         """Serves the breakpoints without tracing; None before the first question about them."""
 
-    def grant(self, wish: BreakpointChanges) -> Sequence[BreakpointState]:
+    def grant(self, spec: BreakpointChanges) -> Sequence[BreakpointState]:
         """Set and clear the requested breakpoints, and return the state of all; not in the link's thread."""
         if self.wished is None:
             self.wished = self._serve(self)
-        states = self.wished.grant(wish)
-        if wish.set or wish.clear:
+        states = self.wished.grant(spec)
+        if spec.set or spec.clear:
             self.update()
         return states
 

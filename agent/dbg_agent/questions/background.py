@@ -67,11 +67,11 @@ def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, t
 
     ``then`` is called if the question requested any change.
     """
-    wish = ask.inquiry if isinstance(ask.inquiry, BreakpointChanges) else BreakpointChanges()
+    spec = ask.inquiry if isinstance(ask.inquiry, BreakpointChanges) else BreakpointChanges()
 
     def grant() -> None:
-        states = breakpoints.grant(wish)
-        if wish.set or wish.clear:
+        states = breakpoints.grant(spec)
+        if spec.set or spec.clear:
             then()
         answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
 

@@ -160,10 +160,10 @@ def _of_inspection(asked: Inspection) -> str:
     return f"{asked.sight.value} {asked.text}".rstrip()
 
 
-def _of_wish(wish: BreakpointChanges) -> Iterator[str]:
-    for line in wish.clear:
+def _of_wish(spec: BreakpointChanges) -> Iterator[str]:
+    for line in spec.clear:
         yield f"clear {line.file}:{line.line}"
-    for one in wish.set:
+    for one in spec.set:
         yield f"set {one.file}:{one.line}{_conditions(one)}"
 
 

@@ -147,11 +147,11 @@ def _of_inspection(asked: Inspection) -> VisibleAction | None:
     return None
 
 
-def _of_breakpoints(wish: BreakpointChanges) -> VisibleAction | None:
+def _of_breakpoints(spec: BreakpointChanges) -> VisibleAction | None:
     # To add one breakpoint, an IDE clears all breakpoints of the file and sets them again.
-    if wish.set:
-        return VisibleAction(f"set {_breakpoints(wish.set)}")
-    return VisibleAction(f"cleared {_breakpoints(wish.clear)}") if wish.clear else None
+    if spec.set:
+        return VisibleAction(f"set {_breakpoints(spec.set)}")
+    return VisibleAction(f"cleared {_breakpoints(spec.clear)}") if spec.clear else None
 
 
 def _breakpoints(places: Sequence[BreakpointSpec | LineOfFile]) -> str:

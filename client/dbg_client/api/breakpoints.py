@@ -68,12 +68,12 @@ class BreakpointAnswer:
 
 
 async def change_breakpoints(
-    asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, wish: BreakpointSpec | None
+    asker: Asker, ranks: Sequence[RankInfo], at: LineOfFile | None, spec: BreakpointSpec | None
 ) -> tuple[RankAndAnswer, ...]:
     """Set or clear the breakpoint ``at`` a line and return each rank's answer; without ``at``, list breakpoints."""
-    clear = [at] if at is not None and wish is None else []
+    clear = [at] if at is not None and spec is None else []
     had = (await ask_breakpoints(asker, ranks)).at(clear[0]) if clear else {}
-    result = await ask_breakpoints(asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
+    result = await ask_breakpoints(asker, ranks, clear=clear, wanted=[spec] if spec is not None else [])
     return result.said_of(at, had) if at is not None else result.said_of_all()
 
 
@@ -89,8 +89,8 @@ async def ask_breakpoints(
     by_rank: dict[str, RankAnswer] = {}
     states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
     asked = list(ranks)
-    for wish in split_wishes(clear, wanted):
-        answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=wish) if asked else []
+    for spec in split_changes(clear, wanted):
+        answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=spec) if asked else []
         for rank, answer in zip(asked, answers, strict=True):
             by_rank[rank.key], result = answer, breakpoints_in(answer)
             # A breakpoint that could not be set is reported only in the answer to its own question.
@@ -103,26 +103,26 @@ async def ask_breakpoints(
     )
 
 
-def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointChanges]:
+def split_changes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointChanges]:
     """Split requests so that each fits into one question, clears first; one empty request if nothing is wanted.
 
     Raises BadInput for a breakpoint with texts that are too long.
     """
-    wishes = [BreakpointChanges()]
+    changes = [BreakpointChanges()]
     every: list[LineOfFile | BreakpointSpec] = [*clear, *wanted]
     for one in every:
         alone = _with(BreakpointChanges(), one)
         if length_of(alone) > MAX_TEXT:
             what = f"the text of the breakpoint at line {one.line} of {printable(one.file)} is too long"
             raise BadInput(what, "shorten its condition or its log")
-        last = wishes[-1]
+        last = changes[-1]
         is_full = len(last.clear) == MAX_BREAKPOINTS or len(last.set) == MAX_BREAKPOINTS
         longer = None if is_full else _with(last, one)
         if longer is not None and length_of(longer) <= MAX_TEXT:
-            wishes[-1] = longer
+            changes[-1] = longer
         else:
-            wishes.append(alone)
-    return wishes
+            changes.append(alone)
+    return changes
 
 
 def asked_line(state: BreakpointState) -> LineOfFile:
@@ -169,7 +169,7 @@ def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 
 
-def _with(wish: BreakpointChanges, one: LineOfFile | BreakpointSpec) -> BreakpointChanges:
+def _with(spec: BreakpointChanges, one: LineOfFile | BreakpointSpec) -> BreakpointChanges:
     if isinstance(one, BreakpointSpec):
-        return wish.replace(set=(*wish.set, one))
-    return wish.replace(clear=(*wish.clear, one))
+        return spec.replace(set=(*spec.set, one))
+    return spec.replace(clear=(*spec.clear, one))

@@ -153,8 +153,8 @@ class AsyncRanks:
         """
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
-        wish = given(BreakpointSpec, file=place.file, line=line, condition=condition, hits=hits, log=log)
-        return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, wish)
+        spec = given(BreakpointSpec, file=place.file, line=line, condition=condition, hits=hits, log=log)
+        return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, spec)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
         """Remove the breakpoint at a line, as requested or as moved, from each of these ranks."""
@@ -206,9 +206,9 @@ class AsyncRanks:
         ranks: Sequence[RankInfo],
         command: str,
         at: LineOfFile | None = None,
-        wish: BreakpointSpec | None = None,
+        spec: BreakpointSpec | None = None,
     ) -> Answer:
-        by_rank = await change_breakpoints(self._asker(timeout), ranks, at, wish)
+        by_rank = await change_breakpoints(self._asker(timeout), ranks, at, spec)
         grouped = tuple(group_answers(by_rank))
         return self._kept(GroupedAnswer(command=command, answers=by_rank, grouped=grouped, naming=Naming(ranks)))
 

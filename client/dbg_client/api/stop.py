@@ -235,7 +235,7 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        seat = Seat(own, rank, Mode.TAKE if take else Mode.DRIVE, wish=EngineSpec(asked=engine))
+        seat = Seat(own, rank, Mode.TAKE if take else Mode.DRIVE, spec=EngineSpec(asked=engine))
         async with seat.held():
             await seat.hold_keyboard()
             yield AsyncStop(own, seat)

@@ -46,13 +46,13 @@ class _Line:
     """A breakpoint of the IDE, its DAP id, the ranks' answers, and the state last sent to the IDE."""
 
     id: int
-    wish: BreakpointSpec
+    spec: BreakpointSpec
     by_rank: dict[str, BreakpointState | str]
     last_event: Message | None = None
 
     @property
     def at(self) -> LineOfFile:
-        return LineOfFile(file=self.wish.file, line=self.wish.line)
+        return LineOfFile(file=self.spec.file, line=self.spec.line)
 
 
 class Breakpoints:
@@ -78,7 +78,7 @@ class Breakpoints:
         if not self._window.may_act:
             return {"breakpoints": [{"verified": False, "message": WATCHES} for _ in asked]}
         async with self._turn:
-            lines, clear = self._replace(file, [wish for wish in asked if isinstance(wish, BreakpointSpec)])
+            lines, clear = self._replace(file, [spec for spec in asked if isinstance(spec, BreakpointSpec)])
             ranks = self._ranks()
             await self._apply([rank for rank in ranks if rank.key in self._greeted], clear, lines)
             await self._greet(ranks)
@@ -121,18 +121,18 @@ class Breakpoints:
 
     # ------------------------------------------------------------------------------------------------------- the ranks
 
-    def _replace(self, file: str, wishes: Sequence[BreakpointSpec]) -> tuple[list[_Line], list[LineOfFile]]:
+    def _replace(self, file: str, changes: Sequence[BreakpointSpec]) -> tuple[list[_Line], list[LineOfFile]]:
         """Replace the breakpoints of a file, and return the new ones and those to clear; other clients' ones stay."""
         before = {at: line for at, line in self._lines.items() if at.file == file}
         lines: dict[LineOfFile, _Line] = {}
-        for wish in wishes:
-            at = LineOfFile(file=file, line=wish.line)
+        for spec in changes:
+            at = LineOfFile(file=file, line=spec.line)
             known = before.pop(at, None) or lines.get(at)
-            lines[at] = _Line(known.id if known is not None else next(self._ids), wish, {})
+            lines[at] = _Line(known.id if known is not None else next(self._ids), spec, {})
         for at in before:
             del self._lines[at]
         self._lines.update(lines)
-        return [lines[LineOfFile(file=file, line=wish.line)] for wish in wishes], list(before)
+        return [lines[LineOfFile(file=file, line=spec.line)] for spec in changes], list(before)
 
     def _ranks(self) -> list[RankInfo]:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
@@ -154,7 +154,7 @@ class Breakpoints:
         """Clear and set breakpoints in these ranks, and store their answers."""
         if not ranks or not (clear or lines):
             return
-        wanted = [line.wish for line in lines]
+        wanted = [line.spec for line in lines]
         try:
             answer = await ask_breakpoints(self._window.asker(SECONDS), ranks, clear=clear, wanted=wanted)
         except DbgError as error:
@@ -177,8 +177,8 @@ class Breakpoints:
                 self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.last_event})
 
     def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
-        last_event = shown(line.wish.line, line.by_rank, ranks)
-        file = line.wish.file
+        last_event = shown(line.spec.line, line.by_rank, ranks)
+        file = line.spec.file
         source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
         line.last_event = {"id": line.id, **last_event, "source": source}
         return line.last_event

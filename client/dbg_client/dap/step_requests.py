@@ -90,7 +90,7 @@ class Keyboard:
         # A connection has one seat, so release the old one first.
         self.give()
         seat = self._seat = Seat(
-            self._window.switchboard, rank, mode, wish=EngineSpec(default=PDB), show=self._show, changed=self._changed
+            self._window.switchboard, rank, mode, spec=EngineSpec(default=PDB), show=self._show, changed=self._changed
         )
         seat.begin()
         try:

@@ -236,8 +236,8 @@ class Breakpoints(RanksTool):
         file = self.file or _present_file(ranks)
         if self.clear:
             return str(await ranks.clear_breakpoint(file, line, timeout=seconds))
-        wish = {"condition": self.condition, "hits": self.hits, "log": self.log}
-        return str(await ranks.set_breakpoint(file, line, **wish, timeout=seconds))
+        spec = {"condition": self.condition, "hits": self.hits, "log": self.log}
+        return str(await ranks.set_breakpoint(file, line, **spec, timeout=seconds))
 
 
 TOOLS: tuple[type[Tool], ...] = (

@@ -80,7 +80,7 @@ class Attachment:
         *,
         colors: int,
         prefix: str = "",
-        wish: EngineSpec = ANY_ENGINE,
+        spec: EngineSpec = ANY_ENGINE,
         frame: str = "",
         startup: deque[str] | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class Attachment:
         self.motion = StepState()
         self.ending = StopOutcome()
         self.opened = self._seated = self._asked = False
-        self._offer = AttachRequest(mode, *size, colors, wish, frame)
+        self._offer = AttachRequest(mode, *size, colors, spec, frame)
         self._keys = UnacknowledgedInput()
         self._early = b""
         self._drawing = Drawing()
@@ -161,8 +161,8 @@ class Attachment:
             rows=self._offer.rows,
             columns=self._offer.columns,
             colors=self._offer.colors,
-            engine=self._offer.wish.asked,
-            fallback_engine=self._offer.wish.default,
+            engine=self._offer.spec.asked,
+            fallback_engine=self._offer.spec.default,
             resume=self._keys.generation,
             # A debugger that is open shows the frame that its user has selected since.
             frame="" if self.opened else self._offer.frame,

@@ -82,7 +82,7 @@ class AttachRequest:
     rows: int
     columns: int
     colors: int
-    wish: EngineSpec
+    spec: EngineSpec
     frame: str
     cropped: bool = False
     """Whether the debugger's screen was larger at the last check."""

@@ -74,7 +74,7 @@ def show_nothing(effect: Effect) -> None:
 class Seat:
     """The seat of one terminal or program at one rank after another, over one connection.
 
-    Belongs to one event loop. ``wish`` is the debugger to open, ``frame`` the frame to open it at. ``prefix`` is the
+    Belongs to one event loop. ``spec`` is the debugger to open, ``frame`` the frame to open it at. ``prefix`` is the
     escape key's name, for notices. ``startup`` returns the first commands for a rank's line debugger.
     """
 
@@ -86,7 +86,7 @@ class Seat:
         *,
         size: tuple[int, int] = SIZE,
         colors: int = 8,
-        wish: EngineSpec = ANY_ENGINE,
+        spec: EngineSpec = ANY_ENGINE,
         frame: str = "",
         prefix: str = "",
         startup: Callable[[str], deque[str]] = lambda _: deque(),
@@ -96,7 +96,7 @@ class Seat:
         self.is_over = False
         self.error: BaseException | None = None
         self._switchboard = switchboard
-        self._mode, self._colors, self._wish = mode, colors, wish
+        self._mode, self._colors, self._spec = mode, colors, spec
         self._prefix, self._startup = prefix, startup
         self._show, self._changed = show, changed
         self._drawn: int | None = None
@@ -302,7 +302,7 @@ class Seat:
             size,
             colors=self._colors,
             prefix=self._prefix,
-            wish=self._wish,
+            spec=self._spec,
             frame=frame,
             startup=self._startup(rank.key),
         )

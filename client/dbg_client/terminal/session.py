@@ -122,7 +122,7 @@ class Session:
             asked.mode,
             size=self._raw.size,
             colors=options.colors,
-            wish=asked.wish,
+            spec=asked.spec,
             frame=asked.frame,
             prefix=options.prefix_name,
             startup=options.startup,
@@ -214,7 +214,7 @@ class Session:
             return
         engine = attachment.engine
         if engine is None and self._display is None and guess:
-            engine = self.options.attach.wish.asked or DEFAULT_ENGINE
+            engine = self.options.attach.spec.asked or DEFAULT_ENGINE
         if engine is None:
             return
         lines = engine == LINE_ENGINE

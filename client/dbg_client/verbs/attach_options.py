@@ -98,7 +98,7 @@ class AttachOptions(Record):
     pager: Pager = PAGER
 
     @property
-    def wish(self) -> EngineSpec:
+    def spec(self) -> EngineSpec:
         """The user's preferred debugger."""
         return EngineSpec(self.asked_engine, self.default_engine)
 

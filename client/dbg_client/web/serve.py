@@ -157,12 +157,12 @@ class PageServer:
         access: Access,
         *,
         drive: bool,
-        wish: EngineSpec = ANY_ENGINE,
+        spec: EngineSpec = ANY_ENGINE,
         hang_seconds: float = HANG_SECONDS,
         saved: SavedJob | None = None,
     ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
-        self._wish, self._hang_seconds = wish, hang_seconds
+        self._spec, self._hang_seconds = spec, hang_seconds
         self._may_act = True
         self._page = (STATIC / "index.html").read_text(encoding="utf-8")
         self._guests: dict[asyncio.Task[object], Outbox] = {}
@@ -288,7 +288,7 @@ class PageServer:
         def come(outbox: Outbox) -> Guest | None:
             if rank is not None:
                 own = self._switchboard.another()
-                return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
+                return PageSeat(own, rank, mode, outbox, spec=self._spec, why_not=self.why_not())
             outbox.send(Ended(sentence="there is no such rank any more"))
             outbox.finish(NO_RANK, "no such rank")
             return None
@@ -336,7 +336,7 @@ async def _served_page(settings: Web, saved: SavedJob | None) -> AsyncIterator[N
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: notify(f"For another browser: {address_of(port, token)}"))
-        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish, saved=saved)
+        server = PageServer(switchboard, target, access, drive=settings.drive, spec=settings.spec, saved=saved)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
             ends = "Ctrl-C ends the page, and ranks stay as they are"

@@ -36,16 +36,16 @@ OVER, REFUSED, NO_RANK = 4000, 4001, 4004
 class PageSeat:
     """One seat of a page: receives keys and lines, and sends the debugger's output; it ends with the socket.
 
-    ``wish`` is the debugger to open. ``why_not`` is the reason why the page may not type, empty if it may.
+    ``spec`` is the debugger to open. ``why_not`` is the reason why the page may not type, empty if it may.
     """
 
     def __init__(
-        self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, *, wish: EngineSpec, why_not: str
+        self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, *, spec: EngineSpec, why_not: str
     ) -> None:
         self._switchboard, self._rank, self._outbox = switchboard, rank, outbox
         self._why_not = why_not
         mode = Mode.WATCH if why_not else mode
-        self._seat = Seat(switchboard, rank, mode, colors=COLORS, wish=wish, show=self._show, changed=self._changed)
+        self._seat = Seat(switchboard, rank, mode, colors=COLORS, spec=spec, show=self._show, changed=self._changed)
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
         self._told: dict[type[messages.ToTerminal], messages.ToTerminal] = {messages.Prompt: messages.Prompt()}

@@ -39,7 +39,7 @@ class Web(Verb):
     drive: Annotated[bool, Option("--drive", help="let the page act: type, evaluate, interrupt, resume, kill")] = False
 
     @property
-    def wish(self) -> EngineSpec:
+    def spec(self) -> EngineSpec:
         """The debugger that the page's terminals open."""
         return EngineSpec(self.asked_engine, self.default_engine)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.api.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
+from dbg_client.api.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_changes
 from dbg_client.core.asking import Asker
 from dbg_client.verbs.control import Continue, Kill, RankCommand, Release, is_moving
 from dbg_client.views.groups import group_answers
@@ -193,7 +193,7 @@ WISHES = st.builds(BreakpointSpec, file=FILES, line=st.integers(1, 10_000), cond
 
 @given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
 def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointSpec]) -> None:
-    parts = split_wishes(clear, wanted)
+    parts = split_changes(clear, wanted)
     assert all(length_of(part) <= MAX_TEXT for part in parts)
     assert [one for part in parts for one in part.clear] == clear
     assert [one for part in parts for one in part.set] == wanted

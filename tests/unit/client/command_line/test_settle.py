@@ -123,11 +123,11 @@ def test_colour_is_for_terminals_that_want_it(
 
 
 def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
-    wish = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.wish
+    spec = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.spec
 
-    assert (wish.asked, wish.default) == ("pudb", "pdb")
-    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == EngineSpec(None, "pdb")
-    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == EngineSpec()
+    assert (spec.asked, spec.default) == ("pudb", "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.spec == EngineSpec(None, "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.spec == EngineSpec()
 
 
 def test_a_file_of_commands_comes_along() -> None:

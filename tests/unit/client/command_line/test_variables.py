@@ -15,10 +15,10 @@ def test_variables_make_defaults_and_options_go_before_them() -> None:
     by_variable = settled("5", Attach, environ)
     by_option = settled("5 --escape none --engine pudb --timeout 5", Attach, environ)
 
-    assert (usual.attach.prefix, usual.attach.wish.default, usual.broker.timeout) == (b"\x1d", None, 10.0)
-    assert (by_variable.attach.prefix, by_variable.attach.wish.default) == (b"\x1f", "pdb")
+    assert (usual.attach.prefix, usual.attach.spec.default, usual.broker.timeout) == (b"\x1d", None, 10.0)
+    assert (by_variable.attach.prefix, by_variable.attach.spec.default) == (b"\x1f", "pdb")
     assert by_variable.attach.vi
-    assert (by_option.attach.prefix, by_option.attach.wish.asked, by_option.broker.timeout) == (None, "pudb", 5.0)
+    assert (by_option.attach.prefix, by_option.attach.spec.asked, by_option.broker.timeout) == (None, "pudb", 5.0)
 
 
 @pytest.mark.parametrize(

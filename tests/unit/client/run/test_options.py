@@ -75,4 +75,4 @@ def test_options_are_kept_as_typed() -> None:
 def test_the_debugger_that_is_named_is_a_wish_of_the_job_and_not_of_the_terminal() -> None:
     settings = settled("run --engine pdb -- true", Run)
     assert settings.options.engine == "pdb"
-    assert settings.attach.wish.asked is None
+    assert settings.attach.spec.asked is None

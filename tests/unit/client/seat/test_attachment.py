@@ -503,8 +503,8 @@ def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -
 
 
 def wishing(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
-    wish = EngineSpec(asked, default)
-    return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", wish=wish)
+    spec = EngineSpec(asked, default)
+    return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", spec=spec)
 
 
 def engines_sent(attachment: Attachment) -> tuple[str | None, str | None]:
