@@ -93,7 +93,7 @@ class CaseFile(Record):
     about: str
     now: float
     ranks: Annotated[tuple[RankInfo, ...], elements(MAX_WORLD)] = ()
-    looks: Annotated[tuple[SavedSnapshot, ...], elements(MAX_SNAPSHOTS)] = ()
+    snapshots: Annotated[tuple[SavedSnapshot, ...], elements(MAX_SNAPSHOTS)] = ()
     versions: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
     problem: str = ""
@@ -101,8 +101,10 @@ class CaseFile(Record):
     @property
     def case(self) -> HangEvidence:
         """The evidence of the snapshots."""
-        looks = [JobSnapshot(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.looks]
-        return HangEvidence(looks=looks, now=self.now)
+        snapshots = [
+            JobSnapshot(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.snapshots
+        ]
+        return HangEvidence(snapshots=snapshots, now=self.now)
 
     @property
     def job(self) -> str:
@@ -112,7 +114,9 @@ class CaseFile(Record):
 
 def snapshots_of(case: HangEvidence) -> tuple[SavedSnapshot, ...]:
     """Return the snapshots of a case in the form in which they are saved."""
-    return tuple(SavedSnapshot(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.looks)
+    return tuple(
+        SavedSnapshot(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.snapshots
+    )
 
 
 def without_secrets(text: str) -> str:
@@ -141,9 +145,9 @@ def cleaned(saved: CaseFile) -> CaseFile:
 
 def lines_of(saved: CaseFile) -> Iterator[str]:
     """Yield the last lines of a report: the compressed evidence. If it is too large, leave out snapshots in between."""
-    looks: Sequence[SavedSnapshot] = saved.looks
-    for kept in (looks, (looks[0], looks[-1]) if len(looks) > 2 else (), looks[-1:]):
-        packed = base64.b64encode(lzma.compress(msgspec.json.encode(saved.replace(looks=tuple(kept))), preset=1))
+    snapshots: Sequence[SavedSnapshot] = saved.snapshots
+    for kept in (snapshots, (snapshots[0], snapshots[-1]) if len(snapshots) > 2 else (), snapshots[-1:]):
+        packed = base64.b64encode(lzma.compress(msgspec.json.encode(saved.replace(snapshots=tuple(kept))), preset=1))
         if kept and len(packed) <= MAX_EVIDENCE:
             yield TITLE
             yield from textwrap.wrap(packed.decode(), COLUMNS)
@@ -161,6 +165,6 @@ def read_report(data: bytes) -> CaseFile:
         saved: CaseFile = decoder_of(CaseFile).decode(document)
     except (ValueError, lzma.LZMAError, RecursionError):
         saved = CaseFile(about="", now=0.0)
-    if not saved.looks or any(len(look.answers) != len(saved.ranks) for look in saved.looks):
+    if not saved.snapshots or any(len(look.answers) != len(saved.ranks) for look in saved.snapshots):
         raise CantReadReport("is a report whose evidence is damaged, or from a newer dbg-attach")
     return saved

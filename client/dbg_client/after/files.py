@@ -99,7 +99,7 @@ def saved_job(words: tuple[str, ...], target: str | None) -> SavedJob | None:
         raise NothingToRead(_nothing(found, files) if found.problems else "a page can show only one dbg-attach report")
     ((report, _),) = found.reports
     (explanation,) = _explanations(found)
-    return SavedJob(report.about, report.now, report.ranks, report.looks[-1].answers, explanation)
+    return SavedJob(report.about, report.now, report.ranks, report.snapshots[-1].answers, explanation)
 
 
 def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.choose import MAX_WORLD
 from dbg_client.views.tree import own_frames
-from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobSnapshot
+from dbg_client.why.explain import LAST_SNAPSHOT_SECONDS, Explanation, HangEvidence, JobSnapshot
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.show import place_of
@@ -48,8 +48,8 @@ def case_of_dumps(dumps: Sequence[RankDump]) -> HangEvidence:
     reported = {one.rank: _told(one, world) for one in dumps}
     everybody = [reported.get(number) or _silent(number, world) for number in sorted({*reported, *range(world)})]
     # Nothing moves in a dump, so both snapshots show the state at the end.
-    looks = [JobSnapshot(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
-    return HangEvidence(looks=looks, now=max((one.written for one in dumps), default=0.0))
+    snapshots = [JobSnapshot(at=at, everybody=everybody) for at in (0.0, LAST_SNAPSHOT_SECONDS)]
+    return HangEvidence(snapshots=snapshots, now=max((one.written for one in dumps), default=0.0))
 
 
 def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:

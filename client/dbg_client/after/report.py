@@ -108,13 +108,13 @@ async def make_report(
     except DbgError as error:
         problem = f"not known: {error}"
     if case is not None:
-        ranks = [one.rank for one in case.looks[-1].everybody]
+        ranks = [one.rank for one in case.snapshots[-1].everybody]
     moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
     saved = CaseFile(
         about=f"dbg-attach report{f' about {printable(target)}' if target is not None else ''}, {moment}",
         now=case.now if case is not None else now,
         ranks=tuple(ranks),
-        looks=snapshots_of(case) if case is not None else (),
+        snapshots=snapshots_of(case) if case is not None else (),
         versions=tuple(_versions(asking)),
         output=tuple(output),
         problem=problem,
@@ -125,7 +125,7 @@ async def make_report(
 def _text(saved: CaseFile, asking: Asking) -> str:
     saved = cleaned(saved)
     case = saved.case
-    found = about(explain(case.looks, case.now), asking.ranks, saved.ranks) if case.looks else None
+    found = about(explain(case.snapshots, case.now), asking.ranks, saved.ranks) if case.snapshots else None
     return report_text(saved, found)
 
 
@@ -231,10 +231,10 @@ def report_text(saved: CaseFile, found: Explanation | None) -> str:
 
 def _of_looks(saved: CaseFile) -> list[tuple[str, Sequence[str]]]:
     """Return the sections on collectives and stacks of the last snapshot."""
-    if not saved.looks:
+    if not saved.snapshots:
         return []
-    matched = match_collectives(saved.case.looks[-1].everybody)
-    by_rank = list(zip(saved.ranks, saved.looks[-1].answers, strict=True))
+    matched = match_collectives(saved.case.snapshots[-1].everybody)
+    by_rank = list(zip(saved.ranks, saved.snapshots[-1].answers, strict=True))
     stacks, others = group_stacks(by_rank, saved.ranks, collective_notes(matched))
     tree = show_tree(stacks, others, Naming(saved.ranks), color=False)
     has_groups = any(one.groups for one in matched)

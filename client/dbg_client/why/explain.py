@@ -40,7 +40,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
-LAST_LOOK_SECONDS = 5.0
+LAST_SNAPSHOT_SECONDS = 5.0
 """Seconds between the first and the last snapshot. A state that has not changed in between is not normal work."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
@@ -91,20 +91,20 @@ class _Judged:
     is_open: bool = False
 
 
-def explain(looks: Sequence[JobSnapshot], now: float) -> Explanation:
+def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
     """Return the verdicts on the jobs of the last snapshot; ``now`` is wall-clock seconds.
 
     The first snapshot shows which ranks have made progress since.
     """
-    first, last = looks[0], looks[-1]
-    before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
+    first, last = snapshots[0], snapshots[-1]
+    before = {one.run: one for one in match_collectives(first.everybody)} if len(snapshots) > 1 else {}
     matched = match_collectives(last.everybody)
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
     missing: list[RankInfo] = []
     is_settled = True
     # A rank may read its library's records only after it was seen to make no progress.
-    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
+    telling = IN_COLLECTIVES if len(snapshots) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         moved = movement(before[one.run], one, last.at - first.at) if one.run in before else JobProgress()
         run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
@@ -188,7 +188,7 @@ class _RunVerdicts:
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
         # A rank that has long been at one instruction, and does not compute, will still be there in a few seconds.
         may_move = may_move and (not unmoved or not all(map(self._has_long_stood, unmoved)))
-        is_open = judged.is_open or (may_move and self._seconds < LAST_LOOK_SECONDS)
+        is_open = judged.is_open or (may_move and self._seconds < LAST_SNAPSHOT_SECONDS)
         return found, self._has_two and not is_open
 
     def _has_long_stood(self, number: int) -> bool:
@@ -339,12 +339,12 @@ def _key(pending: PendingCollective) -> tuple[object, ...]:
 class HangEvidence:
     """Snapshots of a job's ranks; ``now`` is the time of the last one, in wall-clock seconds."""
 
-    looks: Sequence[JobSnapshot]
+    snapshots: Sequence[JobSnapshot]
     now: float
 
     def explanation(self) -> Explanation:
         """Return the verdicts on these snapshots."""
-        return explain(self.looks, self.now)
+        return explain(self.snapshots, self.now)
 
 
 class SavedJob(NamedTuple):

@@ -12,7 +12,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ended_of_live_runs, live_runs
 from dbg_client.core.wait_progress import Show, show_nobody
 from dbg_client.why.collective_matching import Matched, match_collectives
-from dbg_client.why.explain import LAST_LOOK_SECONDS, Explanation, HangEvidence, JobSnapshot, explain
+from dbg_client.why.explain import LAST_SNAPSHOT_SECONDS, Explanation, HangEvidence, JobSnapshot, explain
 from dbg_client.why.process_groups import RankEvidence, read_evidence
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
@@ -32,7 +32,7 @@ async def find_case(
     known: Sequence[RankInfo],
     *,
     show: Show = show_nobody,
-    longest: float = LAST_LOOK_SECONDS,
+    longest: float = LAST_SNAPSHOT_SECONDS,
 ) -> tuple[HangEvidence, Explanation]:
     """Query all ranks of the chosen ranks' runs until waiting ranks can be distinguished from working ones.
 
@@ -50,27 +50,27 @@ async def gather_case(
     ranks: Sequence[RankInfo],
     *,
     show: Show = show_nobody,
-    longest: float = LAST_LOOK_SECONDS,
+    longest: float = LAST_SNAPSHOT_SECONDS,
 ) -> tuple[HangEvidence, Explanation]:
     """Query all ranks of some runs, and return the case and all verdicts, as :func:`find_case` does."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    looks = [JobSnapshot(at=0.0, everybody=await _ask_evidence(asker, ranks))]
+    snapshots = [JobSnapshot(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     now = time.time()
     # With ten thousand ranks this takes seconds, and keys of a debugger in this process must not wait for it.
-    found = await asyncio.to_thread(explain, tuple(looks), now)
+    found = await asyncio.to_thread(explain, tuple(snapshots), now)
     # Compare start times, without the duration of a snapshot: on a busy host the last one would be too early.
-    while not found.is_settled and looks[-1].at < longest:
+    while not found.is_settled and snapshots[-1].at < longest:
         show("checking again for progress")
         try:
             await asyncio.sleep(BETWEEN_SECONDS)
         finally:
             show(None)
         at = loop.time() - begun
-        looks.append(JobSnapshot(at=at, everybody=await _ask_evidence(asker, ranks)))
+        snapshots.append(JobSnapshot(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
-        found = await asyncio.to_thread(explain, tuple(looks), now)
-    return HangEvidence(looks=looks, now=now), found
+        found = await asyncio.to_thread(explain, tuple(snapshots), now)
+    return HangEvidence(snapshots=snapshots, now=now), found
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:

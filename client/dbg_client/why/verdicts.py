@@ -220,14 +220,14 @@ def _of_kind(
     verdict = _of_topic(analysis, Topic.OWN, kind, numbers, analysis.certainty(numbers))
     has_threads = any(analysis.conditions[number].threads for number in numbers)
     live = analysis.matched.roster[numbers[0]].rank.state in LIVE_STATES
-    looks = has_threads and live
+    snapshots = has_threads and live
     return replace(
         verdict,
         finding=replace(verdict.finding, followers=tuple(followers), after=tuple(after)),
         others=tuple(followers),
         age=max((analysis.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
         is_settled=kind is not VerdictKind.WAITING or first.is_still,
-        next=analysis.names.looking(numbers[:1], threads=True) if looks else analysis.names.entering(numbers),
+        next=analysis.names.looking(numbers[:1], threads=True) if snapshots else analysis.names.entering(numbers),
     )
 
 

@@ -112,7 +112,7 @@ def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Broker
 def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:
     brokers.start_rank(0, STRAIGHT)
     wait_until_states(brokers[1].home, {0: "stopped"})
-    looks = seat(open_terminal, brokers[2], "0", "--watch")
+    snapshots = seat(open_terminal, brokers[2], "0", "--watch")
     types = seat(open_terminal, brokers[1], "0")
     brokers[2].suspend()
     try:
@@ -122,7 +122,7 @@ def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: O
         assert ask(brokers[1].home, "eval", "0", "n")
     finally:
         brokers[2].resume()
-    looks.wait_for("n: 4")
+    snapshots.wait_for("n: 4")
 
 
 def named(broker: RunningBroker) -> set[str]:

@@ -166,7 +166,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
     for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
-        (tmp_path / name).write_bytes(written(saved(HangEvidence(looks=[LOOK], now=now))))
+        (tmp_path / name).write_bytes(written(saved(HangEvidence(snapshots=[LOOK], now=now))))
     found = find_in([str(tmp_path)])
     assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
     assert len(found.notes) == 2
@@ -174,10 +174,10 @@ def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_pat
     assert len(named.reports) == 2
 
 
-def case_of(*looks: Sequence[RankEvidence]) -> HangEvidence:
+def case_of(*snapshots: Sequence[RankEvidence]) -> HangEvidence:
     """Return a case of these looks, some seconds apart."""
-    made = [JobSnapshot(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
-    return HangEvidence(looks=made, now=1_790_000_000.0)
+    made = [JobSnapshot(at=1.5 * number, everybody=look) for number, look in enumerate(snapshots)]
+    return HangEvidence(snapshots=made, now=1_790_000_000.0)
 
 
 def answered(one: RankEvidence) -> RankEvidence:
@@ -187,9 +187,11 @@ def answered(one: RankEvidence) -> RankEvidence:
 
 
 def saved(case: HangEvidence) -> CaseFile:
-    ranks = tuple(one.rank for one in case.looks[0].everybody)
-    made = replace(case, looks=[replace(look, everybody=list(map(answered, look.everybody))) for look in case.looks])
-    return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=snapshots_of(made))
+    ranks = tuple(one.rank for one in case.snapshots[0].everybody)
+    made = replace(
+        case, snapshots=[replace(look, everybody=list(map(answered, look.everybody))) for look in case.snapshots]
+    )
+    return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, snapshots=snapshots_of(made))
 
 
 def written(file: CaseFile) -> bytes:
@@ -224,7 +226,7 @@ HALTED = [
 
 
 @pytest.mark.parametrize(
-    "looks",
+    "snapshots",
     [
         pytest.param([[waiting(0), silent(1)]], id="a silent rank"),
         pytest.param([[waiting(0), with_waits(elsewhere(2), SOCKET)]], id="threads and processes"),
@@ -241,13 +243,13 @@ HALTED = [
         pytest.param([[waiting(0), *HALTED], [waiting(0, age=61.0), *HALTED]], id="halted and dead ranks"),
     ],
 )
-def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
-    case = case_of(*looks)
+def test_looks_are_read_again(snapshots: list[list[RankEvidence]]) -> None:
+    case = case_of(*snapshots)
     again = read_report(written(saved(case))).case
-    assert [[one.evidence for one in look.everybody] for look in again.looks] == [
-        [one.evidence for one in look] for look in looks
+    assert [[one.evidence for one in look.everybody] for look in again.snapshots] == [
+        [one.evidence for one in look] for look in snapshots
     ]
-    assert [one.rank for one in again.looks[0].everybody] == [one.rank for one in looks[0]]
+    assert [one.rank for one in again.snapshots[0].everybody] == [one.rank for one in snapshots[0]]
     assert again.explanation().verdicts == case.explanation().verdicts
 
 
@@ -262,7 +264,7 @@ def test_secrets_are_left_out() -> None:
 def test_of_a_case_that_is_too_large_the_looks_between_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     file = saved(case_of(*([waiting(0, age=60.0 + number), elsewhere(1)] for number in range(9))))
     monkeypatch.setattr(case_file, "MAX_EVIDENCE", len("".join(lines_of(file))) - len(TITLE) - 1)
-    assert [look.at for look in read_report(written(file)).looks] == [0.0, 12.0]
+    assert [look.at for look in read_report(written(file)).snapshots] == [0.0, 12.0]
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,10 @@ def report(*ranks: RankInfo) -> str:
     answers = tuple(RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped", frames=LOADING) for one in ranks)
     saved = CaseFile(about="dbg-attach report about all", now=NOW, ranks=ranks, problem="no rank to ask")
     if ranks:
-        saved = saved.replace(looks=snapshots_of(HangEvidence(looks=[JobSnapshot(at=0.0, everybody=[])], now=NOW)))
-        saved = saved.replace(looks=(saved.looks[0].replace(answers=answers),))
+        saved = saved.replace(
+            snapshots=snapshots_of(HangEvidence(snapshots=[JobSnapshot(at=0.0, everybody=[])], now=NOW))
+        )
+        saved = saved.replace(snapshots=(saved.snapshots[0].replace(answers=answers),))
     saved = cleaned(saved.replace(versions=("terminal  dbg-attach 0.2.0",), output=("step 3",)))
     return report_text(saved, saved.case.explanation() if ranks else None)
 

@@ -63,7 +63,7 @@ async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monk
 
     case, _ = await gather_case(Asked(Action.WHERE, RUNS, seconds=0.03), job, longest=0.05)  # type: ignore[arg-type]
 
-    assert case.looks[-1].at >= 0.05
+    assert case.snapshots[-1].at >= 0.05
 
 
 async def test_a_job_with_a_rank_kept_after_a_crash_is_watched_and_one_that_somebody_has_stopped_is_not() -> None:

@@ -69,11 +69,11 @@ async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboar
 
 
 async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> None:
-    looks = 0
+    snapshots = 0
 
     def all_running() -> bool | None:
-        nonlocal looks
-        looks += 1
+        nonlocal snapshots
+        snapshots += 1
         return all(rank.state is RankState.RUNNING for rank in board.directory.ranks) or None
 
     waiting = asyncio.create_task(board.until(all_running))
@@ -82,7 +82,7 @@ async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> No
         await board._receive(Change(rank=make_rank(number, state=RankState.RUNNING)))
     assert await waiting
     # One at the beginning and one at the end.
-    assert looks == 2
+    assert snapshots == 2
 
 
 async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) -> None:

@@ -63,7 +63,7 @@ def answer_why(monkeypatch: pytest.MonkeyPatch, verdicts: list[Verdict]) -> None
     async def judge(*_: object, **__: object) -> tuple[HangEvidence, Explanation]:
         verdict = verdicts.pop(0)
         found = Explanation(verdicts=(verdict,), asked=2, answered=2, missing=(), is_settled=True)
-        return HangEvidence(looks=[JobSnapshot(at=0.0, everybody=[waiting(0), elsewhere(1)])], now=1.0), found
+        return HangEvidence(snapshots=[JobSnapshot(at=0.0, everybody=[waiting(0), elsewhere(1)])], now=1.0), found
 
     monkeypatch.setattr(hang_watch, "judge", judge)
 

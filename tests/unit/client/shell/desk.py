@@ -94,9 +94,9 @@ def answer_of(one: RankEvidence) -> RankAnswer:
 class Looked(FakeBroker):
     """A broker whose ranks answer each question by the next of these looks, and then by the last."""
 
-    def __init__(self, *looks: Sequence[RankEvidence]) -> None:
-        super().__init__(*(one.rank for one in looks[0]))
-        self._looks = list(looks)
+    def __init__(self, *snapshots: Sequence[RankEvidence]) -> None:
+        super().__init__(*(one.rank for one in snapshots[0]))
+        self._looks = list(snapshots)
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]

@@ -83,7 +83,7 @@ OWN = Place(file="/home/me/data.py", line=41, function="read")
 def case_of(*frames: Place) -> HangEvidence:
     late = elsewhere(1)
     late = replace(late, answer=late.answer.replace(frames=frames))
-    return HangEvidence(looks=[JobSnapshot(at=0.0, everybody=[waiting(0), late])], now=1.0)
+    return HangEvidence(snapshots=[JobSnapshot(at=0.0, everybody=[waiting(0), late])], now=1.0)
 
 
 def explanation(*found: Verdict) -> Explanation:
@@ -157,9 +157,9 @@ async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) 
 async def test_a_report_is_shown_without_a_broker(tmp_path: Path) -> None:
     job = [waiting(0), waiting(1), elsewhere(2)]
     made = [replace(one, answer=one.answer.replace(frames=(OWN,))) for one in job]
-    case = HangEvidence(looks=[JobSnapshot(at=0.0, everybody=made)], now=1_790_000_000.0)
+    case = HangEvidence(snapshots=[JobSnapshot(at=0.0, everybody=made)], now=1_790_000_000.0)
     ranks = tuple(one.rank for one in job)
-    file = CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=snapshots_of(case))
+    file = CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, snapshots=snapshots_of(case))
     path = tmp_path / "report.txt"
     path.write_text("\n".join(["dbg-attach report about all", *lines_of(file)]))
     saved = saved_job((str(path),), None)

@@ -45,12 +45,12 @@ def tries(number: int, *below: Place, line: int = 12, loops: bool = False) -> Ra
 
 def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
     others = [waiting(number) for number in (0, 1, 3)]
-    looks = [
+    snapshots = [
         JobSnapshot(at=0.0, everybody=[*others, tries(2, loops=True, line=14)]),
         JobSnapshot(at=2.0, everybody=[*others, tries(2, URLOPEN)]),
     ]
 
-    (verdict,) = explain(looks, 0.0).verdicts
+    (verdict,) = explain(snapshots, 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
     assert "has looped in post_metrics (metrics.py) for up to 1 min: urlopen, sleep" in sentence_of(verdict)
@@ -70,12 +70,12 @@ def test_a_culprit_that_computes_is_said_to_compute_and_to_move_if_its_data_does
     def others(age: float) -> list[RankEvidence]:
         return [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
 
-    looks = [
+    snapshots = [
         JobSnapshot(at=0.0, everybody=[*others(20.0), saving(1.0, 0.0)]),
         JobSnapshot(at=5.0, everybody=[*others(25.0), saving(5.9, written)]),
     ]
 
-    (verdict,) = explain(looks, 0.0).verdicts
+    (verdict,) = explain(snapshots, 0.0).verdicts
 
     assert verdict.kind is VerdictKind.UNKNOWN
     approved(sentence_of(verdict))
@@ -400,6 +400,6 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
 def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
     sleeps = main(Doing(what=What.SLEEP, function="time.sleep", seconds=0.2))
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
-    looks = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]
-    (verdict,) = explain(looks, 0.0).verdicts
+    snapshots = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]
+    (verdict,) = explain(snapshots, 0.0).verdicts
     approved(sentence_of(verdict))

@@ -49,7 +49,7 @@ THRICE = (0.0, 30.0, 60.0)
 
 
 @pytest.mark.parametrize(
-    ("looks", "told"),
+    ("snapshots", "told"),
     [
         pytest.param([], [], id="nobody looks"),
         pytest.param([(0, []), (100, [])], [], id="no rank"),
@@ -85,9 +85,11 @@ THRICE = (0.0, 30.0, 60.0)
         ),
     ],
 )
-def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[DetailLevel], told: list[float]) -> None:
+def test_a_standstill_is_told_once_for_each_time_without_a_move(
+    snapshots: list[DetailLevel], told: list[float]
+) -> None:
     standstill = HangDetector(LIMIT)
-    assert [now for now, answers in looks if standstill.look(answers, now)] == told
+    assert [now for now, answers in snapshots if standstill.look(answers, now)] == told
 
 
 def test_after_a_stop_the_time_begins_anew() -> None:
