@@ -190,14 +190,14 @@ class Places:
         return self._known.setdefault(steps, steps)
 
 
-def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
+def sampled_places(samples: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
     """Group the samples, which are times in microseconds and places, by place; the most frequent places come first.
 
     If there are many places, rare ones are shortened to the user's own line. Places beyond MAX_PLACES become one place
     without frames.
     """
-    kept = {seen for seen, _ in Counter(seen for _, seen in looks).most_common(MAX_PLACES // 2)}
-    shown = [(at, seen if seen in kept else _of_user(seen)) for at, seen in looks]
+    kept = {seen for seen, _ in Counter(seen for _, seen in samples).most_common(MAX_PLACES // 2)}
+    shown = [(at, seen if seen in kept else _of_user(seen)) for at, seen in samples]
     kept = {seen for seen, _ in Counter(seen for _, seen in shown).most_common(MAX_PLACES - 1)}
     times: dict[Seen | None, list[int]] = {}
     for at, seen in shown:
@@ -244,7 +244,7 @@ class _Open:
     begin: int
     before: Reading
     places: Places = field(default_factory=Places)
-    looks: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
+    samples: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
     count: int = 0
 
 
@@ -271,7 +271,7 @@ class Sampler:
         if one not in self._open:
             return
         began = time.thread_time()
-        one.looks.append((time.time_ns() // 1000, one.places.look()))
+        one.samples.append((time.time_ns() // 1000, one.places.look()))
         one.count += 1
         pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_SNAPSHOTS, (time.thread_time() - began) / LOOK_SHARE)
         self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._look(one))
@@ -293,12 +293,12 @@ class Sampler:
                 RankSample,
                 clock=time.time_ns() // 1000,
                 begin=one.begin,
-                looks=len(one.looks),
+                samples=len(one.samples),
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
             ),
             sources=tuple(row for row in arrivals if isinstance(row, SourceSeen)),
             groups=tuple(row for row in arrivals if isinstance(row, GroupSeen)),
             arrivals=tuple(row for row in arrivals if isinstance(row, GroupArrivals)),
-            places=tuple(sampled_places(tuple(one.looks), one.begin)),
+            places=tuple(sampled_places(tuple(one.samples), one.begin)),
         )

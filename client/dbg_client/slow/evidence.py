@@ -36,10 +36,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class LateRankLocation:
-    """Most frequent places of a rank while others waited for it, each with its number of the ``looks`` samples."""
+    """Most frequent places of a rank while others waited for it, each with its number of the ``samples`` samples."""
 
     spots: tuple[tuple[Spot, int], ...]
-    looks: int
+    samples: int
 
 
 LOADER = "/torch/utils/data/"

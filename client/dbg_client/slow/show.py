@@ -158,7 +158,7 @@ class _DiagnosisParts:
         if one.where is not None:
             (first, count), *more = one.where.spots
             others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
-            yield f"meanwhile, rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} samples{others}"
+            yield f"meanwhile, rank {one.number} is at {_spot(first)} in {count} of {one.where.samples} samples{others}"
         for lack in one.lacks:
             yield f"rank {one.number} {_lack(lack, self._run.samples[one.number].sample)}"
 

@@ -111,7 +111,7 @@ class RankSample(Row, tag="sampled"):
     clock: Count
     begin: Count = 0
     seconds: Age = 0.0
-    looks: Annotated[int, integers(0, MAX_SNAPSHOTS)] = 0
+    samples: Annotated[int, integers(0, MAX_SNAPSHOTS)] = 0
     processors: ProcessorUse = ProcessorUse()
 
 

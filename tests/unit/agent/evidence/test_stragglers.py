@@ -257,15 +257,15 @@ def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sam
     told = sampled.told()
     assert told.sample.seconds == pytest.approx(10.0)
     assert (told.sample.begin, told.sample.clock) == (100_000_000, 110_000_000)
-    assert 80 <= told.sample.looks <= 120
-    assert sum(len(place.times) for place in told.places) == told.sample.looks
+    assert 80 <= told.sample.samples <= 120
+    assert sum(len(place.times) for place in told.places) == told.sample.samples
     assert clock.now < 111.0, "looks end with the last question"
 
 
 def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock, sampled: Sampling) -> None:
     sampled.ask(300.0)
     clock.run(1000.0)
-    assert sampled.told().sample.looks <= MAX_SNAPSHOTS
+    assert sampled.told().sample.samples <= MAX_SNAPSHOTS
 
 
 def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monke
     monkeypatch.setattr(time, "thread_time", lambda: next(spent) * 0.01)
     sampled.ask(50.0)
     clock.run(1000.0)
-    assert 0.01 * sampled.told().sample.looks <= 1.5 * LOOK_SHARE * 50
+    assert 0.01 * sampled.told().sample.samples <= 1.5 * LOOK_SHARE * 50
 
 
 def test_too_many_questions_are_refused(approved: Approved, sampled: Sampling) -> None:
@@ -300,10 +300,10 @@ def test_what_goes_wrong_is_an_answer(
 
 def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
     places = [((f"/{number}.py", 1, "f"),) for number in range(MAX_PLACES + 8)]
-    looks = [(at, place) for at, place in enumerate([*places, *places[: MAX_PLACES - 1]])]
-    rows = sampled_places(looks, 0)
+    samples = [(at, place) for at, place in enumerate([*places, *places[: MAX_PLACES - 1]])]
+    rows = sampled_places(samples, 0)
     assert len(rows) == MAX_PLACES
-    assert sum(len(row.times) for row in rows) == len(looks)
+    assert sum(len(row.times) for row in rows) == len(samples)
     assert [len(row.times) for row in rows if not row.frames] == [9]
 
 
@@ -323,6 +323,6 @@ def test_a_frame_of_the_users_is_among_those_of_a_deep_library() -> None:
 
 def test_rare_places_end_at_the_users_line() -> None:
     user = ("/home/me/train.py", 30, "main")
-    looks = [(at, (user, ("/usr/lib/python3/site-packages/a.py", at, "f"))) for at in range(90)]
-    rows = sampled_places(looks, 0)
+    samples = [(at, (user, ("/usr/lib/python3/site-packages/a.py", at, "f"))) for at in range(90)]
+    rows = sampled_places(samples, 0)
     assert sum(len(row.times) for row in rows if row.frames[0].line == 30) == 90

@@ -69,9 +69,9 @@ def look_at(work: Callable[[], Coroutine[Any, Any, object]], count: int) -> list
         # Nothing tells that a task has begun to wait.
         while sum(_waits(one) for one in asyncio.all_tasks() - {me}) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        looks = threading.Thread(target=lambda: found.extend(seen_tasks(loop)), name="looks")
-        looks.start()
-        looks.join(seconds(20))
+        samples = threading.Thread(target=lambda: found.extend(seen_tasks(loop)), name="looks")
+        samples.start()
+        samples.join(seconds(20))
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

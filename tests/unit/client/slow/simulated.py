@@ -108,15 +108,15 @@ class Job:
             RankSample(
                 clock=BEGIN + shift + round(1e6 * SECONDS),
                 begin=BEGIN + shift,
-                looks=50,
+                samples=50,
                 **{"seconds": SECONDS, **self.samples.get(rank.rank, {})},  # type: ignore[arg-type]
             )
         ]
         for group, times in came:
             if rank.rank in group.ranks and group.steps:
                 rows += _told(group, times[rank.rank], shift)
-        for frames, looks in self.places.get(rank.rank, []):
-            rows.append(SampledPlace(frames=frames, times=tuple(round(1e6 * at) for at in looks)))
+        for frames, samples in self.places.get(rank.rank, []):
+            rows.append(SampledPlace(frames=frames, times=tuple(round(1e6 * at) for at in samples)))
         return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=(*rows, *self.rows.get(rank.rank, ())))
 
 

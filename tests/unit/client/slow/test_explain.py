@@ -175,7 +175,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
         clock=draw(ANY_COUNT),
         begin=draw(ANY_COUNT),
         seconds=draw(st.floats(0, 1e6)),
-        looks=draw(st.integers(0, 200)),
+        samples=draw(st.integers(0, 200)),
         processors=ProcessorUse(
             queued=draw(ANY_SECONDS),
             periods=draw(st.one_of(st.none(), ANY_COUNT)),
