@@ -83,7 +83,7 @@ def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
             used = used or bool(arrivals)
             rows += arrivals
     if not used and not rows:
-        rows.append(fitted(SourceSeen, library=LIBRARY, lack=_lack()))
+        rows.append(fitted(SourceSeen, library=LIBRARY, limitation=_lack()))
     return rows
 
 
@@ -105,11 +105,11 @@ def _buffer_entries() -> int:
 
 
 def _too_long(needed: float) -> SourceSeen:
-    lack = (
+    limitation = (
         f"reading torch's flight recorder would stop the rank for {1000 * needed:.0f} ms, "
         f"more than 1 % of the sampling time; use --for {needed / READING_SHARE:.0f}s"
     )
-    return fitted(SourceSeen, library=LIBRARY, lack=lack)
+    return fitted(SourceSeen, library=LIBRARY, limitation=limitation)
 
 
 def _lack() -> str:
@@ -141,8 +141,8 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
         return rows
     except Exception as error:
         # A newer torch may have a different format, or the program has changed it.
-        lack = f"torch's flight recorder can't be read ({type(error).__name__})"
-        return [fitted(SourceSeen, library=LIBRARY, lack=lack)]
+        limitation = f"torch's flight recorder can't be read ({type(error).__name__})"
+        return [fitted(SourceSeen, library=LIBRARY, limitation=limitation)]
 
 
 def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:

@@ -70,12 +70,14 @@ def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
 
 def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     may_ask = may_be_asked(mpi)
-    lack = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
+    limitation = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
     if not may_ask:
-        lack = f"{lack}; without THREAD_MULTIPLE in MPI, communicators can't be queried while a thread is in a call"
+        limitation = (
+            f"{limitation}; without THREAD_MULTIPLE in MPI, communicators can't be queried while a thread is in a call"
+        )
     package = sys.modules.get("mpi4py")
     version = vars(package).get("__version__") if package is not None else None
-    yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
+    yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", limitation=limitation)
     for frame in list(all_frames().values()):
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
@@ -236,13 +238,13 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
     state = module.global_state if module is not None else None
     if state is None or state.client is None or state.num_processes < 2:
         return []
-    lack, count = (
+    limitation, count = (
         "JAX counts no computations, so which of several equal ones a rank is in is not known",
         int(state.num_processes),
     )
     calls = dict.fromkeys(called for frame in list(all_frames().values()) if (called := awaited(frame)))
     return [
-        fitted(SourceSeen, library=JAX, lack=lack),
+        fitted(SourceSeen, library=JAX, limitation=limitation),
         fitted(GroupSeen, library=JAX, name=JAX, title="JAX", members=f"0-{count - 1}", size=count),
         *(fitted(CollectiveSeen, group=JAX, name=name, state=CollectiveState.STARTED) for name in calls),
     ]

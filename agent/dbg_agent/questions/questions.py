@@ -214,8 +214,8 @@ class Questions:
             # The rank's place is known all the same, and the link must stay alive.
             from dbg_wire.records.evidence import SourceSeen
 
-            lack = f"the evidence can't be read ({error_line(error)})"
-            return (fitted(SourceSeen, library="dbg-agent", lack=lack),)
+            limitation = f"the evidence can't be read ({error_line(error)})"
+            return (fitted(SourceSeen, library="dbg-agent", limitation=limitation),)
 
     def _sample(self, ask: Ask) -> None:
         if not isinstance(ask.inquiry, SampleQuestion):

@@ -92,8 +92,8 @@ def _version(torch: ModuleType) -> str:
     return str.__str__(version) if isinstance(version, str) else ""
 
 
-def _source(version: str, lack: str) -> SourceSeen:
-    return fitted(SourceSeen, library=LIBRARY, version=version, lack=lack)
+def _source(version: str, limitation: str) -> SourceSeen:
+    return fitted(SourceSeen, library=LIBRARY, version=version, limitation=limitation)
 
 
 def _lack(version: str, groups: Sequence[Group], states: dict[str, Recorded]) -> str:

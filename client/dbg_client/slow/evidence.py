@@ -97,7 +97,7 @@ class Shortage(enum.Enum):
     CORE = "core"
 
 
-def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Shortage, ...]:
+def shortages_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Shortage, ...]:
     """Return the resources that a rank is short of and the others are not, the most certain first."""
     mine = samples.get(number)
     if mine is None or mine.seconds <= 0:

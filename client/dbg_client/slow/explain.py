@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbg_client.slow.collective_timings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.slow.evidence import LateRankLocation, Shortage, lacks_of, whereabouts
+from dbg_client.slow.evidence import LateRankLocation, Shortage, shortages_of, whereabouts
 from dbg_client.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
@@ -42,7 +42,7 @@ class LateRank:
 
     number: int
     where: LateRankLocation | None
-    lacks: tuple[Shortage, ...]
+    shortages: tuple[Shortage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -
         LateRank(
             number=number,
             where=whereabouts(run.samples[number], number, run.shift(number), group),
-            lacks=lacks_of(number, samples),
+            shortages=shortages_of(number, samples),
         )
         for number in ranks[:MAX_RANKS]
         if number in run.samples

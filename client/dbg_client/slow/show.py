@@ -142,8 +142,13 @@ class _DiagnosisParts:
         if worst is not None:
             yield from self._limits(worst)
         # Limitations of libraries: one line for all ranks with the same limitation.
-        lacks = {source.lack for sampled in self._run.samples.values() for source in sampled.sources if source.lack}
-        yield from (printable(lack, 300) for lack in sorted(lacks)[:MAX_LACKS])
+        shortages = {
+            source.limitation
+            for sampled in self._run.samples.values()
+            for source in sampled.sources
+            if source.limitation
+        }
+        yield from (printable(limitation, 300) for limitation in sorted(shortages)[:MAX_LACKS])
         known = worst.of.unheard if worst is not None else ()
         silent = [
             number
@@ -159,8 +164,8 @@ class _DiagnosisParts:
             (first, count), *more = one.where.spots
             others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
             yield f"meanwhile, rank {one.number} is at {_spot(first)} in {count} of {one.where.samples} samples{others}"
-        for lack in one.lacks:
-            yield f"rank {one.number} {_lack(lack, self._run.samples[one.number].sample)}"
+        for limitation in one.shortages:
+            yield f"rank {one.number} {_lack(limitation, self._run.samples[one.number].sample)}"
 
     def _limits(self, one: GroupLateness) -> Iterator[str]:
         """Yield lines about the limits of the figures."""
@@ -181,9 +186,9 @@ def _spot(spot: Spot) -> str:
     return f"{show_frame(spot.own)}, in the data loader" if spot.is_loading else show_frame(spot.own)
 
 
-def _lack(lack: Shortage, mine: RankSample) -> str:
+def _lack(limitation: Shortage, mine: RankSample) -> str:
     used = mine.processors
-    if lack is Shortage.QUOTA:
+    if limitation is Shortage.QUOTA:
         cores = f" ({used.quota:.2g} cores)" if used.quota is not None else ""
         return f"is throttled by its cgroup: the quota{cores} was used up in {used.throttled} of {used.periods} periods"
     return f"waits for a free core in {(used.queued or 0.0) / mine.seconds:.0%} of the time"

@@ -33,7 +33,7 @@ MAX_NAMES = 24
 MAX_ROWS = 200
 """Maximum rows of a table. A large mesh has some hundred groups; more are easier to read as JSON."""
 
-MAX_LACKS, MAX_LACK = 4, 600
+MAX_LIMITATIONS, MAX_LACK = 4, 600
 """Maximum number of limitations of libraries that are shown, and maximum characters of one."""
 
 NO_LIBRARY = "no library that reports collectives is loaded in these ranks; only their stacks are known"
@@ -205,7 +205,7 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def lacks(roster: Roster, names: NamedRanks) -> list[str]:
+def limitations(roster: Roster, names: NamedRanks) -> list[str]:
     """Return a line for each limitation in what libraries report on collectives, with the ranks concerned."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
     bare = 0
@@ -213,18 +213,18 @@ def lacks(roster: Roster, names: NamedRanks) -> list[str]:
         if one.evidence is not None:
             bare += not one.evidence.sources and not one.evidence.groups
             for source in one.evidence.sources:
-                if source.lack:
+                if source.limitation:
                     version = f" {printable(source.version, 40)}" if source.version else ""
-                    ranks[f"{source.library}{version}: {printable(source.lack, MAX_LACK)}"].append(number)
+                    ranks[f"{source.library}{version}: {printable(source.limitation, MAX_LACK)}"].append(number)
     lines = [
-        lack if len(numbers) == len(roster) else f"{names.ranks(numbers)}: {lack}"
-        for lack, numbers in sorted(ranks.items())[:MAX_LACKS]
+        limitation if len(numbers) == len(roster) else f"{names.ranks(numbers)}: {limitation}"
+        for limitation, numbers in sorted(ranks.items())[:MAX_LIMITATIONS]
     ]
     return [*lines, NO_LIBRARY] if bare and bare == len(roster) else lines
 
 
 def _lacks(matched: Matched) -> list[str]:
-    return lacks(matched.roster, NamedRanks(matched.run, matched.roster, several_jobs=False))
+    return limitations(matched.roster, NamedRanks(matched.run, matched.roster, several_jobs=False))
 
 
 def _cells(row: PendingCollective) -> tuple[str, ...]:

@@ -212,8 +212,8 @@ class Words(Reasons):
         has_place = pending.group.label or pending.sequence is not None
         place = f" in {short_name(pending)}" if has_place else ""
         why = f": it is in {short_name(elsewhere)}" if elsewhere is not None else self.why(found.ranks, pending)
-        lacks = _lacking_half(pending, _likely(found))
-        return f"{self.who(found.ranks)} {lacks}{why}; rank {waiter} has waited{place}{since(pending.age)}"
+        limitations = _lacking_half(pending, _likely(found))
+        return f"{self.who(found.ranks)} {limitations}{why}; rank {waiter} has waited{place}{since(pending.age)}"
 
     def _held(self, found: Finding) -> str:
         ranks, likely = found.ranks, _likely(found)

@@ -13,7 +13,7 @@ from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.collective_matching import PendingCollective
-from dbg_client.why.collectives import lacks
+from dbg_client.why.collectives import limitations
 from dbg_client.why.condition import State, waits_of
 from dbg_client.why.names import agreeing, show_bytes
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence
@@ -351,7 +351,7 @@ class _Lines:
         return [*lines, *time_left(pending)]
 
     def _lacks(self) -> list[str]:
-        return lacks(self.analysis.matched.roster, self.analysis.names)
+        return limitations(self.analysis.matched.roster, self.analysis.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,8 +314,8 @@ def missing_rank_is_told(told: dict[int, Evidence]) -> None:
     assert not unfinished(told[2])
     assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", MANY)]
     assert {group.title: group.members for group in told[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
-    assert [told[rank].sources[0].lack for rank in (0, 2)] == ["", ""]
-    assert told[1].sources[0].lack.startswith("TORCH_FR_BUFFER_SIZE=0 ")
+    assert [told[rank].sources[0].limitation for rank in (0, 2)] == ["", ""]
+    assert told[1].sources[0].limitation.startswith("TORCH_FR_BUFFER_SIZE=0 ")
 
 
 def partner_is_told(told: dict[int, Evidence]) -> None:
@@ -350,7 +350,7 @@ def missing_process_is_told(told: dict[int, Evidence]) -> None:
     waits = the_only_one(told[0], "allreduce")
     group = group_of(told[0], waits)
     assert (group.title, group.members, group.size, group.backend) == ("part", "0-1", 2, "mpi")
-    assert "counts no calls" in told[0].sources[0].lack
+    assert "counts no calls" in told[0].sources[0].limitation
     assert not told[1].collectives
 
 

@@ -305,11 +305,11 @@ class Doing(Record, omit_defaults=True):
 
 
 class SourceSeen(Row, tag="library"):
-    """A library that may know of collectives; ``lack`` says which facts are missing, why, and how to get them."""
+    """A library that may know of collectives; ``limitation`` says which facts are missing, why, and how to get them."""
 
     library: Word
     version: Sentence = ""
-    lack: Sentence = ""
+    limitation: Sentence = ""
 
 
 class GroupSeen(Row, tag="group"):
@@ -443,8 +443,8 @@ def fitting(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
     listed = [one.replace(frames=()) if _has_long_frames(one) else one for one in records]
     kept, left_out = within_bytes(listed, MAX_EVIDENCE_BYTES)
     if left_out:
-        lack = f"{left_out} of its {len(listed)} records do not fit into an answer and are omitted"
-        kept.append(SourceSeen(library="dbg-agent", lack=lack))
+        limitation = f"{left_out} of its {len(listed)} records do not fit into an answer and are omitted"
+        kept.append(SourceSeen(library="dbg-agent", limitation=limitation))
     return tuple(kept)
 
 

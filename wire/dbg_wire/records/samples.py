@@ -151,6 +151,6 @@ def sample_rows(sampled: Sampled) -> tuple[SampleRecord, ...]:
     rest: Iterable[SampleRecord] = itertools.chain(sampled.sources, sampled.groups, sampled.arrivals, sampled.places)
     kept, left_out = within_bytes(rest, MAX_SAMPLE_BYTES)
     if left_out:
-        lack = f"{left_out} of its records do not fit into an answer and are omitted"
-        kept.append(SourceSeen(library="dbg-agent", lack=lack))
+        limitation = f"{left_out} of its records do not fit into an answer and are omitted"
+        kept.append(SourceSeen(library="dbg-agent", limitation=limitation))
     return (sampled.sample, *kept)

@@ -64,7 +64,7 @@ def test_a_library_that_cant_be_read_says_so(approved: Approved, monkeypatch: py
     (source,) = collectives_seen()
     assert isinstance(source, SourceSeen)
     assert source.library == "mpi4py"
-    approved(source.lack)
+    approved(source.limitation)
 
 
 @pytest.fixture(autouse=True)

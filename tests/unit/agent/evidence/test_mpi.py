@@ -144,6 +144,6 @@ def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyP
 
 
 def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:
-    assert "THREAD_MULTIPLE" not in mpi.mpi_seen()[0].lack  # type: ignore[union-attr]
+    assert "THREAD_MULTIPLE" not in mpi.mpi_seen()[0].limitation  # type: ignore[union-attr]
     seen.level = SERIALIZED
-    assert "without THREAD_MULTIPLE" in mpi.mpi_seen()[0].lack  # type: ignore[union-attr]
+    assert "without THREAD_MULTIPLE" in mpi.mpi_seen()[0].limitation  # type: ignore[union-attr]

@@ -117,7 +117,7 @@ def test_what_keeps_a_rank_from_telling_is_told(
 ) -> None:
     (row,) = told(monkeypatch, *found, seconds=1.0)
     assert isinstance(row, SourceSeen)
-    approved(row.lack)
+    approved(row.limitation)
 
 
 class Files:

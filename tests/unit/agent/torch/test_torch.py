@@ -175,9 +175,9 @@ def collectives() -> list[CollectiveSeen]:
     return [one for one in torch_seen(True) if isinstance(one, CollectiveSeen)]
 
 
-def lack() -> str:
+def limitation() -> str:
     """Return what the source lacks."""
-    return next(one.lack for one in torch_seen(True) if isinstance(one, SourceSeen))
+    return next(one.limitation for one in torch_seen(True) if isinstance(one, SourceSeen))
 
 
 def test_a_program_without_torch_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_nccl_is_told_with_peers_as_global_ranks(torch: FakeTorch, monkeypatch: 
     world = groups()["default"]
     assert (world.name, world.members, world.enqueued, world.started, world.completed) == ("0:nccl", "0-3", 7, 7, 6)
     assert (groups()["pp"].enqueued, groups()["pp"].completed) == (2, None)
-    assert lack() == ""
+    assert limitation() == ""
 
 
 def test_each_backend_of_a_group_counts_apart(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_without_a_recorder_the_stack_and_the_groups_number_tell(approved: Appro
     assert isinstance(source, SourceSeen)
     assert isinstance(group, GroupSeen)
     assert isinstance(call, CollectiveSeen)
-    approved(source.lack)
+    approved(source.limitation)
     assert (group.enqueued, group.completed) == (12, None)
     assert (call.name, call.sequence, call.state) == ("all_reduce", 12, CollectiveState.ENQUEUED)
 
@@ -346,11 +346,11 @@ def test_what_turns_the_recorder_on_is_said(
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=12)
     record(monkeypatch, gloo=dump())
-    approved(lack())
+    approved(limitation())
     monkeypatch.setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0")
-    approved(lack(), "2")
+    approved(limitation(), "2")
     record(monkeypatch, gloo=b"{")
-    approved(lack(), "3")
+    approved(limitation(), "3")
 
 
 def test_entries_without_the_name_of_a_group_are_not_told(
@@ -359,7 +359,7 @@ def test_entries_without_the_name_of_a_group_are_not_told(
     torch.add("default_pg", 0, 1, sequence=3)
     record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
     assert collectives() == []
-    approved(lack())
+    approved(limitation())
 
 
 def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
@@ -380,7 +380,7 @@ def test_what_has_nothing_to_record_lacks_nothing(
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=sequence)
     record(monkeypatch, gloo=content)
-    assert lack() == ""
+    assert limitation() == ""
     assert collectives() == []
     # The group's own count is that of sends and receives.
     assert groups()["default"].enqueued == 0

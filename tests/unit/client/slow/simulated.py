@@ -140,6 +140,6 @@ def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]
     return [seen, arrivals]
 
 
-def lack(text: str) -> SourceSeen:
+def limitation(text: str) -> SourceSeen:
     """Return what a library can't tell."""
-    return SourceSeen(library="torch", lack=text)
+    return SourceSeen(library="torch", limitation=text)

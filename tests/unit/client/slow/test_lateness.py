@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.slow.collective_timings import UNKNOWN, RoundTrip, Shift, align, meetings_of
-from dbg_client.slow.evidence import Shortage, lacks_of
+from dbg_client.slow.evidence import Shortage, shortages_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, judge
 from dbg_wire.records.samples import ProcessorUse, RankSample
 from tests.unit.client.slow.simulated import Group, Job
@@ -142,7 +142,7 @@ def sample(**changes: Any) -> RankSample:
 
 
 @pytest.mark.parametrize(
-    ("others", "changes", "lacks"),
+    ("others", "changes", "shortages"),
     [
         ({}, {}, ()),
         ({}, {"periods": 100, "throttled": 83, "quota": 0.5}, (Shortage.QUOTA,)),
@@ -153,7 +153,7 @@ def sample(**changes: Any) -> RankSample:
     ids=["nothing", "quota", "core", "as the others", "untold"],
 )
 def test_a_rank_lacks_what_the_others_have(
-    others: dict[str, Any], changes: dict[str, Any], lacks: tuple[Shortage, ...]
+    others: dict[str, Any], changes: dict[str, Any], shortages: tuple[Shortage, ...]
 ) -> None:
     samples = {number: sample(**others) for number in range(3)} | {3: sample(**changes)}
-    assert lacks_of(3, samples) == lacks
+    assert shortages_of(3, samples) == shortages

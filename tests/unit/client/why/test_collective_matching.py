@@ -146,7 +146,7 @@ def test_a_call_is_one_though_a_stack_and_a_recorder_name_it_differently(
 
 
 def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
-    mpi = SourceSeen(library="mpi4py", lack="mpi4py counts no calls")
+    mpi = SourceSeen(library="mpi4py", limitation="mpi4py counts no calls")
     seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
     inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
     ranks = [told(0, evidence=inside), told(1, evidence=inside), told(2, evidence=Evidence(sources=(mpi,)))]

@@ -146,7 +146,7 @@ def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(app
     approved(evidence_of(verdict))
 
 
-OFF = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", lack="it has no recorder"),))
+OFF = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", limitation="it has no recorder"),))
 RECEIVING = told(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=True)])
 
 

@@ -304,7 +304,7 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
 
 
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
-    off = SourceSeen(library="torch", version="2.13.0", lack="the recorder is off")
+    off = SourceSeen(library="torch", version="2.13.0", limitation="the recorder is off")
     bare = [told(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
 
     found = first(once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,)))))
@@ -499,7 +499,7 @@ def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> R
     """Return a rank in a call of mpi4py, which keeps a processor busy."""
     world = GroupSeen(library="mpi4py", name="W", title="W", members="0-3", backend="mpi")
     evidence = Evidence(
-        sources=(SourceSeen(library="mpi4py", lack="mpi4py counts no calls"),),
+        sources=(SourceSeen(library="mpi4py", limitation="mpi4py counts no calls"),),
         groups=(world,),
         collectives=(CollectiveSeen(group="W", name="Allreduce", state=CollectiveState.ENQUEUED),),
         process=ProcessSeen(state="R", main_cpu=cpu),
@@ -598,7 +598,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
     )
     return st.builds(
         Evidence,
-        sources=st.lists(st.builds(SourceSeen, library=st.just("torch"), lack=TEXTS), max_size=1).map(tuple),
+        sources=st.lists(st.builds(SourceSeen, library=st.just("torch"), limitation=TEXTS), max_size=1).map(tuple),
         groups=st.lists(groups(), max_size=3).map(tuple),
         collectives=st.lists(calls(), max_size=4).map(tuple),
         waits=st.lists(threads, max_size=2).map(tuple),

@@ -198,7 +198,7 @@ def test_a_rank_that_tells_more_than_an_answer_may_have_says_so() -> None:
     assert size_of(answer_to(1, Kind.VALUE, "", rows=rows)) <= MAX_ANSWER_BYTES
     assert isinstance(rows[0], RankSample)
     assert isinstance(rows[-1], SourceSeen)
-    assert "are omitted" in rows[-1].lack
+    assert "are omitted" in rows[-1].limitation
 
 
 @pytest.mark.parametrize("asked", ['{"asks":"sample","seconds":301}', '{"asks":"sample","seconds":1,"arrivals":-1}'])
@@ -309,7 +309,7 @@ def test_what_does_not_fit_into_an_answer_is_counted() -> None:
     assert found.groups == (GROUP,)
     left_out = len(waits) - len(found.waits)
     (source,) = found.sources
-    assert source.lack.startswith(f"{left_out} of its 2001 records ")
+    assert source.limitation.startswith(f"{left_out} of its 2001 records ")
 
 
 def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
