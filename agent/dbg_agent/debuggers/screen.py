@@ -102,9 +102,9 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def _next_keys(self) -> list[Any]:
         inbox, stop = self._workplace.inbox, self._workplace.stops.number
-        seen, patience = 0, None
+        seen, timeout = 0, None
         while True:
-            work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
+            work = inbox.next_work_or_keys(stop, beyond=seen, timeout=timeout)
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]
@@ -112,13 +112,13 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:
                 # Work was done, or the driver left and its keys were discarded.
-                seen, patience = 0, None
+                seen, timeout = 0, None
                 continue
-            more_may_come = patience is None and len(codes) < LONGEST_KEY
+            more_may_come = timeout is None and len(codes) < LONGEST_KEY
             try:
                 keys, rest = process_keyqueue(codes, more_may_come)
             except MoreInputRequired:
-                seen, patience = len(codes), INCOMPLETE_SECONDS
+                seen, timeout = len(codes), INCOMPLETE_SECONDS
                 continue
             self._workplace.thread.acknowledge_keys(len(codes) - len(rest))
             return list(keys)

@@ -71,7 +71,7 @@ class Pipe:
         """Return True if there is more data than the rank's own lines."""
         return any(line and not line.startswith(MARK) for line in self.received.split(b"\n"))
 
-    def patience(self) -> float | None:
+    def timeout(self) -> float | None:
         """Return the number of seconds until the next beat is overdue, or None if no beat is expected."""
         return None if self.beat_at is None else max(0.0, self.beat_at + self._patience - time.monotonic())
 
@@ -80,11 +80,11 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
     """Wait for a dump, a missing beat, a call, or the rank's end. Return True if there is something to report."""
     watched = [PIPE] if process.descriptor < 0 else [PIPE, process.descriptor]
     while not (pipe.has_dump() or pipe.is_called):
-        patience = pipe.patience()
+        timeout = pipe.timeout()
         if process.descriptor < 0:
-            patience = min(LOOK_SECONDS, LOOK_SECONDS if patience is None else patience)
-        ready = select.select(watched, [], [], patience)[0]
-        if not ready and pipe.patience() == 0.0:
+            timeout = min(LOOK_SECONDS, LOOK_SECONDS if timeout is None else timeout)
+        ready = select.select(watched, [], [], timeout)[0]
+        if not ready and pipe.timeout() == 0.0:
             # If the host or container was suspended, this process may continue before the rank does.
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:

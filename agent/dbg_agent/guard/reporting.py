@@ -209,14 +209,14 @@ class GuardReporter:
 
     def _check_beats(self) -> None:
         """Check whether beats have stopped, and why. Schedule the next check for when the next beat is overdue."""
-        patience: float = self._about["stuck"] + GRACE_SECONDS
-        left = patience if self._beat_at is None else self._beat_at + patience - time.monotonic()
+        timeout: float = self._about["stuck"] + GRACE_SECONDS
+        left = timeout if self._beat_at is None else self._beat_at + timeout - time.monotonic()
         if left <= 0:
             silent = Finding.SUSPENDED if self._process.is_suspended() else Finding.STUCK
             if silent is not self._silent:
                 self._silent = silent
                 self._news.set()
-        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._check_beats)
+        asyncio.get_running_loop().call_later(left if left > 0 else timeout / 2, self._check_beats)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()

@@ -98,8 +98,8 @@ class StopWork:
         No exception propagates except a KeyboardInterrupt that the agent did not cause.
         """
         interruptible = self._interruptible
-        patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
-        if patience <= 0:
+        timeout = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
+        if timeout <= 0:
             # The terminal no longer waits for the answer, and other questions may wait for this thread.
             return
         ticket = 0
@@ -109,7 +109,7 @@ class StopWork:
 
             # An interrupt inside the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
-                self._call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt(ticket))
+                self._call_later(max(SHORTEST_SECONDS, timeout), lambda: self._interrupt(ticket))
                 job()
         except KeyboardInterrupt:
             # The agent's interrupt arrived during the answer or just after it. Any other KeyboardInterrupt must end the
@@ -133,8 +133,8 @@ class StopWork:
         """Answer a question when its move ends, or as running before its time is over; in the thread that moves."""
         with self._lock:
             self._moving.append((ask, printed))
-        patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._call_later(patience, partial(self._still_moving, ask))
+        timeout = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
+        self._call_later(timeout, partial(self._still_moving, ask))
 
     def move_ends(self, kind: Kind, text: str) -> None:
         """Answer the questions whose moves have ended, or can't be made; runs in the thread that moved."""

@@ -343,18 +343,18 @@ class Inbox:
     def next_work(self, stop: int) -> Work:
         """Wait in the stopped thread for the next work item; keys stay in the queue."""
         while True:
-            work = self.next_work_or_keys(stop, beyond=MAX_INPUT_PENDING, patience=None)
+            work = self.next_work_or_keys(stop, beyond=MAX_INPUT_PENDING, timeout=None)
             if work is not None:
                 return work
 
-    def next_work_or_keys(self, stop: int, *, beyond: int, patience: float | None) -> Work | None:
-        """Wait for work, for more than ``beyond`` bytes of keys, or for ``patience`` seconds; return work or None.
+    def next_work_or_keys(self, stop: int, *, beyond: int, timeout: float | None) -> Work | None:
+        """Wait for work, for more than ``beyond`` bytes of keys, or for ``timeout`` seconds; return work or None.
 
         Raise ProgramRaised with any exception that a signal handler of the program raises.
         """
         with self._changed:
             try:
-                wait_for(self._changed, lambda: self._has_work(stop) or self._keys.pending > beyond, patience)
+                wait_for(self._changed, lambda: self._has_work(stop) or self._keys.pending > beyond, timeout)
             except BaseException as error:
                 raise ProgramRaised(error) from None
             return self._work.popleft()[1] if self._work else None

@@ -70,7 +70,7 @@ def show_files(settings: Why) -> int | None:
     Raises NothingToRead and BadInput.
     """
     files = files_meant(settings.files, settings.target)
-    if files and settings.patience is not None:
+    if files and settings.deadline is not None:
         raise BadInput("--wait is for ranks, but a file does not change", "omit it")
     if not files:
         return None

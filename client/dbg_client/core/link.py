@@ -357,8 +357,8 @@ async def dial(reach: Route, name: str, seconds: float, *, spent: float = 0.0, a
     async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
         return await in_thread(find, max(0.0, end - loop.time()))
 
-    patience = CONNECT_SECONDS if again else seconds
-    websocket = await dial_broker(reach, "/client", ask, seconds, connect_seconds=patience, until=end)
+    timeout = CONNECT_SECONDS if again else seconds
+    websocket = await dial_broker(reach, "/client", ask, seconds, connect_seconds=timeout, until=end)
     connection = Connection(websocket, reach.endpoint)
     try:
         await _greet(connection, name, max(0.0, end - loop.time()), seconds)

@@ -14,7 +14,7 @@ from dbg_wire.errors import FileTimeout, printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
 
-PATIENCE_SECONDS = 1.0
+SHOW_AFTER_SECONDS = 1.0
 """Seconds of a wait before the line is shown, and the interval of its updates."""
 
 Show = Callable[[str | None], None]
@@ -37,7 +37,7 @@ class WaitingLine:
 
     @asynccontextmanager
     async def says(self, what: Callable[[], str]) -> AsyncIterator[None]:
-        """Show ``what`` and the elapsed time while the block runs, after it has run for PATIENCE_SECONDS."""
+        """Show ``what`` and the elapsed time while the block runs, after it has run for SHOW_AFTER_SECONDS."""
         self._saying = self._saying or asyncio.create_task(self._say(what))
         self._open += 1
         try:
@@ -53,7 +53,7 @@ class WaitingLine:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while True:
-            await asyncio.sleep(PATIENCE_SECONDS)
+            await asyncio.sleep(SHOW_AFTER_SECONDS)
             self._show(f"{what()} ({loop.time() - begun:.0f} s)")
 
 

@@ -92,7 +92,7 @@ def _target_text(verb: RanksVerb) -> str | None:
     if verb.target is not None:
         return verb.target
     if not verb.without_target:
-        if verb.patience is None:
+        if verb.deadline is None:
             raise NeedsTarget(verb.name, verb.example)
         return "stopped"
     return None if verb.usual in (None, "all") else verb.usual
@@ -115,9 +115,9 @@ class _Command:
     async def run(self) -> int:
         verb = self._verb
         await open_and_list(self._switchboard, self._line, notify)
-        if verb.patience is not None:
+        if verb.deadline is not None:
             wanted = self._target or parse_target("stopped")
-            await wait_for_stop(self._switchboard, wanted, verb.patience, notify=notify, line=self._line)
+            await wait_for_stop(self._switchboard, wanted, verb.deadline, notify=notify, line=self._line)
         ranks = self._meant()
         if not verb.yes and not await self._is_agreed(ranks):
             return 1

@@ -45,18 +45,18 @@ async def find_stragglers(
     if not 0 < seconds <= MAX_SAMPLE_SECONDS:
         raise BadInput(f"ranks can't sample for {seconds:g} s", f"use at most {MAX_SAMPLE_SECONDS:g}")
     ranks = [rank for rank in ranks_of_runs(chosen, known) if rank.state is not RankState.EXITED]
-    patience = asker.seconds
+    time_left = asker.seconds
     try:
-        asker.seconds = min(patience, TRIP_SECONDS)
+        asker.seconds = min(time_left, TRIP_SECONDS)
         trips = await _round_trips(asker, ranks)
-        asker.seconds = seconds + patience
+        asker.seconds = seconds + time_left
         question = SampleQuestion(
             seconds=seconds,
             arrivals=max(LEAST_ARRIVALS, min(MAX_ALL_ARRIVALS, ARRIVALS_OF_ALL // max(1, len(ranks)))),
         )
         answers = await asker.ask(Action.SAMPLE, ranks, inquiry=question)
     finally:
-        asker.seconds = patience
+        asker.seconds = time_left
     # With thousands of ranks this takes seconds, and keys of a session must not wait for it.
     return await asyncio.to_thread(_found, ranks, answers, trips)
 

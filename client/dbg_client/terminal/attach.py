@@ -163,8 +163,8 @@ class Attaching:
             from dbg_client.terminal.picker import pick_from
 
             return await pick_from(self._switchboard)
-        if self._settings.patience is not None:
-            return await self._wait(target, self._settings.patience)
+        if self._settings.deadline is not None:
+            return await self._wait(target, self._settings.deadline)
         if self._settings.attach.follow:
             return await self._wait(target, math.inf)
         return choose(target, self.directory.ranks)

@@ -291,9 +291,9 @@ def _in_foreground(fd: int) -> bool:
         return True
 
 
-def _writable(fd: int, patience: float) -> bool:
+def _writable(fd: int, timeout: float) -> bool:
     # Not poll(), which does not support terminals on macOS.
-    return bool(select.select([], [fd], [], patience)[1])
+    return bool(select.select([], [fd], [], timeout)[1])
 
 
 def _write_patiently(fd: int, data: bytes, size: int) -> None:

@@ -26,7 +26,7 @@ class Attach(Verb):
     color: Color = False
 
     @property
-    def patience(self) -> float | None:
+    def deadline(self) -> float | None:
         """Seconds to wait for a stop, infinity for no limit, None for no wait."""
         return None
 
@@ -55,5 +55,5 @@ class Wait(Attach):
     bound: Bound = None
 
     @property
-    def patience(self) -> float | None:
+    def deadline(self) -> float | None:
         return self.bound or math.inf

@@ -140,7 +140,7 @@ class RanksVerb(Verb):
     output: OutputOptions = OutputOptions()
 
     @property
-    def patience(self) -> float | None:
+    def deadline(self) -> float | None:
         """Seconds to wait for a stop first, infinity for no limit, None for no wait."""
         return None
 
@@ -188,7 +188,7 @@ class WaitingVerb(RanksVerb):
     bound: Bound = None
 
     @property
-    def patience(self) -> float | None:
+    def deadline(self) -> float | None:
         return (self.bound or math.inf) if self.wait else None
 
     def check(self) -> None:

@@ -30,9 +30,9 @@ def test_work_goes_before_keys_and_in_order() -> None:
     first, second = RunJob(nothing), GoOn(nothing)
     assert inbox.put(7, first)
     assert inbox.put(7, second)
-    assert inbox.next_work_or_keys(7, beyond=0, patience=None) is first
-    assert inbox.next_work_or_keys(7, beyond=0, patience=None) is second
-    assert inbox.next_work_or_keys(7, beyond=0, patience=None) is None
+    assert inbox.next_work_or_keys(7, beyond=0, timeout=None) is first
+    assert inbox.next_work_or_keys(7, beyond=0, timeout=None) is second
+    assert inbox.next_work_or_keys(7, beyond=0, timeout=None) is None
     assert inbox.peek_keys(9) == b"n"
 
 
@@ -59,7 +59,7 @@ def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
 
 def test_a_wait_ends_with_patience_or_with_work_that_another_thread_puts() -> None:
     inbox = Inbox()
-    assert inbox.next_work_or_keys(1, beyond=0, patience=0.0) is None
+    assert inbox.next_work_or_keys(1, beyond=0, timeout=0.0) is None
     threading.Timer(0.01, inbox.put, (1, Redraw())).start()
     assert inbox.next_work(1) == Redraw()
 

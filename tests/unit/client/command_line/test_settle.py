@@ -85,7 +85,7 @@ def test_a_verb_may_wait_for_a_stop_first(
 ) -> None:
     settings = settled(line, kind)
 
-    assert (settings.target, settings.patience) == (target, wait)
+    assert (settings.target, settings.deadline) == (target, wait)
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])

@@ -111,7 +111,7 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
     approved: Approved,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dbg_client.core.wait_progress.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.wait_progress.SHOW_AFTER_SECONDS", 0.01)
     one, two = make_rank(5), make_rank(77)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     link = ScriptedLink()
@@ -310,7 +310,7 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
 async def test_a_wait_says_what_the_ranks_do_meanwhile(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_client.core.wait_progress.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.wait_progress.SHOW_AFTER_SECONDS", 0.01)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     line = WaitingLine(lines.put_nowait)
     other = make_rank(7, state=RankState.HELD)
@@ -331,7 +331,7 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
 
 
 async def test_of_several_waits_the_line_stays_until_the_last_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_client.core.wait_progress.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.wait_progress.SHOW_AFTER_SECONDS", 0.01)
     shown: list[str | None] = []
     is_said = asyncio.Event()
 
