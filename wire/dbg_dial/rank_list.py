@@ -16,7 +16,7 @@ from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import PeerError
 
 
-async def glance(reach: Route, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
+async def fetch_rank_list(reach: Route, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
     """Return the broker's list of ranks, not validated. ``name`` is the client's name in the greeting.
 
     The DNS lookup of the host blocks this thread. Raise DbgError.

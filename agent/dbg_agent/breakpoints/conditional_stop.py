@@ -194,7 +194,7 @@ class ConditionalStop:
             warn(f"{self.shown}: {raised}; stopping anyway")
 
 
-def come_by(
+def check_stop(
     frame: FrameType,
     is_due: Callable[[bool], bool],
     stop: Callable[[FrameType], object],

@@ -21,7 +21,7 @@ from dbg_agent.breakpoints.conditional_stop import (
     LogText,
     NoHits,
     NoLogText,
-    come_by,
+    check_stop,
     condition_code,
     evaluate_at,
     hits_of,
@@ -320,7 +320,7 @@ class LineBreakpoints:
             comes_by = self._comes_by(frame, is_traced)
             return comes_by and self.chosen(frame, file, line) is not None and not is_under_ours(frame)
 
-        come_by(frame, is_due, partial(self._stop, file, line), self._failed)
+        check_stop(frame, is_due, partial(self._stop, file, line), self._failed)
 
     def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
         """Return True if the breakpoints of the frame's line are checked here: in a traced frame, bdb checks them."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType, ModuleType
 
-from dbg_agent.breakpoints.conditional_stop import ConditionalStop, come_by, mechanism
+from dbg_agent.breakpoints.conditional_stop import ConditionalStop, check_stop, mechanism
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
 from dbg_agent.frames.loaded_sources import read_file
 from dbg_agent.process.log import write_stderr
@@ -82,7 +82,7 @@ class StartupStop(ConditionalStop):
 
     def reach(self, frame: FrameType) -> None:
         """Stop in this frame unless the condition is false."""
-        come_by(frame, partial(self._is_due, frame), self._stop_at, _go_on)
+        check_stop(frame, partial(self._is_due, frame), self._stop_at, _go_on)
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
         global _process  # noqa: PLW0603 - one per process

@@ -313,8 +313,8 @@ class Memory:
 
     def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
         """Record that these ranks were resumed: they seem to be stopped until the broker lists them again."""
-        self._resumed.update((rank.key, rank.occasion) for rank in ranks)
+        self._resumed.update((rank.key, rank.stop_id) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
         """Return the ranks, without ranks that are still listed at a stop although they were resumed there."""
-        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.occasion)]
+        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.stop_id)]

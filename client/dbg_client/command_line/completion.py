@@ -152,12 +152,12 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         reach = find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), None, environ)
         import asyncio  # this and the dial take longer to load than the rest
 
-        from dbg_dial.rank_list import glance
+        from dbg_dial.rank_list import fetch_rank_list
 
         found: dict[str, Mapping[str, Any]] = {}
         for route in reach.routes():
             with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
-                look = glance(route, "completion", connect_seconds=CONNECT_SECONDS, seconds=ANSWER_SECONDS)
+                look = fetch_rank_list(route, "completion", connect_seconds=CONNECT_SECONDS, seconds=ANSWER_SECONDS)
                 listed = asyncio.run(look)
                 found.update((rank["identity"]["key"], rank) for rank in listed)
         with contextlib.suppress(KeyError, TypeError):

@@ -124,7 +124,7 @@ def _select_preferring(target: Target, ranks: Sequence[RankInfo], ended: RankInf
 
 
 def _is_same_stop(rank: RankInfo, ended: RankInfo | None) -> bool:
-    return ended is not None and (rank.key, rank.occasion) == (ended.key, ended.occasion)
+    return ended is not None and (rank.key, rank.stop_id) == (ended.key, ended.stop_id)
 
 
 def there(known: Sequence[RankInfo]) -> list[RankInfo]:

@@ -205,7 +205,7 @@ def moment_of(rank: RankInfo) -> Hashable:
     if not may_be_picked(rank):
         return None
         # Stepping from a terminal changes the rank's place, but not the number of its stop.
-    return rank.state is RankState.HELD, rank.occasion, rank.where
+    return rank.state is RankState.HELD, rank.stop_id, rank.where
 
 
 def _stopped(rank: RankInfo, seen: _Seen, *, again: bool = False) -> Stopped:

@@ -162,7 +162,7 @@ class HangWatch:
         with contextlib.suppress(DbgError):
             self._detector.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)
-        if not self._detector.is_told:
+        if not self._detector.is_reported:
             await asyncio.to_thread(self._write, f"dbg-attach: {job} has moved again, and is not ended\n")
             return
         await asyncio.to_thread(self._write, f"dbg-attach: ending {job}, as --on-hang end requests\n")

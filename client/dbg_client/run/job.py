@@ -314,12 +314,12 @@ class _Following:
             self._leave(rank)
             notify(f"Detached from {printable(rank.address)}, which stays as it is; {COMES_BACK}.")
         else:
-            self._left[rank.key] = rank.occasion
+            self._left[rank.key] = rank.stop_id
             notify(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
         """Ignore all present stops: a user who leaves one waits for news, and not for the next of a hundred."""
-        self._left = {each.key: each.occasion for each in (rank, *self._stopped)}
+        self._left = {each.key: each.stop_id for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
     def _typed(self) -> None:
@@ -392,7 +392,7 @@ def next_stop(
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to attach to or None, and whether to do so at once or give the wanted rank time.
 
-    ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``occasion``.
+    ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``stop_id``.
     ``back_to`` is the key of a rank to which the user returns, even if the target does not include it. The order is:
     this rank if it is stopped, then the wanted rank, then the lowest.
     """
@@ -403,7 +403,7 @@ def next_stop(
     ready = [
         rank
         for rank in ranks
-        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.occasion
+        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.stop_id
     ]
     if not ready:
         return None, False

@@ -20,7 +20,7 @@ from dbg_command.home import make_private_directory
 from dbg_dial.endpoint import Route, is_loopback
 from dbg_dial.find import DiscoveryOptions, find_broker
 from dbg_dial.home import BROKER, HOME, home_directory
-from dbg_dial.rank_list import glance
+from dbg_dial.rank_list import fetch_rank_list
 from dbg_wire.errors import (
     HOME_IS_SERVED,
     BrokerUnreachable,
@@ -103,7 +103,7 @@ def _reach(environ: Mapping[str, str]) -> Route:
 def _answers(reach: Route) -> bool:
     """Return True if the broker answers; an answering broker stays up for a while, as after any connection."""
     try:
-        asyncio.run(glance(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))
+        asyncio.run(fetch_rank_list(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))
     except (BrokerUnreachable, NotABroker, WrongCertificate):
         return False
     except DbgError:

@@ -211,7 +211,7 @@ class Attachment:
         if isinstance(message, Report):
             return self._on_report(message.report, now)
         if isinstance(message, Applied):
-            self._keys.settle(message.generation, message.offset)
+            self._keys.acknowledge(message.generation, message.offset)
         elif isinstance(message, Discarded):
             lost = self._keys.discard(message.generation, message.offset, message.count)
             return self._notices.discarded(lost, message.reason, now)
@@ -250,7 +250,7 @@ class Attachment:
             return self.attach()
         if not self._seated:
             return []
-        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now, self.motion.heard)
+        return self.ask_repaint(now) if self._drawing.is_overdue else self.conversation.tick(now, self.motion.heard)
 
     # -------------------------------------------------------------------------------------------------- the user's side
 
@@ -356,7 +356,7 @@ class Attachment:
     def _begin_generation(self, seat: Seat) -> bytes:
         """Use the seat's generation from now on; return the former generation's keys whose fate is unknown."""
         report, mine = seat.report, self._keys.generation
-        self._keys.settle(report.generation, report.applied)
+        self._keys.acknowledge(report.generation, report.applied)
         if seat.generation == mine:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
@@ -380,7 +380,7 @@ class Attachment:
 
     def _on_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
-        self._keys.settle(report.generation, report.applied)
+        self._keys.acknowledge(report.generation, report.applied)
         self._keep_time(report, now)
         talk = self.conversation.report(report, self._keys.generation, now, anew=anew)
         if report.stop is None:

@@ -159,10 +159,10 @@ def _text(data: bytes) -> Effects:
 
 
 class Drawing:
-    """The stream of screens of one session after another; ``owed`` if a repaint is to be requested a little later."""
+    """The stream of screens of one session after another; ``is_overdue`` if a repaint is to be requested a little later."""
 
     def __init__(self) -> None:
-        self.owed = False
+        self.is_overdue = False
         self._session: int | None = None
         self._expected: int | None = None
         self._hidden: int | None = None
@@ -201,7 +201,7 @@ class Drawing:
     def ask_repaint(self, now: float) -> Effects:
         """Request the whole screen, at once or, if the last request was just made, a little later."""
         if self._asked is not None and now - self._asked < REPAINT_SECONDS:
-            self.owed = True
+            self.is_overdue = True
             return []
-        self._asked, self.owed = now, False
+        self._asked, self.is_overdue = now, False
         return [Send(Repaint())]

@@ -64,7 +64,7 @@ class UnacknowledgedInput:
         self._typed = deque(by_offset.get(typed.offset, typed) for typed in self._typed)
         return opened
 
-    def settle(self, generation: int, offset: int) -> None:
+    def acknowledge(self, generation: int, offset: int) -> None:
         """Forget the keys below ``offset``, if it belongs to this generation."""
         if generation == self.generation:
             self._take_below(offset)

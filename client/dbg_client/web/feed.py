@@ -190,8 +190,8 @@ class VerdictWatch:
             detector.look(answers, asyncio.get_running_loop().time())
             # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
             is_same = self._feed.is_judged(job) and not detector.is_moving
-            if is_opened or is_same or detector.is_told:
-                messages_sent = await self._judge(ranks, stands=detector.is_told)
+            if is_opened or is_same or detector.is_reported:
+                messages_sent = await self._judge(ranks, stands=detector.is_reported)
         if not messages_sent:
             self._feed.judge(messages.Verdict(job=job))
         for verdict in messages_sent:

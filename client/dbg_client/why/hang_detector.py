@@ -62,7 +62,7 @@ class HangDetector:
         self._is_told = False
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether a hang was reported, and no rank has made progress since."""
         return self._is_told
 

@@ -191,7 +191,7 @@ class Storm:
         self._perform(self._client.rank_listed(make_rank(), self._now))
         self._sit_down()
 
-    def settle(self) -> None:
+    def acknowledge(self) -> None:
         """Let the step end, and everything arrive."""
         self.end_step()
         for _ in range(3):
@@ -229,11 +229,11 @@ FAULTS: dict[str, tuple[Callable[[Storm], object], ...]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_a_storm_the_screen_is_what_the_debugger_has_drawn(fault: str, seed: int) -> None:
     storm = Storm(seed)
-    storm.settle()
+    storm.acknowledge()
     queues = (Storm.rank_sends, Storm.rank_hears, Storm.terminal_hears) * 2
     keys = (Storm.begin_step, Storm.count_step_as_slow, Storm.end_step)
     moves = (*keys, *queues, Storm.a_second_passes, *FAULTS[fault] * 2)
     for _ in range(MOVES):
         storm.rng.choice(moves)(storm)
-    storm.settle()
+    storm.acknowledge()
     assert storm.screen.rows == storm.rank.rows

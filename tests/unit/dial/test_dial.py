@@ -21,7 +21,7 @@ from dbg_dial.connect_errors import explain
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, addresses, open_websocket
 from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.pin import client_context
-from dbg_dial.rank_list import glance
+from dbg_dial.rank_list import fetch_rank_list
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
     BadSecretFile,
@@ -156,7 +156,7 @@ async def of_a_verb(reach: Route) -> object:
 
 
 async def of_a_completion(reach: Route) -> object:
-    return await glance(reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
+    return await fetch_rank_list(reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
 
 
 ALL_WAYS = pytest.mark.parametrize("way", [of_a_rank, of_a_terminal, of_a_verb, of_a_completion])

@@ -66,7 +66,7 @@ async def of_the_brokers_verbs(reach: Route) -> object:
 
 
 async def of_a_completion(reach: Route) -> object:
-    return await dbg_dial.rank_list.glance(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
+    return await dbg_dial.rank_list.fetch_rank_list(reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10))
 
 
 async def of_a_new_broker(reach: Route) -> object:

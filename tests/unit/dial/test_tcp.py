@@ -21,7 +21,7 @@ from dbg_dial import tcp
 from dbg_dial.dial import BrokerWebSocket, first_to_connect
 from dbg_dial.endpoint import Endpoint, Route
 from dbg_dial.home import kernel_name
-from dbg_dial.rank_list import glance
+from dbg_dial.rank_list import fetch_rank_list
 from dbg_dial.tcp import OwnSocket, connected, within
 from dbg_wire.errors import (
     BrokerUnreachable,
@@ -184,7 +184,7 @@ WELCOME = fake.message(type="welcome")
 async def look(answer: Answer, wait: float = 10) -> list[dict[str, object]]:
     with FakeBroker(answer) as broker:
         reach = at(broker.port, broker.fingerprint)
-        return await glance(reach, "me", connect_seconds=seconds(10), seconds=seconds(wait))
+        return await fetch_rank_list(reach, "me", connect_seconds=seconds(10), seconds=seconds(wait))
 
 
 def page(ranks: list[dict[str, str]], *, last: bool) -> bytes:

@@ -366,7 +366,7 @@ class RankInfo(Record, omit_defaults=True):
         return self.end.more or self.halt.error or ("holds its exit" if holds_exit else "")
 
     @property
-    def occasion(self) -> float:
+    def stop_id(self) -> float:
         """Identifier of the current stop among the stops of this rank.
 
         ``since`` is not enough: after a restart of the broker, or if the wall clock is set, it differs for the same

@@ -44,7 +44,7 @@ def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None
 def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
     registry = Registry()
     rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=4)))
-    assert (info(registry, rank).stop, info(registry, rank, epoch=2000.0).occasion) == (4, 4)
+    assert (info(registry, rank).stop, info(registry, rank, epoch=2000.0).stop_id) == (4, 4)
     registry.report(rank, RUNNING, 1.0)
     assert info(registry, rank).stop is None
 

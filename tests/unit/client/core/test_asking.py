@@ -447,7 +447,7 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
 
 def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
     stopped = changed(rank("gpu1:0", since=1.0), stop=4)
-    left = {stopped.key: stopped.occasion}
+    left = {stopped.key: stopped.stop_id}
     assert next_of([stopped.replace(since=1.001)], left=left) == (None, False)
     assert next_of([changed(stopped, stop=5)], left=left) == (0, True)
 

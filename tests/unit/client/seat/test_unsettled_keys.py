@@ -53,7 +53,7 @@ def test_more_than_the_bound_is_refused_whole() -> None:
     assert keys.add(b"x" * MAX_INPUT_PENDING, 1, 1) is not None
 
     assert keys.add(b"y", 1, 1) is None
-    keys.settle(1, 1)
+    keys.acknowledge(1, 1)
     assert keys.add(b"y", 1, 1) is not None
 
 
@@ -86,7 +86,7 @@ def test_every_key_is_applied_once_over_any_breaks(
         for unsettled in keys.unsettled:
             rank.take(unsettled.offset, unsettled.data)
         if not (number < len(silences) and silences[number]):
-            keys.settle(1, len(rank.taken))
+            keys.acknowledge(1, len(rank.taken))
     for unsettled in keys.unsettled:
         rank.take(unsettled.offset, unsettled.data)
 

@@ -111,13 +111,13 @@ def test_after_a_stop_the_time_begins_anew() -> None:
 def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
     steps: list[tuple[float, list[int]]],
 ) -> None:
-    standstill, now, last_move, is_told = HangDetector(LIMIT), 0.0, 0.0, False
+    standstill, now, last_move, is_reported = HangDetector(LIMIT), 0.0, 0.0, False
     places: list[int] = []
     for elapsed, lines in steps:
         now += elapsed
         if lines != places:
-            last_move, is_told, places = now, False, lines
+            last_move, is_reported, places = now, False, lines
         answers = [answer(f"{number}", line, age=now, rows=waiting()) for number, line in enumerate(lines)]
-        expected = not is_told and now - last_move >= LIMIT - SLACK_SECONDS
+        expected = not is_reported and now - last_move >= LIMIT - SLACK_SECONDS
         assert standstill.look(answers, now) is expected
-        is_told = is_told or expected
+        is_reported = is_reported or expected
