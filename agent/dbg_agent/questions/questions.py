@@ -186,8 +186,8 @@ class Questions:
 
     def _where(self, ask: Ask) -> None:
         stops, position = self._stops, self._position
-        stands = stops.is_halted and not stops.is_busy and not stops.is_unreported
-        state = stops.state_word if stands else "running"
+        is_stopped = stops.is_halted and not stops.is_busy and not stops.is_unreported
+        state = stops.state_word if is_stopped else "running"
         frames = position.stack()
         age, at_least = position.age()
         answer = answer_to(

@@ -115,7 +115,7 @@ class HoldCounts:
         for chosen in ranks:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
-            if not is_unknown or known is None or not _stands(known, waiting):
+            if not is_unknown or known is None or not _is_stopped(known, waiting):
                 # Otherwise keep the known count: a broker that has just started may not know yet that the rank is
                 # stopped.
                 self._heard[chosen.rank] = chosen
@@ -148,11 +148,11 @@ class HoldCounts:
                 # The chosen rank is stopped at the site, so this rank waits for the end of that stop.
                 again = math.inf
             else:
-                stands = chosen is not None and _stands(chosen, waiting)
-                until = since + (HOLD_LOST_SECONDS if stands else self._grace)
+                is_stopped = chosen is not None and _is_stopped(chosen, waiting)
+                until = since + (HOLD_LOST_SECONDS if is_stopped else self._grace)
                 if now < until:
                     again = until if again is None else min(again, until)
-                elif stands:
+                elif is_stopped:
                     given_up.append(rank)
                 else:
                     absent.append(rank)
@@ -177,7 +177,7 @@ def _ranks(ranks: Iterable[int]) -> str:
     return format_ranks(ranks)
 
 
-def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
+def _is_stopped(chosen: ChosenRank, waiting: Waiting) -> bool:
     """Return True if the chosen rank was stopped at the site according to its last report."""
     return chosen.arrived >= waiting.count > chosen.completed and chosen.state is not RankState.EXITED
 

@@ -102,7 +102,7 @@ class ThreadTable:
         """Return the version of a rank, or 0 if the rank is gone."""
         return self._of(key).version
 
-    def stands(self, key: str) -> bool:
+    def is_stopped(self, key: str) -> bool:
         """Return True if the rank is shown as stopped in the IDE and this window has not resumed it."""
         seen = self._of(key)
         return seen.moment is not None and not seen.is_moving

@@ -90,7 +90,7 @@ class Frames:
 
     def innermost(self, rank: RankInfo) -> int:
         """Return the number of a rank's innermost frame. Raises BadInput if the rank is running."""
-        if not self._threads.table.stands(rank.key):
+        if not self._threads.table.is_stopped(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
         return self._numbers.number(rank.key, self._threads.table.version(rank.key), "-1")
 
@@ -110,7 +110,7 @@ def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str
     rank = threads.of_key(found[0]) if found is not None else None
     if found is None or rank is None:
         raise BadInput(f"{what_is} of an earlier stop", remedy)
-    if threads.table.version(rank.key) != found[1] or not threads.table.stands(rank.key):
+    if threads.table.version(rank.key) != found[1] or not threads.table.is_stopped(rank.key):
         raise BadInput(f"{what_is} of an earlier stop of {printable(rank.address)}", remedy)
     return rank, found[2]
 

@@ -196,7 +196,7 @@ class Threads:
     def stopped_rank(self, thread: object) -> RankInfo:
         """Return the stopped rank with this number. Raises BadInput if it is running or gone."""
         rank = self.rank(thread)
-        if not self.table.stands(rank.key):
+        if not self.table.is_stopped(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
 
@@ -222,7 +222,7 @@ class Threads:
 
     def _tell_stop(self, thread_event: Stopped) -> None:
         rank = self.rank(thread_event.thread)
-        focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
+        focus = self.focus if self.focus is not None and self.table.is_stopped(self.focus.key) else rank
         is_awaited = thread_event.is_ours and self.focus is not None and self.focus.key == rank.key
         keeps_focus = not thread_event.is_ours and focus.key != rank.key
         if not keeps_focus:
@@ -242,7 +242,7 @@ class Threads:
 
         nvim-dap does so while its current thread is another rank, for each reason except ``pause``.
         """
-        return self._goes_on_by_itself and any(self.table.stands(key) for key in self._shown - {rank.key})
+        return self._goes_on_by_itself and any(self.table.is_stopped(key) for key in self._shown - {rank.key})
 
     def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
         """Return the ranks and, for a while after the broker is back, known ranks that it does not list yet."""

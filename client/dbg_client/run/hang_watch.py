@@ -123,7 +123,7 @@ class HangWatch:
         return [rank for rank in ranks_of(self._task.job, self._directory.ranks) if rank.state in LIVE_STATES]
 
     async def _tell_hang(self, ranks: Sequence[RankInfo]) -> None:
-        case, found = await judge(self._asker, ranks, self._directory.ranks, stands=True)
+        case, found = await judge(self._asker, ranks, self._directory.ranks, unmoved=True)
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:
             # A rank has moved after all.

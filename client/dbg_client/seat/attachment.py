@@ -446,7 +446,7 @@ class Attachment:
 
     def _keep_time(self, report: RankReport, now: float) -> None:
         if report.state is not RankState.RUNNING:
-            self.motion.stands()
+            self.motion.stop()
         elif self.motion.since is None:
             self.motion.since = now
 

@@ -57,7 +57,7 @@ class StepState:
     heard: float = 0.0
     """Time of the rank's own last message."""
 
-    def stands(self) -> None:
+    def stop(self) -> None:
         """Forget the pulse, because the rank does not run."""
         self.since = self.pulse = None
         self.waits_in = ""

@@ -18,7 +18,7 @@ from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
 from dbg_client.web.rows import Rows, verdicts_of
 from dbg_client.why.hang_detector import HangDetector, ask_where
-from dbg_client.why.questions import find_case, hangs_among
+from dbg_client.why.questions import find_case, hangs_in
 from dbg_command.targets import Target
 from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError, printable
@@ -136,10 +136,10 @@ def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
     return [rows[start : start + ROWS_PER_PAGE] for start in range(0, len(rows), ROWS_PER_PAGE)]
 
 
-def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = False) -> list[messages.Verdict]:
-    """Return the pages' verdict message for each job that hangs; with ``stands`` none of its ranks moves."""
+def told_of(found: Explanation, known: Sequence[RankInfo], *, unmoved: bool = False) -> list[messages.Verdict]:
+    """Return the pages' verdict message for each job that hangs; with ``unmoved`` none of its ranks moves."""
     messages_sent = []
-    for worst in hangs_among(found.verdicts, known, stands=stands):
+    for worst in hangs_in(found.verdicts, known, unmoved=unmoved):
         own = verdicts_of([verdict for verdict in found.verdicts if verdict.job == worst.job], harmless=False)
         missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
         messages_sent.append(messages.Verdict(job=worst.job, verdicts=own, missing=missing))
@@ -191,13 +191,13 @@ class VerdictWatch:
             # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
             is_same = self._feed.is_judged(job) and not detector.is_moving
             if is_opened or is_same or detector.is_reported:
-                messages_sent = await self._judge(ranks, stands=detector.is_reported)
+                messages_sent = await self._judge(ranks, unmoved=detector.is_reported)
         if not messages_sent:
             self._feed.judge(messages.Verdict(job=job))
         for verdict in messages_sent:
             self._feed.judge(verdict)
 
-    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[messages.Verdict]:
+    async def _judge(self, ranks: Sequence[RankInfo], *, unmoved: bool) -> list[messages.Verdict]:
         known = self._switchboard.directory.ranks
         _, found = await find_case(self._asker, ranks, known)
-        return told_of(found, known, stands=stands)
+        return told_of(found, known, unmoved=unmoved)

@@ -171,7 +171,7 @@ class PageServer:
             switchboard.directory.receive(Snapshot(ranks=saved.ranks, last=True))
         self.feed = Feed(switchboard, target, self._hello)
         if saved is not None:
-            for verdict in told_of(saved.found, switchboard.directory.ranks, stands=True):
+            for verdict in told_of(saved.found, switchboard.directory.ranks, unmoved=True):
                 self.feed.judge(verdict)
 
     @asynccontextmanager

@@ -79,7 +79,7 @@ class RankCondition:
         return self.does is not None and self.does.what is What.LOOPS
 
     @property
-    def stands(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether the rank is stopped in a debugger, ours or another one."""
         in_pdb = self.does is not None and self.does.what is What.PDB
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)

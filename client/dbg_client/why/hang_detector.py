@@ -76,11 +76,11 @@ class HangDetector:
         self.is_moving = bool(before) and has_moved
         if has_moved:
             self._is_told = False
-        stands = bool(sights) and all(
+        unmoved = bool(sights) and all(
             now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= self._seconds for sight in sights
         )
-        is_news = stands and not self._is_told
-        self._is_told = self._is_told or stands
+        is_news = unmoved and not self._is_told
+        self._is_told = self._is_told or unmoved
         return is_news
 
     def _has_moved(self, before: Mapping[str, _Sight], *, somebody_waits: bool) -> bool:

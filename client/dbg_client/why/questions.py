@@ -73,16 +73,16 @@ async def gather_case(
     return HangEvidence(snapshots=snapshots, now=now), found
 
 
-def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
+def hangs_in(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, unmoved: bool = False) -> list[Verdict]:
     """Return the worst verdict on each job that hangs; ``verdicts`` must be sorted, the worst first.
 
-    With ``stands`` it is known that no rank makes progress, so an UNKNOWN verdict is also a hang. A verdict whose ranks
+    With ``unmoved`` it is known that no rank makes progress, so an UNKNOWN verdict is also a hang. A verdict whose ranks
     are all stopped or held, according to ``known``, is not a hang, because a user stopped them.
     """
     found: dict[str, Verdict] = {}
     in_debugger = {(rank.job, rank.rank) for rank in known if rank.is_paused}
     for verdict in verdicts:
-        is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
+        is_hang = verdict.kind not in HARMLESS or (unmoved and verdict.kind is VerdictKind.UNKNOWN)
         is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
         if is_hang and not is_stop:
             found.setdefault(verdict.job, verdict)
@@ -95,14 +95,14 @@ async def judge(
     known: Sequence[RankInfo],
     *,
     show: Show = show_nobody,
-    stands: bool = False,
+    unmoved: bool = False,
 ) -> tuple[HangEvidence, Explanation]:
     """Return the evidence and the verdicts on the runs of the chosen ranks, and report a hang to the broker.
 
-    With ``stands`` it is known that no rank makes progress. Raises DbgError if the broker fails.
+    With ``unmoved`` it is known that no rank makes progress. Raises DbgError if the broker fails.
     """
     case, found = await find_case(asker, chosen, known, show=show)
-    report_hangs(asker.send, found.verdicts, known, stands=stands)
+    report_hangs(asker.send, found.verdicts, known, unmoved=unmoved)
     return case, found
 
 
@@ -111,10 +111,10 @@ def report_hangs(
     verdicts: Sequence[Verdict],
     known: Sequence[RankInfo] = (),
     *,
-    stands: bool = False,
+    unmoved: bool = False,
 ) -> None:
-    """Send the broker the worst verdict on each job that hangs; for ``stands`` see :func:`hangs_among`."""
-    for verdict in hangs_among(verdicts, known, stands=stands):
+    """Send the broker the worst verdict on each job that hangs; for ``unmoved`` see :func:`hangs_in`."""
+    for verdict in hangs_in(verdicts, known, unmoved=unmoved):
         send(
             fitted(
                 Hang,

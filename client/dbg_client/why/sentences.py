@@ -135,7 +135,7 @@ class Words(Reasons):
     def _missing(self, found: Finding) -> str:
         pending, ranks = found.pending, found.ranks
         conditions = [self.analysis.conditions[n] for n in ranks if n in self.analysis.conditions]
-        if len(conditions) < len(ranks) or not all(one.stands for one in conditions):
+        if len(conditions) < len(ranks) or not all(one.is_stopped for one in conditions):
             have = f"{agreeing(ranks, 'has', 'have')} {_likely(found)}not reached {short_name(pending)}"
             return f"{self.who(ranks)} {have}{self.why(ranks, pending)}; {self.waiters(pending)}"
         crashed = all(one.kind is VerdictKind.DEAD for one in conditions)

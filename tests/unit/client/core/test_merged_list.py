@@ -30,7 +30,7 @@ def gone(broker: str) -> tuple[str, Gone]:
 
 
 @pytest.mark.parametrize(
-    ("said", "stands"),
+    ("said", "is_stopped"),
     [
         ([change("a", 1)], ("a", 1, STOPPED)),
         ([change("a", 1), change("b", 2)], ("b", 2, STOPPED)),
@@ -52,13 +52,13 @@ def gone(broker: str) -> tuple[str, Gone]:
     ],
 )
 def test_of_two_records_of_a_rank_the_newer_one_counts(
-    said: list[tuple[str, Snapshot | Change | Gone]], stands: tuple[str, int, RankState] | None
+    said: list[tuple[str, Snapshot | Change | Gone]], is_stopped: tuple[str, int, RankState] | None
 ) -> None:
     merged = MergedList[str]()
     for broker, message in said:
         merged.take(broker, message)
     rank = next(iter(merged.whole().ranks), None)
-    assert stands == (None if rank is None else (merged.owner(KEY), rank.epoch, rank.state))
+    assert is_stopped == (None if rank is None else (merged.owner(KEY), rank.epoch, rank.state))
 
 
 def test_ranks_of_a_broker_stay_as_they_were_until_its_next_snapshot_is_whole() -> None:

@@ -58,9 +58,9 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
     assert table.update([running(0)]) == [Started(1)]
     assert stops(table.update([stopped(0)])) == [(1, "breakpoint", False)]
     assert table.update([stopped(0)]) == []
-    assert table.stands(stopped(0).key)
+    assert table.is_stopped(stopped(0).key)
     assert table.update([running(0)]) == [Continued(1)]
-    assert not table.stands(stopped(0).key)
+    assert not table.is_stopped(stopped(0).key)
     assert table.update([]) == [Exited(1)]
     assert table.key(1) is None
 
@@ -96,7 +96,7 @@ def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() 
     table.begin_move(stopped(0).key, is_step=False)
     table.end_move(stopped(0).key)
     assert table.update([stopped(0)]) == []
-    assert not table.stands(stopped(0).key)
+    assert not table.is_stopped(stopped(0).key)
     assert stops(table.update([stopped(0, stop=2)])) == [(1, "breakpoint", True)]
 
 
@@ -162,8 +162,8 @@ def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, 
                 assert not isinstance(event, Continued) or listed[event.thread]
                 listed[event.thread] = isinstance(event, Stopped)
         assert len(listed) == min(3, len(ranks))
-        assert listed == {table.thread(rank.key): table.stands(rank.key) for rank in table.listed}
-        assert all(stands == (table.key(thread) in standing(ranks)) for thread, stands in listed.items())
+        assert listed == {table.thread(rank.key): table.is_stopped(rank.key) for rank in table.listed}
+        assert all(is_stopped == (table.key(thread) in standing(ranks)) for thread, is_stopped in listed.items())
 
 
 HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
@@ -188,7 +188,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
                 await asyncio.gather(*moves._open)
                 # It is still listed at the stop that it leaves, and nothing is told of that.
                 assert len(shown.named("stopped")) == 1
-                assert not listing.table.stands(rank.key)
+                assert not listing.table.is_stopped(rank.key)
 
         asyncio.run(go_on())
         assert [asked.action for asked in link.sent] == [action]
@@ -205,7 +205,7 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Appro
             (said,) = shown.named("output")
             approved(said["output"])
             assert len(shown.named("stopped")) == 2
-            assert listing.table.stands(STOPPED.key)
+            assert listing.table.is_stopped(STOPPED.key)
 
     asyncio.run(go_on())
 
@@ -218,7 +218,7 @@ def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
         async with threads(link, [STOPPED]) as (listing, _, window):
             with pytest.raises(Declined, match="a watcher looks"):
                 await StepRequests(window, listing, Keyboard(window)).step("next", {"threadId": 1})
-            assert listing.table.stands(STOPPED.key)
+            assert listing.table.is_stopped(STOPPED.key)
 
     asyncio.run(step())
 
@@ -232,7 +232,7 @@ def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
             for move in (moves.step("next", {"threadId": 1}), moves.go_on({"threadId": 1})):
                 with pytest.raises(BadInput, match="ann@login1 types at gpu013:0; write `take`"):
                     await move
-            assert listing.table.stands(driven.key)
+            assert listing.table.is_stopped(driven.key)
 
     asyncio.run(step())
 

@@ -331,7 +331,7 @@ def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
 def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
     sent: list[Message] = []
     unknown = verdict(VerdictKind.UNKNOWN, job="d")
-    report_hangs(sent.append, [unknown, verdict(VerdictKind.BUSY, job="c")], stands=True)
+    report_hangs(sent.append, [unknown, verdict(VerdictKind.BUSY, job="c")], unmoved=True)
     assert sent == [Hang(job="d", kind="unknown", sentence=sentence_of(unknown))]
 
 
