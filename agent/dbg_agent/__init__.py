@@ -163,7 +163,7 @@ def begin_job_part() -> None:
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
     """Import a function by ``load`` and return its result, or None if the import fails or the stack is too short."""
     if "t" in sys.abiflags:
-        go_on_without(function, "needs the GIL, and this Python was built without it")
+        warn_and_continue(function, "needs the GIL, and this Python was built without it")
         return None
     try:
         try:
@@ -174,7 +174,7 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             call = load()
         except Exception as error:
             try:  # noqa: SIM105 - contextlib would need the stack that is missing
-                go_on_without(function, error)
+                warn_and_continue(function, error)
             except RecursionError:
                 pass
             return None
@@ -187,7 +187,7 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
         raise
 
 
-def go_on_without(function: str, error: Exception | str) -> None:
+def warn_and_continue(function: str, error: Exception | str) -> None:
     """Report once why a call failed, with minimal resources: descriptors, memory or stack may be used up."""
     global _told  # noqa: PLW0603 - one per process
     if _told:

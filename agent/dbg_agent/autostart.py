@@ -153,10 +153,10 @@ def _actor_begins(name: str) -> None:
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
-    from dbg_agent import go_on_without
+    from dbg_agent import warn_and_continue
     from dbg_agent.breakpoints import startup_stops
 
-    has_stops = startup_stops.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without)
+    has_stops = startup_stops.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=warn_and_continue)
     if has_stops and sys.version_info < (3, 12):
         from dbg_agent.breakpoints import at_import
         from dbg_agent.program.script import ScriptLoader

@@ -15,7 +15,7 @@ from typing import Any
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Ranks, connect
 from dbg_client.command_line.session_line import read_session_line
-from dbg_client.core.errors import in_words_of
+from dbg_client.core.errors import in_terms_of
 from dbg_client.verbs.values import Eval
 from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -45,7 +45,7 @@ class CellError(DbgError):
         self.exit_status = error.exit_status
 
     def __str__(self) -> str:
-        return in_words_of(self.error, CALLS)
+        return in_terms_of(self.error, CALLS)
 
 
 class RanksMagic:

@@ -56,7 +56,7 @@ class Engine(bdb.Bdb):
         """The id of the stop's frame, until the first step from it ends."""
         self.going_on = False
         self.has_let_go = False
-        """Whether the debugger was last left by :meth:`let_go`."""
+        """Whether the debugger was last left by :meth:`release`."""
         self.breaks_in = False
         """Whether the next halt is requested from outside and is not the end of a user's step."""
         self.ends_at_lines = False
@@ -118,10 +118,10 @@ class Engine(bdb.Bdb):
         except Exception as error:
             # A fault of the debugger must not propagate from a line of the program.
             self._workplace.broker.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
-            self.let_go()
+            self.release()
         except BaseException:
             # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
-            self.let_go()
+            self.release()
             raise
         if not self.going_on:
             self._stepper = threading.get_ident()
@@ -144,7 +144,7 @@ class Engine(bdb.Bdb):
         except Exception as error:
             # A fault of the debugger must not propagate between two lines of the program.
             self._workplace.broker.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
-            self.let_go()
+            self.release()
             return None
         # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
@@ -268,9 +268,9 @@ class Engine(bdb.Bdb):
 
     def set_quit(self) -> None:
         """Continue instead of quitting; bdb itself would raise an exception in the program."""
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Continue without breakpoints.
 
         Terminals keep the list of breakpoints, because no user has cleared them one by one.

@@ -49,7 +49,7 @@ def is_interrupt(error: BaseException) -> bool:
     return elsewhere or Interruptible.on_signal.__code__ in _codes_in_traceback(error)
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the error as part of a sentence, even if its own ``__str__`` fails."""
     name = type(error).__name__
     if is_interrupt(error):

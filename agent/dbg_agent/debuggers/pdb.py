@@ -489,7 +489,7 @@ class RankPdb(CompletingPdb):
             except KeyboardInterrupt:
                 answer = "stay"
         if answer in ("c", "continue"):
-            self.let_go()
+            self.release()
             return True
         if answer in ("k", "kill"):
             self._workplace.kill()

@@ -23,7 +23,7 @@ from pudb.shell import SetPropagatingDict
 
 from dbg_agent.debuggers.busy import Busy
 from dbg_agent.debuggers.engine import Engine
-from dbg_agent.debuggers.faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from dbg_agent.debuggers.faults import error_text, is_fault, is_fault_of_value, is_interrupt
 from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
 from dbg_agent.debuggers.workplace import Workplace
 from dbg_agent.frames.capture import Capture, talking_to
@@ -133,7 +133,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         except BaseException as error:
             if not is_fault(error):
                 raise
-            problem = words_of(error)
+            problem = error_text(error)
         else:
             return
         # The next stop is shown in PuDB again.
@@ -258,7 +258,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
                 draw()
         except KeyboardInterrupt as error:
             # The value may have raised it itself, and that must not end the program.
-            raise RuntimeError(words_of(error)) from error
+            raise RuntimeError(error_text(error)) from error
 
     # ---------------------------------------------------------------------------------------------------- command line
 
@@ -316,7 +316,7 @@ def _traceback_of(error: BaseException) -> str:
     if is_interrupt(error):
         return "KeyboardInterrupt"
     if isinstance(error, SystemExit):
-        return words_of(error)
+        return error_text(error)
     try:
         # Without the agent's own frame.
         first = error.__traceback__.tb_next if error.__traceback__ is not None else None
@@ -324,7 +324,7 @@ def _traceback_of(error: BaseException) -> str:
     except BaseException as worse:
         if not is_fault_of_value(worse):
             raise
-        return f"{words_of(error)}; its traceback can't be shown"
+        return f"{error_text(error)}; its traceback can't be shown"
 
 
 @contextmanager
@@ -374,7 +374,7 @@ def _bind_keys(ui: RankUI, debugger: RankDebugger, workplace: Workplace) -> None
     def ask(_widget: Any, _size: Any, _key: str) -> None:
         answer = _ask_how_to_leave(ui, workplace)
         if answer == "continue":
-            debugger.let_go()
+            debugger.release()
             ui.quit_event_loop = True
         elif answer == "kill":
             workplace.kill()

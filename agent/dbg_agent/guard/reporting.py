@@ -226,9 +226,9 @@ class GuardReporter:
             self._check_end()
             loop.call_later(LOOK_SECONDS, self._watch)
 
-    def _check_end(self, let_go: bool = False) -> None:
+    def _check_end(self, is_released: bool = False) -> None:
         """Check whether the process has ended."""
-        self._let_go = self._let_go or let_go
+        self._let_go = self._let_go or is_released
         self._news.set()
         if self._end.has_come or self._process.is_alive():
             return

@@ -79,7 +79,7 @@ def write_array(record: ValueRecord, array: Any) -> None:
     record.text.write(f"{name} {shape_text(array.shape)} {array.dtype}")
     _feed_outside(record, array)
     if not (kind.__module__.startswith("numpy") and kind.__name__ in SELF_CONTAINED):
-        record.effort.give_up(f"{kind.__name__} may contain more than its elements")
+        record.effort.stop_digest(f"{kind.__name__} may contain more than its elements")
         return
     base = numpy.asarray(array)
     if base.size <= SHOWN_ELEMENTS and base.dtype.kind in BYTES_ARE_ALL and base.dtype.names is None:

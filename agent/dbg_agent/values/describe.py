@@ -95,9 +95,9 @@ class Walk(ValueRecord):
         try:
             self.value(value)
         except NotCompared as error:
-            self.effort.give_up(error.reason)
+            self.effort.stop_digest(error.reason)
         except Exception as error:
-            self.effort.give_up(sentence_of(error))
+            self.effort.stop_digest(sentence_of(error))
         else:
             return True
         return False
@@ -245,7 +245,7 @@ class Walk(ValueRecord):
             return
         if len(self._path) >= MAX_DEPTH:
             self.text.write("…")
-            self.effort.give_up(f"nested deeper than {MAX_DEPTH} containers")
+            self.effort.stop_digest(f"nested deeper than {MAX_DEPTH} containers")
             return
         self._path[id(value)] = len(self._path)
         try:

@@ -201,7 +201,7 @@ class DigestBudget:
             raise NotCompared(f"larger than {MAX_BYTES // MIB} MiB")
         self._bytes_left -= size
 
-    def give_up(self, reason: str) -> None:
+    def stop_digest(self, reason: str) -> None:
         """Give up on digests, but not on the text."""
         self.reason = self.reason or reason
 
@@ -251,6 +251,6 @@ class ValueRecord(ABC):
         except OutOfTime:
             raise
         except NotCompared as error:
-            self.effort.give_up(error.reason)
+            self.effort.stop_digest(error.reason)
         except Exception as error:
-            self.effort.give_up(sentence_of(error))
+            self.effort.stop_digest(sentence_of(error))

@@ -47,7 +47,7 @@ def write_tensor(record: ValueRecord, tensor: Any) -> None:
         _write_outside(record, tensor, local)
         reason = why_unreadable(torch, local)
         if reason:
-            record.effort.give_up(reason)
+            record.effort.stop_digest(reason)
             return
         data = local.detach()
         record.attempt(lambda: _write_content(record, torch, data))

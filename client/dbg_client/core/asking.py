@@ -132,7 +132,7 @@ class Asker:
                 seconds = page.seconds + GRACE_SECONDS
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {answers}") from None
             finally:
-                self.switchboard.give_up(page.request)
+                self.switchboard.cancel(page.request)
 
     def _pages(self, question: Question, ranks: Sequence[RankInfo]) -> list[Question]:
         """Split a question into pages, each with a number of its own."""

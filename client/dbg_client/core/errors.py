@@ -18,7 +18,7 @@ from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.records.ranks import RankInfo, RankState
 
 
-def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
+def in_terms_of(error: DbgError, words: Mapping[str, str]) -> str:
     """Return an error's sentence with shell commands replaced by the actions of another front end.
 
     ``words`` maps verbs to actions; ``{ranks}`` in an action is replaced. A command without an entry stays.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
-from dbg_client.core.errors import bug, in_words_of
+from dbg_client.core.errors import bug, in_terms_of
 from dbg_client.core.wait_progress import cancel_and_wait
 from dbg_wire.errors import DbgError, printable
 
@@ -31,7 +31,7 @@ class OpenRequests:
         task.add_done_callback(lambda done: self._tasks.pop(number) if self._tasks.get(number) is done else None)
         return ""
 
-    def give_up(self, number: Hashable) -> bool:
+    def cancel(self, number: Hashable) -> bool:
         """Cancel a request. Return True if it was open. A request can't cancel itself."""
         task = self._tasks.get(number)
         if task is None or task is asyncio.current_task():
@@ -45,4 +45,4 @@ class OpenRequests:
 
 def sentence_of(error: Exception, words: Mapping[str, str]) -> str:
     """Return the sentence of an error, with ``words`` in place of shell commands."""
-    return in_words_of(error, words) if isinstance(error, DbgError) else bug(error)
+    return in_terms_of(error, words) if isinstance(error, DbgError) else bug(error)

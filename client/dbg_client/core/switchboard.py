@@ -181,7 +181,7 @@ class Switchboard:
         finally:
             del self._questions[question.request]
 
-    def give_up(self, request: int) -> None:
+    def cancel(self, request: int) -> None:
         """Stop counting a question that the broker has left open for too long, so that others can be sent."""
         self._end_questions(request)
 

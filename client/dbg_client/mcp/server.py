@@ -110,7 +110,7 @@ class McpServer:
         if call.method == "notifications/cancelled":
             request = call.params.get("requestId")
             if isinstance(request, (str, int)):
-                self._open.give_up(request)
+                self._open.cancel(request)
 
     async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}

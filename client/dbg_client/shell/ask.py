@@ -15,7 +15,7 @@ from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.wait_progress import Show, WaitingLine, read_in_thread
 from dbg_client.core.waiting import break_in, wait_for_stop
-from dbg_client.shell.output import agrees, show_result, unless_given_up, written
+from dbg_client.shell.output import agrees, cancel_on_ctrl_c, show_result, written
 from dbg_client.shell.streams import columns_of_stdout, has_cursor, notify, show_waiting, terminal_size
 from dbg_client.verbs.control import Interrupt, answered
 from dbg_client.verbs.table import load_verb
@@ -124,7 +124,7 @@ class _Command:
         if isinstance(verb, Interrupt) and len(ranks) == 1 and verb.output.format is Format.TABLE and _on_terminal():
             return await self._attach_to(verb, ranks[0])
         work = ask_and_remember(verb, self._asker, ranks, self._target, show_waiting)
-        given = await (unless_given_up(work) if verb.is_stoppable else work)
+        given = await (cancel_on_ctrl_c(work) if verb.is_stoppable else work)
         if given is None:
             # The broker ends the commands when this terminal disconnects.
             raise KeyboardInterrupt
@@ -180,7 +180,7 @@ class _Command:
 
         async with self._line.says(lambda: f"waiting for {address} to stop"):
             work = break_in(self._switchboard, self._asker, rank, waits=waits, withdrawn=withdrawn)
-            found = await unless_given_up(work)
+            found = await cancel_on_ctrl_c(work)
         if found is None:
             raise KeyboardInterrupt
         return found

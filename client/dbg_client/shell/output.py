@@ -136,7 +136,7 @@ async def _read_line() -> str:
 T = TypeVar("T")
 
 
-async def unless_given_up(work: Coroutine[Any, Any, T]) -> T | None:
+async def cancel_on_ctrl_c(work: Coroutine[Any, Any, T]) -> T | None:
     """Await ``work`` and return its result. Ctrl-C or SIGHUP cancels it and returns None. Main thread only."""
     loop = asyncio.get_running_loop()
     former = [(number, signal.getsignal(number)) for number in _SIGNALS]

@@ -105,7 +105,7 @@ class LivePage:
             self._begin(item.id, lambda: self._answer(item))
         elif isinstance(item, messages.Find):
             self._begin(item.id, lambda: self._find(item))
-        elif self._requests.give_up(item.id):
+        elif self._requests.cancel(item.id):
             self._outbox.send(messages.Failed(id=item.id, sentence="cancelled"))
 
     async def leave(self) -> None:

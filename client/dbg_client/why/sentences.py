@@ -66,10 +66,10 @@ WAYS = (
 
 def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
     """Return the sentence of a verdict, in two lines of ``columns`` columns if possible."""
-    return words_of(verdict, columns)[0]
+    return sentence_and_brevity(verdict, columns)[0]
 
 
-def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
+def sentence_and_brevity(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict and its brevity."""
     words, sentence, way = Words(verdict.analysis), "", WHOLE
     for way in WAYS:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.command_line.help import SHORT, help_on
 from dbg_client.command_line.session_line import read_session_line
-from dbg_client.core.errors import NotHeld, NotStopped, RankHeld, RankVanished, in_words_of
+from dbg_client.core.errors import NotHeld, NotStopped, RankHeld, RankVanished, in_terms_of
 from dbg_client.dap.console import COMMANDS
 from dbg_client.mcp.tools import TOOLS_OF_COMMANDS
 from dbg_client.notebook import CALLS, CellError
@@ -109,7 +109,7 @@ def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
     ],
 )
 def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:
-    told = in_words_of(error, TOOLS_OF_COMMANDS), in_words_of(error, COMMANDS)
+    told = in_terms_of(error, TOOLS_OF_COMMANDS), in_terms_of(error, COMMANDS)
     approved(told[0])
     assert command in told[1]
     assert "dbg-attach" not in "".join(told)
@@ -121,7 +121,7 @@ def test_each_interface_has_words_for_what_helps() -> None:
     remedies = [Remedy(verb, "3") for verb in ("list", "wait", "interrupt", "release", "attach")]
     for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
         assert {remedy.verb for remedy in remedies} <= words.keys()
-    assert in_words_of(NotStopped("vm:3 runs", "3"), {}) == str(NotStopped("vm:3 runs", "3"))
+    assert in_terms_of(NotStopped("vm:3 runs", "3"), {}) == str(NotStopped("vm:3 runs", "3"))
 
 
 def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:

@@ -23,21 +23,21 @@ async def test_requests_are_bounded_given_up_and_closed() -> None:
     assert open_ones.begin("a", work) == ""
     assert "2 calls are open" in open_ones.begin(3, work)
     await asyncio.sleep(0)
-    assert open_ones.give_up(1)
+    assert open_ones.cancel(1)
     await ended.wait()
     await asyncio.sleep(0)
-    assert not open_ones.give_up(1)
+    assert not open_ones.cancel(1)
     assert open_ones.begin(3, work) == ""
     await open_ones.close()
     await asyncio.sleep(0)
-    assert not open_ones.give_up("a")
+    assert not open_ones.cancel("a")
 
 
 async def test_a_request_that_cancels_itself_goes_on() -> None:
     open_ones, told = OpenRequests(2, "request"), asyncio.Queue[bool]()
 
     async def work() -> None:
-        told.put_nowait(open_ones.give_up(1))
+        told.put_nowait(open_ones.cancel(1))
         await asyncio.sleep(0)
         told.put_nowait(True)
 
