@@ -15,7 +15,7 @@ from dbg_dial.home import BROKER, EXEC
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_ITEMS
 from dbg_wire.records.ranks import ENGINES, Coordinate
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_AXES = 8
 """Maximum number of axes of a mesh; the largest trainings use five or six."""
@@ -75,7 +75,7 @@ def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
     found = []
     for name, size in reversed(mesh):
         rank, index = divmod(rank, size)
-        found.append(fitted(Coordinate, axis=name, index=index))
+        found.append(clamp(Coordinate, axis=name, index=index))
     return tuple(reversed(found))
 
 

@@ -37,7 +37,7 @@ from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Message, Notice
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_ROWS = 500_000
 """Maximum number of characters of an answer's rows: half of a message, because a message escapes some characters."""
@@ -211,7 +211,7 @@ class LineBreakpoints:
                 return None
             problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
         # Condition, hits and log are omitted, because they may be too long for an answer.
-        return fitted(
+        return clamp(
             BreakpointState,
             file=spec.file,
             asked=spec.line,
@@ -285,7 +285,7 @@ class LineBreakpoints:
 
     def _state(self, one: bdb.Breakpoint, file: str, line: int) -> BreakpointState:
         ours = one if isinstance(one, LineBreakpoint) else None
-        return fitted(
+        return clamp(
             BreakpointState,
             file=file,
             asked=line,
@@ -433,7 +433,7 @@ class _LogOutput:
             self._rank.warn(f"a log point can't print ({type(error).__name__})")
         line = self._pace.line(printable(text), time.monotonic())
         if line is not None:
-            self._rank.send(fitted(Notice, text=line, is_log=True))
+            self._rank.send(clamp(Notice, text=line, is_log=True))
 
 
 class _Spot(NamedTuple):

@@ -29,7 +29,7 @@ from dbg_agent.stop.inbox import (
 from dbg_wire.codec import Output, SessionLog, encode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_LOG, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
 from dbg_wire.messages import Audience, PromptInfo, PromptState, Replied
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.link.outgoing import ToBroker
@@ -313,7 +313,7 @@ class Console(io.TextIOBase):
         with self._lock:
             self._receive_written()
             self._number += 1
-            self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
+            self._prompt = clamp(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
             # The interrupted command has ended.
             self._is_interrupted = False
         self._broker.publish()
@@ -346,7 +346,7 @@ class Console(io.TextIOBase):
             if isinstance(work, TypedLine):
                 if work.prompt == self._number:
                     return work.text
-                self._broker.send(fitted(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
+                self._broker.send(clamp(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
             if isinstance(work, BreakPrompt) and work.prompt == self._number:
                 raise KeyboardInterrupt
             self._thread.carry_out(work)

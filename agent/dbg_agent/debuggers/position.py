@@ -37,7 +37,7 @@ from dbg_agent.host.proc import read_proc
 from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.messages import Message, Notice
 from dbg_wire.records.ranks import Place, ThreadStack
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
@@ -211,7 +211,7 @@ class FrameSelector:
         try:
             self.open_at(wanted)
         except NoSuchFrame as error:
-            self._send(fitted(Notice, text=str(error)))
+            self._send(clamp(Notice, text=str(error)))
 
     def sentence(self) -> str:
         """Return a sentence about the frame that a debugger opens at; empty at the frame of the stop.

@@ -24,7 +24,7 @@ from dbg_wire.records.evidence import (
     SourceSeen,
     fitting,
 )
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 
@@ -46,7 +46,7 @@ def _guarded(library: str, look: Callable[[], Sequence[Seen]]) -> list[Seen]:
         return list(look())
     except Exception as error:
         # A newer library may have different internals, or the program has changed them.
-        return [fitted(SourceSeen, library=library, limitation=f"{library} can't be read ({type(error).__name__})")]
+        return [clamp(SourceSeen, library=library, limitation=f"{library} can't be read ({type(error).__name__})")]
 
 
 def _order(collective: CollectiveSeen) -> tuple[bool, float]:

@@ -21,7 +21,7 @@ from dbg_agent.host.process import SystemCall, has_ended, named
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import within
 from dbg_wire.records.evidence import MAX_NAMES, Doing, NamedProcess, Relation, WaitKind, What
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_QUEUED = 10_000
 """Maximum number of work items of a pool that are searched."""
@@ -46,7 +46,7 @@ class Worker(NamedTuple):
 
 def child(pid: int, name: str, status: int | None = None) -> NamedProcess:
     """Build the record of a child process of multiprocessing."""
-    return fitted(NamedProcess, pid=pid, relation=Relation.CHILD, name=name, status=status)
+    return clamp(NamedProcess, pid=pid, relation=Relation.CHILD, name=name, status=status)
 
 
 def workers() -> list[Worker]:
@@ -128,7 +128,7 @@ def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
     rows = within(ASKING_SECONDS, lambda: _pending(worker, tables, list(dict.fromkeys(refs))), none)
     processes = tuple(named(pid) if pid else NamedProcess(pid=0) for _, pid in rows)
     names = tuple(name for name, _ in rows)
-    kernel_waits = fitted(Doing, what=wait.what, names=names, processes=processes)
+    kernel_waits = clamp(Doing, what=wait.what, names=names, processes=processes)
     return kernel_waits, next((pid for _, pid in rows if pid), None)
 
 

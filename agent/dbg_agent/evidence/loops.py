@@ -19,7 +19,7 @@ from dbg_agent.frames.stacks import is_users_file, place_of
 from dbg_agent.frames.variables import UNKNOWN, method
 from dbg_agent.host.descriptors import looked_up
 from dbg_wire.records.evidence import Doing, What
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_HELPERS = 1
 """Maximum number of functions between a loop and its sleep: in a longer chain, the loop rarely waits for something."""
@@ -86,7 +86,7 @@ def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> Doing | None:
         return None
     place = place_of(spot.frame)
     candidates = (*list(names)[:MAX_TRIES], SLEEP)
-    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=candidates)
+    return clamp(Doing, what=What.LOOPS, function=place.function, place=place, names=candidates)
 
 
 def _called_name(call: ast.Call) -> str:

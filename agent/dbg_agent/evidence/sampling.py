@@ -28,7 +28,7 @@ from dbg_wire.recorder.entries import recent_entries
 from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 from dbg_wire.records.samples import (
     MAX_ARRIVALS,
     MAX_FRAMES,
@@ -83,7 +83,7 @@ def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
             used = used or bool(arrivals)
             rows += arrivals
     if not used and not rows:
-        rows.append(fitted(SourceSeen, library=LIBRARY, limitation=_lack()))
+        rows.append(clamp(SourceSeen, library=LIBRARY, limitation=_lack()))
     return rows
 
 
@@ -109,7 +109,7 @@ def _too_long(needed: float) -> SourceSeen:
         f"reading torch's flight recorder would stop the rank for {1000 * needed:.0f} ms, "
         f"more than 1 % of the sampling time; use --for {needed / READING_SHARE:.0f}s"
     )
-    return fitted(SourceSeen, library=LIBRARY, limitation=limitation)
+    return clamp(SourceSeen, library=LIBRARY, limitation=limitation)
 
 
 def _lack() -> str:
@@ -142,7 +142,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
     except Exception as error:
         # A newer torch may have a different format, or the program has changed it.
         limitation = f"torch's flight recorder can't be read ({type(error).__name__})"
-        return [fitted(SourceSeen, library=LIBRARY, limitation=limitation)]
+        return [clamp(SourceSeen, library=LIBRARY, limitation=limitation)]
 
 
 def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
@@ -153,7 +153,7 @@ def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> Group
         which.append(names.setdefault(name_of(str(raw["profiling_name"]).partition(":")[2])[0], len(names)))
         duration = raw.get("duration_ms")
         took.append(int(1000 * duration) if isinstance(duration, (int, float)) else -1)
-    return fitted(
+    return clamp(
         GroupArrivals,
         group=key_of(group.name, library),
         begin=begin,
@@ -213,8 +213,8 @@ def _of_user(steps: Seen) -> Seen:
 
 
 def _row(steps: Seen | None, times: tuple[int, ...]) -> SampledPlace:
-    frames = tuple(fitted(Place, file=file, line=line, function=name) for file, line, name in steps or ())
-    return fitted(SampledPlace, frames=frames, times=times)
+    frames = tuple(clamp(Place, file=file, line=line, function=name) for file, line, name in steps or ())
+    return clamp(SampledPlace, frames=frames, times=times)
 
 
 Answer = Callable[..., None]
@@ -289,7 +289,7 @@ class Sampler:
         after = self._kernel.read()
         arrivals = arrivals_of(one.question.arrivals, one.question.seconds)
         return Sampled(
-            sample=fitted(
+            sample=clamp(
                 RankSample,
                 clock=time.time_ns() // 1000,
                 begin=one.begin,

@@ -13,7 +13,7 @@ from dbg_agent.frames.variables import attributes, is_a, is_traced
 from dbg_agent.host.process import kernel_thread
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_FRAMES = 200
 """Maximum number of frames of a thread that are read, from the innermost one."""
@@ -72,7 +72,7 @@ def places_of(frames: Sequence[FrameType]) -> tuple[Place, ...]:
 @lru_cache(4096)
 def _place(file: str, line: int, function: str) -> Place:
     # Cached because threads are mostly at places seen before, and a record costs ten times as much as a lookup.
-    return fitted(Place, file=file, line=line, function=function)
+    return clamp(Place, file=file, line=line, function=function)
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:

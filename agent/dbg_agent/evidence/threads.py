@@ -33,7 +33,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     What,
 )
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_SECONDS = 0.25
 """Seconds after which one snapshot stops querying the kernel. Each query releases the GIL, and other threads may keep
@@ -98,7 +98,7 @@ def _tasks(
         first = {id(task.task) for task in roots(found, thread.frames)}
         count += len(found)
         for task in found:
-            seen = fitted(
+            seen = clamp(
                 ThreadWait,
                 thread=f"task {task.name}",
                 does=task.does,
@@ -131,13 +131,13 @@ def processes_seen(record: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
             seen.add(pid)
             told_of, holder = does(pid)
             to_go += [holder] if holder is not None else []
-            yield fitted(OtherProcess, pid=pid, does=told_of, holder=holder)
+            yield clamp(OtherProcess, pid=pid, does=told_of, holder=holder)
 
 
 def _ended() -> list[ThreadWait]:
     """Return the last threads that an exception ended."""
     return [
-        fitted(
+        clamp(
             ThreadWait,
             thread=one.name,
             does=doing(What.RAISED, name=one.error, place=one.place, seconds=one.seconds),
@@ -153,7 +153,7 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
     if main is None or handled is None:
         return []
     name, place = handled
-    return [fitted(ThreadWait, thread=main.name, does=doing(What.HANDLES, name=name, place=place))]
+    return [clamp(ThreadWait, thread=main.name, does=doing(What.HANDLES, name=name, place=place))]
 
 
 def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
@@ -315,7 +315,7 @@ def _is_sleep(site: CallSite) -> bool:
 
 
 def _record(thread: SeenThread, wait: Wait, numbers: Mapping[int, int]) -> ThreadWait:
-    return fitted(
+    return clamp(
         ThreadWait,
         thread=thread.name,
         does=wait.does,

@@ -22,7 +22,7 @@ from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, GroupSeen, SourceSeen, What
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 LIBRARY = "mpi4py"
 
@@ -77,7 +77,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
         )
     package = sys.modules.get("mpi4py")
     version = vars(package).get("__version__") if package is not None else None
-    yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", limitation=limitation)
+    yield clamp(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", limitation=limitation)
     for frame in list(all_frames().values()):
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
@@ -94,7 +94,7 @@ def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> D
         return None
     # A request does not show whether it belongs to a send, a receive or a collective.
     what = What.MPI_REQUEST if called.name in _WAITS else What.MPI
-    return fitted(Doing, what=what, name=called.text or called.name, place=place)
+    return clamp(Doing, what=what, name=called.text or called.name, place=place)
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
@@ -134,7 +134,7 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
     # Open MPI names all communicators of a split alike.
     name = f"{communicator.name} {format_ranks(ranks)}".strip()
     if name:
-        yield fitted(
+        yield clamp(
             GroupSeen,
             library=LIBRARY,
             name=name,
@@ -143,7 +143,7 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
             size=len(ranks) or None,
             backend="mpi",
         )
-    yield fitted(
+    yield clamp(
         CollectiveSeen,
         group=name,
         name=call.called.name,
@@ -244,9 +244,9 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
     )
     calls = dict.fromkeys(called for frame in list(all_frames().values()) if (called := awaited(frame)))
     return [
-        fitted(SourceSeen, library=JAX, limitation=limitation),
-        fitted(GroupSeen, library=JAX, name=JAX, title="JAX", members=f"0-{count - 1}", size=count),
-        *(fitted(CollectiveSeen, group=JAX, name=name, state=CollectiveState.STARTED) for name in calls),
+        clamp(SourceSeen, library=JAX, limitation=limitation),
+        clamp(GroupSeen, library=JAX, name=JAX, title="JAX", members=f"0-{count - 1}", size=count),
+        *(clamp(CollectiveSeen, group=JAX, name=name, state=CollectiveState.STARTED) for name in calls),
     ]
 
 
@@ -263,7 +263,7 @@ def awaited(innermost: FrameType) -> str:
 def jax_wait(innermost: FrameType, place: Place | None) -> Doing | None:
     """Return the wait of a thread in JAX, or None if it is not in JAX."""
     name = awaited(innermost)
-    return fitted(Doing, what=What.JAX, name=name, place=place) if name else None
+    return clamp(Doing, what=What.JAX, name=name, place=place) if name else None
 
 
 def _waits_in_jax(site: CallSite, frame: FrameType) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MAX_THREAD_FRAMES, MAX_THREADS, MAX_THREADS_BYTES
 from dbg_wire.records.ranks import Place, ThreadStack
-from dbg_wire.records.record import fitted, size_of
+from dbg_wire.records.record import clamp, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 """Whether ``sys._current_frames`` may deadlock the whole process (CPython issue 106883). In these releases a garbage
@@ -184,7 +184,7 @@ def skip_runner(frames: Sequence[FrameType]) -> int:
 def place_of(frame: FrameType, line: int | None = None) -> Place:
     """Return the place of the frame; ``line`` replaces its current line if it has moved on."""
     line = frame.f_lineno if line is None else line
-    return fitted(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
+    return clamp(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
 
 
 def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
@@ -240,7 +240,7 @@ def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
     if left_out <= 0:
         return places
     outer = min(OUTERMOST_KEPT, most // 4)
-    note = fitted(Place, file="", line=0, function=f"[{left_out + 1} frames left out]")
+    note = clamp(Place, file="", line=0, function=f"[{left_out + 1} frames left out]")
     return (*places[:outer], note, *places[outer + left_out + 1 :])
 
 
@@ -257,7 +257,7 @@ def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadS
         most = most * 3 // 4
         stacks = [bounded_stack(one, most) for one in whole]
     return tuple(
-        fitted(ThreadStack, name=thread.name[:MAX_NAME], frames=frames, halted=thread.ident == halted)
+        clamp(ThreadStack, name=thread.name[:MAX_NAME], frames=frames, halted=thread.ident == halted)
         for thread, frames in zip(threads, stacks, strict=True)
     )
 

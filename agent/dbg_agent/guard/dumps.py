@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dbg_agent.guard.rank_side import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_DUMP = 2 * 1024 * 1024
 """Maximum number of characters kept of a dump: enough for faulthandler's limit of 100 threads with 100 frames each."""
@@ -65,7 +65,7 @@ def parse_dump(text: str) -> list[Stack]:
 
 def _place(frame: re.Match[str]) -> Place:
     line = int(frame[3]) if frame[3].isdigit() else 0
-    return fitted(Place, file=_unescaped(frame[1] or ""), line=line, function=_unescaped(frame[4]))
+    return clamp(Place, file=_unescaped(frame[1] or ""), line=line, function=_unescaped(frame[4]))
 
 
 def _unescaped(text: str) -> str:

@@ -28,7 +28,7 @@ from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
 from dbg_wire.records.inspection import MAX_FIRST, MAX_LAST, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted, within_bytes
+from dbg_wire.records.record import clamp, within_bytes
 
 PROGRAM = "py-spy"
 
@@ -226,7 +226,7 @@ def frames_of(text: str, pid: int, own: Sequence[str], begins: Mapping[str, int]
     kept, _ = within_bytes(innermost[: MAX_STACK_FRAMES - 1], MAX_STACK_BYTES)
     if len(kept) < len(innermost):
         left_out = f"[{len(innermost) - len(kept)} frames left out]"
-        kept.append(fitted(Place, file="", line=0, function=left_out))
+        kept.append(clamp(Place, file="", line=0, function=left_out))
     return tuple(reversed(kept))
 
 
@@ -234,7 +234,7 @@ def _place(frame: dict[str, Any], begins: Mapping[str, int]) -> Place:
     file, name = str(frame["module"] or frame["filename"]), str(frame["name"])
     if name.startswith("0x") and file in begins:
         name = f"{int(name, 16) - begins[file]:#x}"
-    return fitted(Place, file=file, line=max(0, int(frame["line"] or 0)), function=name)
+    return clamp(Place, file=file, line=max(0, int(frame["line"] or 0)), function=name)
 
 
 def _why_no_stack(output: str, scope: str) -> str:
@@ -327,7 +327,7 @@ class GuardCommands:
             return _error(ask, "an `exec` without a command")
         command = Command(ask.inquiry.words, self.environ(), f"/proc/{self._pid}/cwd")
         end = await command.finish(seconds)
-        end = fitted(CommandEnd, status=end.status, ended=end.ended, left_out=command.output.left_out)
+        end = clamp(CommandEnd, status=end.status, ended=end.ended, left_out=command.output.left_out)
         kind = Kind.VALUE if end.status == 0 else Kind.ERROR
         rows = output_rows(end, command.output.text())
         return answer_to(ask.request, kind, _sentence(end), rows=rows)

@@ -51,7 +51,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
 from dbg_wire.records.ranks import Place, signal_name
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
@@ -328,7 +328,7 @@ class GuardReporter:
 
     def _testimony(self, finding: Finding) -> GuardReport:
         received = self._said()
-        return fitted(
+        return clamp(
             GuardReport,
             minor=PROTOCOL_MINOR,
             key=self._record.key,
@@ -405,7 +405,7 @@ def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
     """Return the kernel's data about a rank that can't answer; its main thread is in C code."""
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     does = Doing(what=What.NATIVE)
-    wait = fitted(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
+    wait = clamp(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
     return fitting([wait, process_seen(pid)])
 
 

@@ -13,7 +13,7 @@ from dbg_agent.host.proc import read_proc
 from dbg_agent.host.process import SystemCall, named, path_of, peer_of, polled, state_of, system_call
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.records.evidence import Doing, Target, What
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_SECONDS = 0.1
 """Maximum CPU time, in seconds, of one search through the processes of the host."""
@@ -33,7 +33,7 @@ Waited = tuple[Doing, int | None]
 
 def doing(what: What, **fields: Any) -> Doing:
     """Build a Doing from values of the program."""
-    return fitted(Doing, what=what, **fields)
+    return clamp(Doing, what=what, **fields)
 
 
 def held_by(does: Doing, pids: Iterable[int]) -> Waited:

@@ -26,7 +26,7 @@ from dbg_agent.host.proc import (
 from dbg_agent.process.threads import own_traffic
 from dbg_wire.libraries import call_names
 from dbg_wire.records.evidence import NamedProcess, ProcessSeen, Relation
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 from dbg_wire.records.samples import ProcessorUse
 
 MAX_POLLED = 8
@@ -139,7 +139,7 @@ def process_seen(pid: int | None = None) -> ProcessSeen:
     # Bytes that the agent's own threads transfer are not progress of the rank.
     read, written = (_without(whole.get(name, ""), ours[name] if pid is None else 0) for name in ("rchar", "wchar"))
     tracer = number_in(status.get("TracerPid", ""))
-    return fitted(
+    return clamp(
         ProcessSeen,
         state=status.get("State", "")[:1],
         main_cpu=thread_time(threading.main_thread().ident) if pid is None else _main_cpu(pid),
@@ -174,11 +174,11 @@ def named(pid: int) -> NamedProcess:
     if pid == os.getpid():
         return NamedProcess(pid=pid, relation=Relation.ITSELF)
     if is_same_program(pid):
-        return fitted(NamedProcess, pid=pid, relation=Relation.SAME_PROGRAM)
+        return clamp(NamedProcess, pid=pid, relation=Relation.SAME_PROGRAM)
     program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
     words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
     command = f"{words[:MAX_COMMAND]}…" if len(words) > MAX_COMMAND else words
-    return fitted(NamedProcess, pid=pid, command=command, has_ended=has_ended(pid))
+    return clamp(NamedProcess, pid=pid, command=command, has_ended=has_ended(pid))
 
 
 def is_same_program(pid: int) -> bool:
@@ -243,7 +243,7 @@ def processors(before: Reading, after: Reading, quota: float | None) -> Processo
         ),
         default=(None, None),
     )
-    return fitted(
+    return clamp(
         ProcessorUse,
         queued=_more(before.queued, after.queued),
         periods=periods,

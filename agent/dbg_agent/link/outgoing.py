@@ -22,7 +22,7 @@ from dbg_wire.errors import DbgError
 from dbg_wire.limits import MAX_LINK_BACKLOG, MIB
 from dbg_wire.messages import Discarded, Message
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_MESSAGES = 4096
 """Maximum number of waiting control messages. If more wait, the broker doesn't read, and the link reconnects."""
@@ -220,7 +220,7 @@ class ToBroker:
         """Report the keys that the debugger will never get, if any."""
         if loss is not None:
             self.send(
-                fitted(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
+                clamp(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
             )
 
     def warn(self, text: str) -> None:

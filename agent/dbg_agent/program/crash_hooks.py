@@ -22,7 +22,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.stops import Crash
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Notice
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
@@ -213,4 +213,4 @@ class _Terminating:
         limit = self._rank.limits.terminated(name, GRACE.get(launcher, 0.0))
         sentence = f"{self._rank.address} {limit.text}"
         write_stderr(sentence)
-        self._rank.broker.send(fitted(Notice, text=sentence))
+        self._rank.broker.send(clamp(Notice, text=sentence))

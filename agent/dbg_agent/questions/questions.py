@@ -26,7 +26,7 @@ from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, DetailLevel, Kind, answer_to
 from dbg_wire.records.inspection import ScreenSize
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 from dbg_wire.records.samples import RankSample, SampleQuestion
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Questions:
             from dbg_wire.records.evidence import SourceSeen
 
             limitation = f"the evidence can't be read ({error_line(error)})"
-            return (fitted(SourceSeen, library="dbg-agent", limitation=limitation),)
+            return (clamp(SourceSeen, library="dbg-agent", limitation=limitation),)
 
     def _sample(self, ask: Ask) -> None:
         if not isinstance(ask.inquiry, SampleQuestion):

@@ -35,7 +35,7 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.records.ranks import LINE_ENGINE, PUDB
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,7 +213,7 @@ class FromBroker:
         position = self._position
         # The first question after this can report how long the rank has been at its place.
         position.age()
-        self._broker.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
+        self._broker.send(clamp(Pulse, where=position.moving_place(), frames=position.stack()))
 
     def _on_welcome(self, welcome: Welcome) -> None:
         self._brokers = known_endpoints((one.url, one.fingerprint) for one in welcome.brokers)
@@ -278,7 +278,7 @@ class FromBroker:
             why = ""
         else:
             why = PROMPT_GONE
-        self._broker.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
+        self._broker.send(clamp(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
         stop, _ = self._stops.current
@@ -289,7 +289,7 @@ class FromBroker:
 
         def answer() -> None:
             matches = engine.complete_line(complete.line, complete.begin, complete.end)
-            self._broker.send(fitted(Completions, request=complete.request, matches=matches))
+            self._broker.send(clamp(Completions, request=complete.request, matches=matches))
 
         self._inbox.put(stop, RunJob(answer))
 

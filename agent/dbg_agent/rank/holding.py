@@ -26,7 +26,7 @@ from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.link.outgoing import ToBroker
@@ -84,7 +84,7 @@ class HoldCounts:
         # A copy, because the stopping thread may add a site.
         arrived = tuple(self._arrived.items())
         return tuple(
-            fitted(Arrival, site=site, arrived=count, completed=self._completed[site]) for site, count in arrived
+            clamp(Arrival, site=site, arrived=count, completed=self._completed[site]) for site, count in arrived
         )
 
     # --------------------------------------------------------------------------------------------------- a held rank
@@ -92,7 +92,7 @@ class HoldCounts:
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
         """Count the arrival of a thread at a site to be held; return what the thread must wait for."""
         self._visits[site] += 1
-        return fitted(Waiting, site=site, count=self._visits[site], ranks=ranks)
+        return clamp(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
     def wait(self, waiting: Waiting, grace: float) -> None:
         """Start a wait. It waits ``grace`` seconds for a rank that has not arrived at the site."""

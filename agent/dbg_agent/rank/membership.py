@@ -16,7 +16,7 @@ from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.codec import LogForm
 from dbg_wire.messages import Register, Welcome
 from dbg_wire.records.ranks import SUBRUN, Numbering, Placement, RankIdentity, RankProcess
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.settings import Settings
@@ -112,11 +112,11 @@ class Membership:
                 self._child = None
             self.identity = self.identify()
         me = self.identity
-        registration = fitted(
+        registration = clamp(
             Register,
             minor=PROTOCOL_MINOR,
-            identity=fitted(RankIdentity, key=me.key, job=me.job, run=me.run, host=me.host, rank=me.rank),
-            placement=fitted(
+            identity=clamp(RankIdentity, key=me.key, job=me.job, run=me.run, host=me.host, rank=me.rank),
+            placement=clamp(
                 Placement,
                 local_rank=me.local_rank,
                 world_size=me.world_size,
@@ -124,7 +124,7 @@ class Membership:
                 numbering=self.numbering,
             ),
             child=self._child or (1 if actor_class and self.numbering is Numbering.NONE else None),
-            process=fitted(
+            process=clamp(
                 RankProcess,
                 pid=me.pid,
                 script=me.script,

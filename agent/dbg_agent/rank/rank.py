@@ -34,7 +34,7 @@ from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Goodbye, RankReport
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
@@ -226,5 +226,5 @@ class Rank:
             # A short program may end before it is connected, but its process may then wait forever in MPI_Finalize.
             self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
         status = self.program.exit_status
-        self.broker.send(fitted(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))
+        self.broker.send(clamp(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))
         self.link.close()

@@ -28,7 +28,7 @@ from dbg_agent.stop.stops import HELD
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Audience, Notice
 from dbg_wire.records.ranks import SOON_SECONDS, Limit, LimitKind
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.link.outgoing import ToBroker
@@ -186,7 +186,7 @@ class Lease:
             why = f"the broker has been gone for {_span(seconds)}, its limit for a stop (--max-lease)"
         else:
             why = f"nobody typed at this stop for {_span(seconds)}, the broker's limit (--max-lease)"
-        self._broker.send(fitted(Notice, text=f"the stop ends: {why}"))
+        self._broker.send(clamp(Notice, text=f"the stop ends: {why}"))
         self._go_on(number, why)
 
     def _go_on(self, number: int, why: str) -> None:
@@ -212,7 +212,7 @@ class Deadline:
 
     def limit(self, now: float) -> Limit:
         """Return the limit as a record with the time left."""
-        return fitted(Limit, kind=self.kind, seconds=max(0.0, self.at - now), name=self.name)
+        return clamp(Limit, kind=self.kind, seconds=max(0.0, self.at - now), name=self.name)
 
 
 def _torch() -> ModuleType | None:

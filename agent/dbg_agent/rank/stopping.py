@@ -27,7 +27,7 @@ from dbg_agent.stop.inbox import (
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash, StopPhase
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Notice
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.debuggers import Debuggers
@@ -210,7 +210,7 @@ class Stopping:
     def acknowledge_keys(self, count: int) -> None:
         """Acknowledge that the debugger has read ``count`` bytes of input."""
         generation, offset = self._inbox.consume_keys(count)
-        self._broker.send(fitted(Applied, generation=generation, offset=offset))
+        self._broker.send(clamp(Applied, generation=generation, offset=offset))
 
     # ---------------------------------------------------------------------------------------------------- a stop begins
 
@@ -365,7 +365,7 @@ class Stopping:
                 self._told_changed.add(path)
                 text = f"{printable(path)} has changed since it was loaded; the program runs the old lines"
                 engine.note(text)
-                self._broker.send(fitted(Notice, text=text))
+                self._broker.send(clamp(Notice, text=text))
 
     # ------------------------------------------------------------------------------------------------------ a stop ends
 

@@ -20,7 +20,7 @@ from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import InvalidTransition
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Limit, Place, RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 
 class StopPhase(str, enum.Enum):
@@ -227,7 +227,7 @@ class Stops:
             stop = None
             if not is_over:
                 now, reported = time.monotonic(), self._reported
-                stop = fitted(
+                stop = clamp(
                     StopInfo,
                     number=self._number,
                     reason=reported.reason,
@@ -240,7 +240,7 @@ class Stops:
                     lease_seconds=reported.lease[1] - now if reported.lease is not None else None,
                 )
             is_held = self._reported.reason == HELD
-            return fitted(
+            return clamp(
                 RankReport,
                 state=RankState.RUNNING if running else RankState.HELD if is_held else RankState.STOPPED,
                 stop=stop,
@@ -322,7 +322,7 @@ class Stops:
                 self._reported.reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
-                self._session = fitted(SessionInfo, number=self._sessions, engine=engine, rows=rows, columns=columns)
+                self._session = clamp(SessionInfo, number=self._sessions, engine=engine, rows=rows, columns=columns)
             session = self._session
         self._changed()
         logger.info("%s opens on stop %d", engine, self._number)
@@ -334,7 +334,7 @@ class Stops:
             if self._session is None:
                 return
             number, engine = self._session.number, self._session.engine
-            self._session = fitted(SessionInfo, number=number, engine=engine, rows=rows, columns=columns)
+            self._session = clamp(SessionInfo, number=number, engine=engine, rows=rows, columns=columns)
         self._changed()
 
     def step(self) -> int:

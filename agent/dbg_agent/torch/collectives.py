@@ -45,7 +45,7 @@ from dbg_wire.recorder.seen import (
 )
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Environment variables for the number of entries that a recorder keeps; the second is the older name."""
@@ -93,7 +93,7 @@ def _version(torch: ModuleType) -> str:
 
 
 def _source(version: str, limitation: str) -> SourceSeen:
-    return fitted(SourceSeen, library=LIBRARY, version=version, limitation=limitation)
+    return clamp(SourceSeen, library=LIBRARY, version=version, limitation=limitation)
 
 
 def _lack(version: str, groups: Sequence[Group], states: dict[str, Recorded]) -> str:
@@ -276,8 +276,8 @@ def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
     for ranks in dict.fromkeys(making):
         title = format_ranks(ranks)
         name = f"new_group {title}"
-        group = fitted(GroupSeen, library=LIBRARY, name=name, title=title, members=title, size=len(ranks))
-        call = fitted(CollectiveSeen, group=name, name="new_group", state=CollectiveState.ENQUEUED)
+        group = clamp(GroupSeen, library=LIBRARY, name=name, title=title, members=title, size=len(ranks))
+        call = clamp(CollectiveSeen, group=name, name="new_group", state=CollectiveState.ENQUEUED)
         found += [group, call]
     return found
 
@@ -294,7 +294,7 @@ def _is_recorded(call: Call, group: Group, entries: Sequence[RecorderEntry], sta
 
 def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> CollectiveSeen:
     shapes, types = shape_of(call.tensor)
-    return fitted(
+    return clamp(
         CollectiveSeen,
         group=key_of(group.name, library),
         name=call.name,

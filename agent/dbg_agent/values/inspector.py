@@ -32,7 +32,7 @@ from dbg_wire.records.inspection import (
     Variable,
     cut_to_fit,
 )
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The folder of the agent, whose frames only run the program."""
@@ -63,7 +63,7 @@ first."""
 def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
     """Return the description of an exception; its ``str`` may run code of the program."""
     _, _, message = error_text(error).partition(": ")
-    return fitted(
+    return clamp(
         ExceptionSeen,
         type=full_name_of(type(error)),
         text=_cut(message, MAX_MESSAGE),
@@ -188,7 +188,7 @@ class Listing:
             # A value that can't be opened, such as a range longer than any list, is still shown.
             children = Children()
         named, indexed = len(children.named), children.size
-        return fitted(
+        return clamp(
             Variable,
             name=child.name[:MAX_NAME],
             text=text,
@@ -201,7 +201,7 @@ class Listing:
         )
 
     def _untold(self, child: Child, parent: str, why: str) -> Variable:
-        return fitted(
+        return clamp(
             Variable,
             name=child.name[:MAX_NAME],
             text=f"<{why}>",
@@ -290,7 +290,7 @@ class Inspector:
         value = self._run(evaluation, question.text)
         printed = evaluation.printed
         if not evaluation.is_expression or (printed and value is None):
-            return fitted(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
+            return clamp(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
         text = abridged(printed + describe(value, seconds=seconds).text)
         return self._listing.row_of(Child("", lambda: value, _root_of(question.text)), "", value, text)
 

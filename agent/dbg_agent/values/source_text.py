@@ -13,7 +13,7 @@ from dbg_agent.frames.stacks import all_frames, outward
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records.inspection import SourceText, written_length
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 MAX_CHUNK = MAX_TEXT - 300
 """Maximum number of bytes of the path and the lines of one record, as written; the other fields use the rest."""
@@ -47,7 +47,7 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType] =
     room = max(MAX_CHUNK // 4, MAX_CHUNK - written_length(path))
     wanted = lines[begin : begin + count] if count else lines[begin:]
     return [
-        fitted(SourceText, path=path, begin=first, total=len(lines), lines=text)
+        clamp(SourceText, path=path, begin=first, total=len(lines), lines=text)
         for first, text in _chunks(wanted, begin, room)
     ]
 

@@ -38,7 +38,7 @@ from dbg_wire.messages import (
     answer_to,
 )
 from dbg_wire.records.ranks import PUDB, Place, RankIdentity, RankProcess, RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 JOB = "classic"
 """The job of stock sessions; a stock session doesn't know its own."""
@@ -209,10 +209,10 @@ class StockSession:
 
     def registration(self, key: str, host: str, number: int, now: float) -> Register:
         """Return the first message of an agent, with empty values for everything that a session does not know."""
-        return fitted(
+        return clamp(
             Register,
             minor=0,
-            identity=fitted(RankIdentity, key=key, job=JOB, run="0", host=host, rank=number),
+            identity=clamp(RankIdentity, key=key, job=JOB, run="0", host=host, rank=number),
             placement=None,
             child=None,
             process=NO_PROCESS,
@@ -224,11 +224,11 @@ class StockSession:
     def report(self, now: float) -> RankReport:
         """Return the state of the session."""
         age = now - self._since
-        return fitted(
+        return clamp(
             RankReport,
             state=RankState.RUNNING if self._running else RankState.STOPPED,
-            stop=fitted(StopInfo, number=STOP, reason="breakpoint", where=NOWHERE, age=age, thread=""),
-            session=fitted(
+            stop=clamp(StopInfo, number=STOP, reason="breakpoint", where=NOWHERE, age=age, thread=""),
+            session=clamp(
                 SessionInfo, number=SESSION, engine=PUDB, rows=self._extent.rows, columns=self._extent.columns
             ),
             stepping=self._running,
@@ -352,7 +352,7 @@ class StockSession:
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
             reason, count = "the keyboard was taken", len(frame.data)
-            return [fitted(Discarded, generation=frame.generation, offset=end, count=count, reason=reason)]
+            return [clamp(Discarded, generation=frame.generation, offset=end, count=count, reason=reason)]
         fresh = frame.data[max(0, self._received - frame.offset) :]
         if not fresh:
             return []
@@ -365,10 +365,10 @@ class StockSession:
             reason = "the program runs, and stock PuDB accepts keys only while it is stopped"
         if reason:
             count = len(fresh)
-            return [fitted(Discarded, generation=self._generation, offset=end, count=count, reason=reason)]
+            return [clamp(Discarded, generation=self._generation, offset=end, count=count, reason=reason)]
         if self._drawing and not self._has_reacted and not self._awaits_reaction:
             self._awaits_reaction, self.due = True, now + REACTION_SECONDS
-        return [Write(fresh), fitted(Applied, generation=self._generation, offset=end)]
+        return [Write(fresh), clamp(Applied, generation=self._generation, offset=end)]
 
     def _audience(self, audience: Audience) -> list[SessionOutput]:
         if audience.generation != self._generation:

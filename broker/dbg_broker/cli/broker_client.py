@@ -20,7 +20,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, NotABroker, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class BrokerProbe:
 
     async def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's."""
-        await self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        await self._say(clamp(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = await self._next()
         if not isinstance(message, Welcome):
             raise NotABroker(self._reach.endpoint.url, "it does not answer `greet` with `welcome`")

@@ -14,7 +14,7 @@ from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Chosen, Kept
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 FOLLOWS_SECONDS = 60.0
 """Time after a failure within which a launcher ends the other ranks, in seconds: SIGKILL follows SIGTERM after 30 s."""
@@ -198,7 +198,7 @@ class CrashedRanks:
             keys = tuple(key for key, place in launch.members.items() if self._feed.has_changed(run, place))
             launch.members.update(dict.fromkeys(keys, self._feed.end))
             if keys:
-                yield Broadcast(fitted(Kept, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
+                yield Broadcast(clamp(Kept, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
 
     def forget(self, key: str) -> bool:
         """Forget a rank that is no longer listed, such as one lost with its crash.

@@ -57,7 +57,7 @@ from dbg_wire.messages import (
     Withdraw,
 )
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 LOOK_SECONDS = 1.0
 """Interval between two checks of the terminals, in seconds, so that a silent one is detected within six."""
@@ -387,7 +387,7 @@ def _may_watcher(message: Message) -> bool:
 
 def _discard(link: TerminalLink, keys: Input, reason: str) -> None:
     count = len(keys.data)
-    message = fitted(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
+    message = clamp(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
     link.connection.send_message(message)
 
 

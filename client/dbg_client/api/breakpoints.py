@@ -13,7 +13,7 @@ from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, BreakpointState, LineOfFile
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.record import fitted, length_of
+from dbg_wire.records.record import clamp, length_of
 
 NO_BREAKPOINTS = "no breakpoints"
 NONE_AT_LINE = "no breakpoint at this line"
@@ -166,7 +166,7 @@ def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
 def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     # Each text is complete, and the digest marks it so: a text of several lines without a digest is taken as cut.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
+    return clamp(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 
 
 def _with(spec: BreakpointChanges, one: LineOfFile | BreakpointSpec) -> BreakpointChanges:

@@ -27,7 +27,7 @@ from dbg_wire.messages import (
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.records.record import InvalidMessage, checked, fitted
+from dbg_wire.records.record import InvalidMessage, checked, clamp
 
 ON_THE_WAY_SECONDS = 0.25
 """Extra seconds for the transport of a question and its answers, so that an answer at the deadline still counts."""
@@ -84,8 +84,8 @@ class Asker:
         """
         if action is Action.SCREEN:
             rows, columns = self._size()
-            inquiry = fitted(ScreenSize, rows=rows, columns=columns)
-        question = fitted(
+            inquiry = clamp(ScreenSize, rows=rows, columns=columns)
+        question = clamp(
             Question,
             request=0,
             keys=(),

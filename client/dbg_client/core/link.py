@@ -20,7 +20,7 @@ from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, enco
 from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, PeerError, Refused
 from dbg_wire.limits import KIB
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Subscribe, Welcome
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 FIRST_DELAY = 0.1
 """Maximum seconds before the first redial. It is short because service managers restart a broker at once."""
@@ -370,7 +370,7 @@ async def dial(reach: Route, name: str, seconds: float, *, spent: float = 0.0, a
 
 async def _greet(connection: Connection, name: str, left: float, seconds: float) -> None:
     url = connection.endpoint.url
-    connection.send(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+    connection.send(clamp(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
     try:
         answer = await within(left, connection.receive())
     except TimeoutError:

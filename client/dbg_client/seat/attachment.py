@@ -46,7 +46,7 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.records.ranks import CRASH, LINE_ENGINE, LIVE_STATES, RankInfo, RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 CTRL_C = b"\x03"
 
@@ -154,7 +154,7 @@ class Attachment:
         self._asked = True
         # After a broken link the terminal requests the seat that it had, not the one that it requested first.
         back_to = Mode.DRIVE if self.driving else Mode.TAKE if self._waits_for_keyboard else Mode.WATCH
-        attach = fitted(
+        attach = clamp(
             Attach,
             key=self.rank.key,
             mode=back_to if self.opened else self._offer.mode,

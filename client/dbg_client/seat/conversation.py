@@ -27,7 +27,7 @@ from dbg_wire.messages import (
     Reply,
 )
 from dbg_wire.records.ranks import LINE_ENGINE
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 NO_KEYBOARD = "you did not get the keyboard"
 """Reason for discarding keys that were typed after the keyboard was requested."""
@@ -172,7 +172,7 @@ class Conversation:
         prompt = self.prompt
         if prompt is None or self.generation is None or len(line) > MAX_TEXT:
             return self._request, []
-        asked = fitted(
+        asked = clamp(
             Complete,
             request=self._request,
             prompt=prompt.number,
@@ -255,7 +255,7 @@ class Conversation:
         return self._send(self._given)
 
     def _send(self, given: _Given) -> Effects:
-        return [Send(fitted(Reply, prompt=given.prompt.number, generation=given.generation, text=given.text))]
+        return [Send(clamp(Reply, prompt=given.prompt.number, generation=given.generation, text=given.text))]
 
 
 def _discarded(text: str, reason: str, *, perhaps: bool = False) -> Effects:

@@ -8,7 +8,7 @@ from dbg_client.seat.effects import Blank, Cut, Effects, LogText, Send, Show, Wa
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Repaint, Replay
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 TAIL_BYTES = 4 * 1024
 """Bytes before the prompt that a new terminal requests and shows: some 100 lines of code, as much as a person reads."""
@@ -121,7 +121,7 @@ class SessionLog:
         self._asked_at = now
         self._ask_after = now + REPLAY_SECONDS * SLOWER**self._asks
         self._asks += 1
-        return [Send(fitted(Replay, session=self.session, offset=self._expected))]
+        return [Send(clamp(Replay, session=self.session, offset=self._expected))]
 
     def _keep_ahead(self, frame: Output) -> None:
         """Keep bytes after a gap, in case the rank no longer has the missing bytes."""

@@ -20,7 +20,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Action, DetailLevel, Hang, Message, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two snapshots. With less, a working rank may still be at the same place."""
@@ -116,7 +116,7 @@ def report_hangs(
     """Send the broker the worst verdict on each job that hangs; for ``unmoved`` see :func:`hangs_in`."""
     for verdict in hangs_in(verdicts, known, unmoved=unmoved):
         send(
-            fitted(
+            clamp(
                 Hang,
                 job=verdict.job,
                 kind=verdict.kind.value,

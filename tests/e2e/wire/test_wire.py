@@ -24,7 +24,7 @@ from dbg_wire.messages import (
     Message,
     RankReport,
 )
-from dbg_wire.records.record import Record, checked, fitted, hints_of
+from dbg_wire.records.record import Record, checked, clamp, hints_of
 from tests.support.requirements import needs_shells
 from tests.unit.wire.values import kinds, wished
 
@@ -56,7 +56,7 @@ def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type
     if kind is Answer:
         values["kind"] = data.draw(st.sampled_from(sorted(KINDS_OF_AGENTS)))
     values.pop("registration", None)
-    made = fitted(kind, **values)
+    made = clamp(kind, **values)
     assert checked(made) == made
     if isinstance(made, Message):
         assert decode(encode(made), next(iter(made.sender))) == made

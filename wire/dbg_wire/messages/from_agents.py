@@ -29,8 +29,8 @@ from dbg_wire.records.record import (
     Texts,
     Word,
     characters,
+    clamp,
     elements,
-    fitted,
     integers,
 )
 
@@ -207,11 +207,11 @@ class Answer(Message, sender=Sender.AGENT):
 
 def answer_to(request: int, kind: Kind, text: str, *, age: float | None = None, **more: Any) -> Answer:
     """Build an answer with these fields in its body, or an error if the body is too long."""
-    body = body_of(fitted(AnswerBody, text=text, **more))
+    body = body_of(clamp(AnswerBody, text=text, **more))
     if len(body) > MAX_ANSWER_BYTES:
         text = f"its answer has {len(body):,} bytes, more than {MAX_ANSWER_BYTES:,}; request less"
-        kind, body = Kind.ERROR, body_of(fitted(AnswerBody, text=text))
-    return fitted(Answer, request=request, kind=kind, body=body, age=age)
+        kind, body = Kind.ERROR, body_of(clamp(AnswerBody, text=text))
+    return clamp(Answer, request=request, kind=kind, body=body, age=age)
 
 
 class GuardReport(Message, sender=Sender.AGENT):

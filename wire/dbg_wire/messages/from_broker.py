@@ -22,9 +22,9 @@ from dbg_wire.records.record import (
     Record,
     Sentence,
     Texts,
+    clamp,
     decode_record,
     elements,
-    fitted,
 )
 
 
@@ -198,7 +198,7 @@ class SameAnswer(Record):
         try:
             read: AnswerBody = decode_record(AnswerBody, bytes(body))
         except InvalidMessage as error:
-            kind, read = Kind.ERROR, fitted(AnswerBody, text=f"its answer can't be read: {error}")
+            kind, read = Kind.ERROR, clamp(AnswerBody, text=f"its answer can't be read: {error}")
         fields = {name: getattr(read, name) for name in _BODY}
         # A list of another length can't be assigned to these ranks.
         ages = self.ages if len(self.ages) == len(self.keys) else (None,) * len(self.keys)

@@ -10,7 +10,7 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.recorder.entries import RecorderEntry
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
+from dbg_wire.records.record import clamp
 
 LIBRARY = "torch"
 
@@ -147,7 +147,7 @@ def group_seen(
     enqueued = counted if enqueued is None else enqueued
     if completed is None and unfinished and enqueued is not None:
         completed = min(entry.sequence for entry in unfinished) - 1
-    return fitted(
+    return clamp(
         GroupSeen,
         library=LIBRARY,
         name=key_of(name, library),
@@ -168,7 +168,7 @@ def places_in(entry: RecorderEntry) -> tuple[Place, ...]:
         if isinstance(raw, dict) and isinstance(raw.get("filename"), str) and isinstance(raw.get("name"), str):
             line = raw.get("line")
             found.append(
-                fitted(Place, file=raw["filename"], line=line if type(line) is int else 0, function=raw["name"])
+                clamp(Place, file=raw["filename"], line=line if type(line) is int else 0, function=raw["name"])
             )
     return tuple(reversed(found))
 
@@ -193,7 +193,7 @@ def entry_seen(
         state = CollectiveState.COMPLETED
     elif entry.state == "started":
         state = CollectiveState.STARTED
-    return fitted(
+    return clamp(
         CollectiveSeen,
         group=key_of(entry.group, entry.library),
         name=function or name,

@@ -41,7 +41,7 @@ from dbg_wire.records.inspection import (
     output_rows,
 )
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import InvalidMessage, Record, bound_of, checked, fitted, hints_of, size_of
+from dbg_wire.records.record import InvalidMessage, Record, bound_of, checked, clamp, hints_of, size_of
 from dbg_wire.records.samples import (
     MAX_ARRIVALS,
     GroupArrivals,
@@ -87,13 +87,13 @@ def test_no_field_is_without_a_bound(kind: type[Record]) -> None:
 @given(messages)
 def test_what_is_right_is_left_as_it_is(message: Message) -> None:
     values = {name: getattr(message, name) for name in message.__struct_fields__}
-    assert fitted(type(message), **values) == message
+    assert clamp(type(message), **values) == message
 
 
 def test_what_is_too_long_is_cut_and_says_so() -> None:
-    assert fitted(Notice, text="x" * 20_000).text == "x" * (16 * 1024 - 1) + "…"
-    assert fitted(AnswerBody, text="", frames=(PLACE,) * 300).frames == (PLACE,) * 256
-    assert fitted(Place, file="/tmp/\udcff", line=10**12, function="f") == Place(
+    assert clamp(Notice, text="x" * 20_000).text == "x" * (16 * 1024 - 1) + "…"
+    assert clamp(AnswerBody, text="", frames=(PLACE,) * 300).frames == (PLACE,) * 256
+    assert clamp(Place, file="/tmp/\udcff", line=10**12, function="f") == Place(
         file="/tmp/\\udcff", line=10**9, function="f"
     )
 
