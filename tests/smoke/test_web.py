@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
-from tests.support.pages import Said, Socket, key_of, page, run
+from tests.support.pages import EncodedAnswer, Socket, key_of, page, run
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import start_ranks, wait_until_stopped
@@ -19,7 +19,7 @@ from tests.support.time_unit import seconds
 pytestmark = pytest.mark.timeout(seconds(120))
 
 
-async def until_line(terminal: Socket, line: int) -> Said:
+async def until_line(terminal: Socket, line: int) -> EncodedAnswer:
     return await terminal.until("state", lambda said: f":{line} " in said["place"])
 
 

@@ -24,7 +24,7 @@ from tests.support.processes import USUAL_WAIT, Child, Processes
 from tests.support.ranks import start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
-Said = dict[str, Any]
+EncodedAnswer = dict[str, Any]
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=([\w-]+)")
 
@@ -35,14 +35,14 @@ class Socket:
     def __init__(self, socket: ClientWebSocketResponse[bool]) -> None:
         self.socket = socket
         self.bytes = b""
-        self.said: list[Said] = []
+        self.said: list[EncodedAnswer] = []
         self.code = 0
         """The code of the server's close."""
 
     async def say(self, kind: str, **fields: object) -> None:
         await self.socket.send_str(json.dumps({"type": kind, **fields}))
 
-    async def next(self) -> Said | None:
+    async def next(self) -> EncodedAnswer | None:
         """Return the next text; None for bytes and at the end."""
         message = await within(seconds(USUAL_WAIT), self.socket.receive())
         if message.type is WSMsgType.CLOSE:
@@ -51,18 +51,18 @@ class Socket:
             self.bytes += message.data
         if message.type is not WSMsgType.TEXT:
             return None
-        said: Said = json.loads(message.data)
+        said: EncodedAnswer = json.loads(message.data)
         self.said.append(said)
         return said
 
-    async def until(self, kind: str, fits: Callable[[Said], bool] = lambda said: True) -> Said:
+    async def until(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda said: True) -> EncodedAnswer:
         while not self.socket.closed:
             said = await self.next()
             if said is not None and said["type"] == kind and fits(said):
                 return said
         raise AssertionError(f"no {kind} came before the end ({self.code}): {self.said[-8:]}")
 
-    async def once(self, kind: str, fits: Callable[[Said], bool] = lambda said: True) -> Said:
+    async def once(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda said: True) -> EncodedAnswer:
         """Return a message of a type that fits, also one that came while another was waited for."""
         there = [said for said in self.said if said["type"] == kind and fits(said)]
         return there[0] if there else await self.until(kind, fits)
@@ -78,16 +78,16 @@ class Socket:
             await self.next()
         return self.code
 
-    async def rows(self) -> dict[int, Said]:
+    async def rows(self) -> dict[int, EncodedAnswer]:
         """Return the rows of the first list, by the number of the rank."""
-        rows: list[Said] = []
+        rows: list[EncodedAnswer] = []
         while True:
             page = await self.until("ranks")
             rows += page["rows"]
             if page["last"]:
                 return {row["rank"]: row for row in rows}
 
-    async def answer(self, number: int, line: str, **fields: object) -> Said:
+    async def answer(self, number: int, line: str, **fields: object) -> EncodedAnswer:
         """Ask, and return the answer, or why there is none."""
         await self.say("ask", id=number, line=line, **fields)
         while True:

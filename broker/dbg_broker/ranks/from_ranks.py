@@ -12,7 +12,7 @@ from dbg_broker.home.tokens import ANY_RANK, Bearer
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.guards import Guards, is_of_other_job
-from dbg_broker.ranks.questions import Asked, Said
+from dbg_broker.ranks.questions import Asked, EncodedAnswer
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay import weights
@@ -220,7 +220,7 @@ class FromRanks:
         self._relay.notify(rank.key, message, "pulse")
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:
-        self.asked.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))
+        self.asked.answer(rank.key, message.request, EncodedAnswer(message.kind, bytes(message.body), message.age))
 
     def _goodbye(self, rank: RankRecord, message: Goodbye) -> None:
         registry = self._table.registry

@@ -12,7 +12,7 @@ import logging
 import signal
 
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.questions import Asked, Said, broker_says
+from dbg_broker.ranks.questions import Asked, EncodedAnswer, broker_answer
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.table import PROBE, RankTable
 from dbg_broker.relay.relay import Relay, refuse
@@ -87,7 +87,7 @@ class Guards:
             self._relay.send(key, ask)
         elif not _give(guard, ask):
             text = f"{MAX_ASKS} questions to its guard are already open; try again later"
-            self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
+            self._asked.answer(key, ask.request, broker_answer(Kind.ERROR, text))
 
     def speaks_for(self, rank: RankRecord) -> bool:
         """Return True if a rank is unresponsive and its guard answers in its place."""
@@ -132,7 +132,7 @@ class Guards:
         if message.kind not in (Kind.VALUE, Kind.ERROR):
             raise PeerError(f"answer kind {message.kind.value!r} is not allowed for a guard")
         ask = link.asks.pop(message.request, None)
-        reply = Said(message.kind, bytes(message.body), message.age)
+        reply = EncodedAnswer(message.kind, bytes(message.body), message.age)
         rank = self._table.registry.find(link.guard_of)
         if rank is not None and (ask is None or ask.action not in GUARD_ACTIONS):
             # The answer describes the Python stack, which is stored with the rank.
@@ -183,7 +183,7 @@ class Guards:
             if one.question.action in actions:
                 self.pass_on(key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
-    def _with_stack(self, rank: RankRecord, reply: Said) -> Said:
+    def _with_stack(self, rank: RankRecord, reply: EncodedAnswer) -> EncodedAnswer:
         """Store the stack of a guard's answer with the rank; if it has none, add the stored stack to the answer."""
         try:
             body: AnswerBody = decode_record(AnswerBody, reply.body)
@@ -200,7 +200,7 @@ class Guards:
         for ask in left:
             if ask.action in GUARD_ACTIONS:
                 text = "its guard disconnected; its unfinished work was stopped"
-                self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
+                self._asked.answer(key, ask.request, broker_answer(Kind.ERROR, text))
             else:
                 self._relay.send(key, ask)
 

@@ -19,7 +19,7 @@ from dbg_wire.messages import Action, AnswerBody, Kind, Question, body_of
 from dbg_wire.records.ranks import Place, RankState
 
 
-class Said(NamedTuple):
+class EncodedAnswer(NamedTuple):
     """Answer of a rank, or of the broker in its place; ``body`` is the JSON text of an AnswerBody."""
 
     kind: Kind
@@ -27,9 +27,9 @@ class Said(NamedTuple):
     age: float | None = None
 
 
-def broker_says(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: float | None = None) -> Said:
+def broker_answer(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: float | None = None) -> EncodedAnswer:
     """Return an answer that the broker itself gives."""
-    return Said(kind, bytes(body_of(AnswerBody(text=text, frames=frames))), age)
+    return EncodedAnswer(kind, bytes(body_of(AnswerBody(text=text, frames=frames))), age)
 
 
 class Asker(Protocol):
@@ -39,7 +39,7 @@ class Asker(Protocol):
     def number(self) -> int:
         """Number that identifies the sender of its questions."""
 
-    def answer(self, request: int, key: str, reply: Said, *, is_last: bool) -> None:
+    def answer(self, request: int, key: str, reply: EncodedAnswer, *, is_last: bool) -> None:
         """Receive the answer of a rank to a question. The last answer ends the question."""
 
     def end(self, request: int) -> None:
@@ -141,7 +141,7 @@ class Asked:
         self._table, self._turns = table, turns
         self.questions = OpenQuestions()
 
-    def answer(self, key: str, number: int, reply: Said) -> None:
+    def answer(self, key: str, number: int, reply: EncodedAnswer) -> None:
         """Pass a rank's answer to the sender of the question; drop an answer that is not expected."""
         answered = self.questions.answered(key, number)
         if answered is None:
@@ -153,7 +153,7 @@ class Asked:
 
     def rank_ended(self, key: str, text: str) -> None:
         """Answer all open questions to a rank as lost, except questions that its guard still executes."""
-        reply, given = broker_says(Kind.LOST, text), self._table.given_to_guard(key)
+        reply, given = broker_answer(Kind.LOST, text), self._table.given_to_guard(key)
         for number, _ in self.questions.open_about(key):
             if number not in given:
                 self.answer(key, number, reply)

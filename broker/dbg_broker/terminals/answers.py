@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dbg_broker.ranks.questions import Said, broker_says
+from dbg_broker.ranks.questions import EncodedAnswer, broker_answer
 from dbg_wire import limits
 from dbg_wire.messages import Answers, Kind, SameAnswer
 
@@ -68,14 +68,14 @@ class AnswerQueue:
         """End the wait for equal answers of other ranks."""
         self._is_gathered = bool(self._waiting)
 
-    def add(self, request: int, key: str, reply: Said) -> None:
+    def add(self, request: int, key: str, reply: EncodedAnswer) -> None:
         """Queue an answer of a rank. If it does not fit, queue an error instead."""
         waiting = self._waiting.setdefault(request, _Waiting())
         same = waiting.same.get((reply.kind, reply.body))
         if same is None:
             if self.size + len(reply.body) > MAX_WAITING_BYTES:
                 text = f"left out because {MAX_WAITING_BYTES >> 20} MiB of answers already wait; ask fewer ranks"
-                reply = broker_says(Kind.ERROR, text)
+                reply = broker_answer(Kind.ERROR, text)
             same = waiting.same.get((reply.kind, reply.body))
         if same is None:
             same = waiting.same[reply.kind, reply.body] = _Same()

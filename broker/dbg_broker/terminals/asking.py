@@ -11,7 +11,7 @@ from dbg_broker.journal.journal import Journal
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.guards import Guards, ask_of
-from dbg_broker.ranks.questions import Asked, Said, broker_says
+from dbg_broker.ranks.questions import Asked, EncodedAnswer, broker_answer
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.relay import Relay, refuse
@@ -54,7 +54,7 @@ class _Waiting(NamedTuple):
     def number(self) -> int:
         return self.link.number
 
-    def answer(self, request: int, key: str, reply: Said, *, is_last: bool) -> None:
+    def answer(self, request: int, key: str, reply: EncodedAnswer, *, is_last: bool) -> None:
         self.link.answers.add(request, key, reply)
         if is_last:
             self.link.answers.end(request)
@@ -127,7 +127,7 @@ class Asking:
             if self._asked.questions.waits_for(asking.ask.request, key):
                 rank = self._table.registry.find(key)
                 if rank is None or not asking.link.bearer.may_see(rank.identity.job):
-                    self._asked.answer(key, asking.ask.request, broker_says(Kind.LOST, "no rank has this key"))
+                    self._asked.answer(key, asking.ask.request, broker_answer(Kind.LOST, "no rank has this key"))
                 elif (known := self._known_answer(rank, asking.question)) is not None:
                     self._answer_for(asking, key, known)
                 else:
@@ -145,11 +145,11 @@ class Asking:
             self._guards.pass_on(key, ask)
         elif (peer := self._relay.ranks.get(key)) is None or not peer.send_packed(ask, frame):
             text = "the rank is not connected, or does not read its messages"
-            self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
+            self._asked.answer(key, ask.request, broker_answer(Kind.ERROR, text))
         else:
             self._table.probes.asked(key, self._timers.clock())
 
-    def _answer_for(self, asking: _Question, key: str, known: Said) -> None:
+    def _answer_for(self, asking: _Question, key: str, known: EncodedAnswer) -> None:
         if asking.ask.action is Action.INTERRUPT:
             if asking.visible is not None and known.kind is Kind.RUNNING:
                 self._notices.notify_onlookers(asking.link, asking.visible, key)
@@ -157,29 +157,31 @@ class Asking:
             self._relay.send(key, asking.ask.replace(request=NOBODY))
         self._asked.answer(key, asking.ask.request, known)
 
-    def _known_answer(self, rank: RankRecord, question: Question) -> Said | None:
+    def _known_answer(self, rank: RankRecord, question: Question) -> EncodedAnswer | None:
         """Return the broker's own answer, or None if the rank must be asked."""
         frames = rank.frames if question.action is Action.WHERE else ()
         if rank.state is RankState.EXITED:
-            return broker_says(Kind.LOST, rank.end.listed().text, frames=frames)
+            return broker_answer(Kind.LOST, rank.end.listed().text, frames=frames)
         if rank.state is RankState.LOST:
-            return broker_says(Kind.LOST, "its connection is lost", frames=frames)
+            return broker_answer(Kind.LOST, "its connection is lost", frames=frames)
         if question.action in GUARD_ACTIONS:
             return None
         age = self._timers.clock() - rank.heard
         if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE:
             if self._guards.speaks_for(rank):
                 return None
-            return broker_says(Kind.VALUE, f"unresponsive, last seen {age:.0f} s ago", frames=frames, age=round(age, 3))
+            return broker_answer(
+                Kind.VALUE, f"unresponsive, last seen {age:.0f} s ago", frames=frames, age=round(age, 3)
+            )
         if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
             if question.withdrawn:
-                return broker_says(Kind.VALUE, "goes on")
+                return broker_answer(Kind.VALUE, "goes on")
             text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
-            return broker_says(Kind.RUNNING, text)
+            return broker_answer(Kind.RUNNING, text)
         if question.action in NEEDS_STOP and not rank.halted and not question.live:
-            return broker_says(Kind.RUNNING, f"running{_place(rank, ', ')}")
+            return broker_answer(Kind.RUNNING, f"running{_place(rank, ', ')}")
         if question.action is Action.RELEASE and rank.state is not RankState.HELD:
-            return broker_says(Kind.ERROR, f"{rank.state.value}, not held")
+            return broker_answer(Kind.ERROR, f"{rank.state.value}, not held")
         return None
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks.questions import Answered, OpenQuestions, Said
+from dbg_broker.ranks.questions import Answered, EncodedAnswer, OpenQuestions
 from dbg_wire.messages import Action, Question
 
 
@@ -16,7 +16,7 @@ class Client(NamedTuple):
 
     number: int
 
-    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
+    def answer(self, request: int, key: str, said: EncodedAnswer, *, is_last: bool) -> None:
         raise NotImplementedError
 
     def end(self, request: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks.questions import broker_says
+from dbg_broker.ranks.questions import broker_answer
 from dbg_broker.terminals import answers as module
 from dbg_broker.terminals.answers import PAGE_BYTES, AnswerQueue
 from dbg_wire.codec import encode
@@ -28,7 +28,7 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 1, 16_000]),
 def test_every_answer_is_sent_once_and_no_message_is_too_large(said: list[tuple[int, int, float | None]]) -> None:
     queue = AnswerQueue()
     for number, (request, size, age) in enumerate(said):
-        queue.add(request, str(number), broker_says(Kind.VALUE, "x" * size, age=age))
+        queue.add(request, str(number), broker_answer(Kind.VALUE, "x" * size, age=age))
     for request in range(3):
         queue.end(request)
     pages = pages_of(queue)
@@ -43,7 +43,7 @@ def test_every_answer_is_sent_once_and_no_message_is_too_large(said: list[tuple[
 def test_an_answer_that_many_ranks_have_in_common_is_kept_and_sent_once() -> None:
     queue = AnswerQueue()
     for number in range(1000):
-        queue.add(7, f"job/{number}", broker_says(Kind.VALUE, "odd" if number == 500 else "0.25", age=float(number)))
+        queue.add(7, f"job/{number}", broker_answer(Kind.VALUE, "odd" if number == 500 else "0.25", age=float(number)))
     assert queue.may_send
     queue.end(7)
     pages = pages_of(queue)
@@ -65,15 +65,15 @@ def test_a_question_that_ends_twice_has_ended_once() -> None:
 def test_a_long_answer_delays_no_short_one_of_another_question() -> None:
     queue = AnswerQueue()
     for number in range(9):
-        queue.add(1, str(number), broker_says(Kind.VALUE, f"{number}" * 16_000))
-    queue.add(2, "a", broker_says(Kind.VALUE, "short"))
+        queue.add(1, str(number), broker_answer(Kind.VALUE, f"{number}" * 16_000))
+    queue.add(2, "a", broker_answer(Kind.VALUE, "short"))
     queue.end(2)
     assert [page.request for page in pages_of(queue)][:2] == [1, 2]
 
 
 def test_answers_of_an_open_question_wait_until_they_are_gathered() -> None:
     queue = AnswerQueue()
-    queue.add(1, "a", broker_says(Kind.VALUE, "1"))
+    queue.add(1, "a", broker_answer(Kind.VALUE, "1"))
     assert not queue.may_send
     queue.gathered()
     assert queue.may_send
@@ -87,6 +87,6 @@ def test_answers_that_are_too_much_together_are_left_out_and_said_so(monkeypatch
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 18_000)
     queue = AnswerQueue()
     for key, text in (("a", "x" * 12_000), ("b", "y" * 12_000), ("c", "small"), ("d", "x" * 12_000)):
-        queue.add(7, key, broker_says(Kind.VALUE, text))
+        queue.add(7, key, broker_answer(Kind.VALUE, text))
     found = {one.key: one.kind for page in pages_of(queue) for one in told(page)}
     assert found == {"a": Kind.VALUE, "b": Kind.ERROR, "c": Kind.VALUE, "d": Kind.VALUE}

@@ -24,7 +24,7 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.pages import Said, Socket, browser_at, opened, served
+from tests.support.pages import EncodedAnswer, Socket, browser_at, opened, served
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -38,11 +38,11 @@ def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> Non
     broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
 
 
-def members(said: Said) -> dict[str, list[str]]:
+def members(said: EncodedAnswer) -> dict[str, list[str]]:
     return {group["id"]: group["keys"] for group in said["groups"]}
 
 
-def asked_count(said: Said) -> int:
+def asked_count(said: EncodedAnswer) -> int:
     return sum(len(keys) for keys in members(said).values())
 
 
