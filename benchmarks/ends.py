@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dbg_wire import subprotocol
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.messages import Greet, Message, Pulse, Seat, Sender, Welcome
+from dbg_wire.messages import Greet, Message, ProbeReply, Seat, Sender, Welcome
 from tests.support.crowd import say
 from tests.unit.broker.peers import attach, registration, trusting_context
 
@@ -197,7 +197,7 @@ def rank_end(url: str, token: str, number: int) -> WebSocketEnd:
     return end
 
 
-PULSE = encode(Pulse(where=None))
+PULSE = encode(ProbeReply(where=None))
 
 
 def is_probe(said: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Probe, Pulse, Sender
+from dbg_wire.messages import Probe, ProbeReply, Sender
 from dbg_wire.records.ranks import Place
 from tests.support.crowd import AT_ONCE, options, say
 from tests.unit.broker.peers import RUNNING, registration, trusting_context
@@ -28,7 +28,7 @@ STACK = tuple(
 PAUSE_SECONDS = 0.5
 """Seconds before an idle rank that was turned back comes again."""
 
-PULSE = encode(Pulse(where=STACK[-1], frames=STACK))
+PULSE = encode(ProbeReply(where=STACK[-1], frames=STACK))
 
 
 async def be_ranks(url: str, token: str, count: int, first: int) -> None:

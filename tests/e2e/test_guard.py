@@ -20,7 +20,7 @@ from dbg_wire.messages import (
     DetailLevel,
     Kind,
     Mode,
-    Pulse,
+    ProbeReply,
     Question,
     RankAnswer,
 )
@@ -91,7 +91,7 @@ class Job:
     async def watch(self, rank: RankInfo) -> None:
         """Look at the rank, which tells its stack by that."""
         await self._peer.say(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
-        await self._peer.expect(Pulse)
+        await self._peer.expect(ProbeReply)
 
     async def where(self, rank: RankInfo, look: DetailLevel = DetailLevel.STACK) -> RankAnswer:
         await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))

@@ -32,7 +32,7 @@ from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers
 from dbg_command.audit import AuditEntry, What, decode_entry
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.messages import Audience
+from dbg_wire.messages import Viewers
 from tests.fuzz.target import Target, pieces_of, whole
 
 LOOP = asyncio.new_event_loop()
@@ -160,7 +160,7 @@ def websocket(data: bytes) -> None:
 def stock(data: bytes) -> None:
     """Take bytes as those of a stock debugger, with a terminal that looks."""
     caller = StockSession(0.0)
-    caller.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256))
+    caller.message(Viewers(viewers=1, generation=1, rows=24, columns=80, colors=256))
     now, came, told = 0.0, 0, 0
     for read in pieces_of(data):
         now += 0.01
@@ -221,7 +221,7 @@ TARGETS = (
         "websocket",
         websocket,
         whole(
-            masked(Opcode.TEXT, b'{"type":"pulse"}'),
+            masked(Opcode.TEXT, b'{"type":"probe_reply"}'),
             masked(Opcode.BINARY, b"ab", fin=False) + masked(Opcode.PING, b"x") + masked(Opcode.CONT, b"c"),
             masked(Opcode.CLOSE, b"\x03\xe8bye"),
         ),

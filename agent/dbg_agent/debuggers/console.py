@@ -28,7 +28,7 @@ from dbg_agent.stop.inbox import (
 )
 from dbg_wire.codec import Output, SessionLog, encode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_LOG, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
-from dbg_wire.messages import Audience, PromptInfo, PromptState, Replied
+from dbg_wire.messages import PromptInfo, PromptState, Replied, Viewers
 from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class Terminal:
         self._session = 0
         self._offset = 0
 
-    def seat(self, audience: Audience) -> bool:
+    def seat(self, viewers: Viewers) -> bool:
         """Take over the audience; return True if the size has changed."""
         with self._screen_lock:
-            self.viewers = audience.viewers
-            self.engine, self.fallback_engine = audience.engine, audience.fallback_engine
-            return audience.viewers > 0 and self._resize(audience.rows, audience.columns)
+            self.viewers = viewers.viewers
+            self.engine, self.fallback_engine = viewers.engine, viewers.fallback_engine
+            return viewers.viewers > 0 and self._resize(viewers.rows, viewers.columns)
 
     def resize(self, rows: int, columns: int) -> bool:
         """Use this size, within limits; return True if it has changed."""

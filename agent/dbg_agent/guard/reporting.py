@@ -300,7 +300,7 @@ class GuardReporter:
                 if last_report is Finding.CALLED and finding is Finding.STUCK:
                     async with self._answering:
                         await self._ask_rank()
-                await connection.send(encode(self._testimony(finding)))
+                await connection.send(encode(self._guard_report(finding)))
                 last_report = finding
                 if finding is Finding.ENDED:
                     # The broker closes the connection after it has accepted the report.
@@ -326,7 +326,7 @@ class GuardReporter:
             return None
         return message.replace(ancestors=ancestors(message.process.pid))
 
-    def _testimony(self, finding: Finding) -> GuardReport:
+    def _guard_report(self, finding: Finding) -> GuardReport:
         received = self._said()
         return clamp(
             GuardReport,

@@ -17,21 +17,21 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Action,
     Ask,
-    Audience,
     Chosen,
     Complete,
     Completions,
     Interrupt,
-    Kept,
+    KeptRanks,
     Message,
     Probe,
-    Pulse,
+    ProbeReply,
     Refusal,
     Repaint,
     Replay,
     Replied,
     Reply,
     Report,
+    Viewers,
     Welcome,
 )
 from dbg_wire.records.ranks import LINE_ENGINE, PUDB
@@ -183,8 +183,8 @@ class FromBroker:
 
     def on_message(self, message: Message) -> None:
         """Handle a message of the broker."""
-        if isinstance(message, Audience):
-            self._on_audience(message)
+        if isinstance(message, Viewers):
+            self._on_viewers(message)
         elif isinstance(message, Probe):
             self._on_probe()
         elif isinstance(message, Repaint):
@@ -199,7 +199,7 @@ class FromBroker:
             self._debuggers.console.replay(message.session, message.offset)
         elif isinstance(message, Chosen):
             self._holding.on_chosen(message)
-        elif isinstance(message, Kept):
+        elif isinstance(message, KeptRanks):
             self._holding.on_kept(message)
         elif isinstance(message, Ask):
             self._on_ask(message)
@@ -213,7 +213,7 @@ class FromBroker:
         position = self._position
         # The first question after this can report how long the rank has been at its place.
         position.age()
-        self._broker.send(clamp(Pulse, where=position.moving_place(), frames=position.stack()))
+        self._broker.send(clamp(ProbeReply, where=position.moving_place(), frames=position.stack()))
 
     def _on_welcome(self, welcome: Welcome) -> None:
         self._brokers = known_endpoints((one.url, one.fingerprint) for one in welcome.brokers)
@@ -239,25 +239,25 @@ class FromBroker:
             self._limits.lease.use()
         self._questions.on_ask(ask)
 
-    def _on_audience(self, audience: Audience) -> None:
-        self._limits.note_audience(audience)
-        resized = self._debuggers.terminal.seat(audience)
+    def _on_viewers(self, viewers: Viewers) -> None:
+        self._limits.note_viewers(viewers)
+        resized = self._debuggers.terminal.seat(viewers)
         before, _ = self._inbox.settled()
-        self._broker.report_loss(self._inbox.change_driver(audience.generation))
-        if audience.generation != before:
+        self._broker.report_loss(self._inbox.change_driver(viewers.generation))
+        if viewers.generation != before:
             # Only a report of this generation shows whether the previous driver's reply was accepted.
             self._broker.publish()
         if resized:
             self._stops.resize_session(self._debuggers.terminal.rows, self._debuggers.terminal.columns)
         stop, _ = self._stops.current
-        if stop is None or not audience.viewers:
+        if stop is None or not viewers.viewers:
             return
-        if audience.frame and audience.generation != self._framed:
-            self._framed = audience.generation
-            show_frame = partial(self._view.open_if_there, audience.frame)
+        if viewers.frame and viewers.generation != self._framed:
+            self._framed = viewers.generation
+            show_frame = partial(self._view.open_if_there, viewers.frame)
             self._inbox.put(stop, RunJob(show_frame))
         open_one = self._stops.engine
-        if open_one not in (None, self._debuggers.wanted()) and audience.engine not in (None, open_one):
+        if open_one not in (None, self._debuggers.wanted()) and viewers.engine not in (None, open_one):
             self._inbox.put(stop, Switch())
         else:
             self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))

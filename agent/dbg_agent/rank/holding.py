@@ -24,7 +24,7 @@ from dbg_agent.process.log import write_stderr
 from dbg_agent.settings import HOLD_GRACE_SECONDS
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
-from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, Waiting
+from dbg_wire.messages import Arrival, Chosen, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import clamp
 
@@ -302,7 +302,7 @@ class Holding:
         self.counts.hear(message.site, message.ranks)
         self._judge()
 
-    def on_kept(self, message: Kept) -> None:
+    def on_kept(self, message: KeptRanks) -> None:
         """Store which ranks of this run are kept after a crash."""
         self._kept = message.ranks
         self._kept_reported += 1

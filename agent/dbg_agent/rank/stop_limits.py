@@ -26,7 +26,7 @@ from dbg_agent.process.log import write_stderr
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.limits import notice_seconds
-from dbg_wire.messages import Audience, Notice
+from dbg_wire.messages import Notice, Viewers
 from dbg_wire.records.ranks import SOON_SECONDS, Limit, LimitKind
 from dbg_wire.records.record import clamp
 
@@ -101,11 +101,11 @@ class Lease:
         self._used = self._clock()
         self._stops.note_lease(self._present())
 
-    def note_audience(self, audience: Audience) -> None:
+    def note_viewers(self, viewers: Viewers) -> None:
         """Record whether a terminal drives the rank, not only watches it. Called in the link's thread."""
         before = self._is_driven, self._generation
-        self._is_driven, self._generation = audience.driven, audience.generation
-        if audience.driven:
+        self._is_driven, self._generation = viewers.driven, viewers.generation
+        if viewers.driven:
             self._own = None
         if before != (self._is_driven, self._generation):
             # A driver attached or left.
@@ -289,9 +289,9 @@ class StopLimits:
         self.lease.allow(most)
         self._update()
 
-    def note_audience(self, audience: Audience) -> None:
+    def note_viewers(self, viewers: Viewers) -> None:
         """Record whether a terminal drives the rank. Called in the link's thread."""
-        self.lease.note_audience(audience)
+        self.lease.note_viewers(viewers)
         self._update()
 
     def _update(self) -> None:

@@ -21,20 +21,20 @@ from dbg_wire.messages import (
     Action,
     Applied,
     Ask,
-    Audience,
     Discarded,
     Interrupt,
     Kind,
     Message,
     Notice,
     Probe,
-    Pulse,
+    ProbeReply,
     RankReport,
     Register,
     Repaint,
     Report,
     SessionInfo,
     StopInfo,
+    Viewers,
     answer_to,
 )
 from dbg_wire.records.ranks import PUDB, Place, RankIdentity, RankProcess, RankState
@@ -334,10 +334,10 @@ class StockSession:
 
     def message(self, message: Message) -> list[SessionOutput]:
         """Handle a message of the broker to an agent."""
-        if isinstance(message, Audience):
-            return self._audience(message)
+        if isinstance(message, Viewers):
+            return self._on_viewers(message)
         if isinstance(message, Probe):
-            return [Pulse(where=None)]
+            return [ProbeReply(where=None)]
         if isinstance(message, Repaint):
             return self._repaint()
         if isinstance(message, Ask):
@@ -370,11 +370,11 @@ class StockSession:
             self._awaits_reaction, self.due = True, now + REACTION_SECONDS
         return [Write(fresh), clamp(Applied, generation=self._generation, offset=end)]
 
-    def _audience(self, audience: Audience) -> list[SessionOutput]:
-        if audience.generation != self._generation:
-            self._generation, self._received = audience.generation, 0
-        more = audience.viewers > self._viewers
-        self._viewers = audience.viewers
+    def _on_viewers(self, viewers_message: Viewers) -> list[SessionOutput]:
+        if viewers_message.generation != self._generation:
+            self._generation, self._received = viewers_message.generation, 0
+        more = viewers_message.viewers > self._viewers
+        self._viewers = viewers_message.viewers
         return self._last_printed() if more else []
 
     def _repaint(self) -> list[SessionOutput]:

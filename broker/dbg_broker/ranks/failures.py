@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
-from dbg_wire.messages import Chosen, Kept
+from dbg_wire.messages import Chosen, KeptRanks
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
 from dbg_wire.records.record import clamp
 
@@ -35,7 +35,7 @@ class Broadcast(NamedTuple):
     A message without a name contains a change, and is useful only to a rank that got the whole state before.
     """
 
-    message: Chosen | Kept
+    message: Chosen | KeptRanks
     keys: tuple[str, ...]
     name: Hashable
 
@@ -198,7 +198,7 @@ class CrashedRanks:
             keys = tuple(key for key, place in launch.members.items() if self._feed.has_changed(run, place))
             launch.members.update(dict.fromkeys(keys, self._feed.end))
             if keys:
-                yield Broadcast(clamp(Kept, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
+                yield Broadcast(clamp(KeptRanks, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
 
     def forget(self, key: str) -> bool:
         """Forget a rank that is no longer listed, such as one lost with its crash.

@@ -33,7 +33,7 @@ from dbg_wire.messages import (
     Message,
     Notice,
     Probe,
-    Pulse,
+    ProbeReply,
     RefusalCode,
     Register,
     Replied,
@@ -44,7 +44,7 @@ from dbg_wire.records.ranks import EndKind, RankState
 
 logger = logging.getLogger("dbg_broker")
 
-PULSE_BEGINS = encode(Pulse(where=None)).partition(",")[0]
+PULSE_BEGINS = encode(ProbeReply(where=None)).partition(",")[0]
 """Start of an encoded pulse. A pulse of another agent may start differently and is decoded at once."""
 
 OUTPUT_KIND = 1
@@ -69,7 +69,7 @@ class FromRanks:
             Replied: self._pass_on,
             Completions: self._pass_on,
             Notice: self._notice,
-            Pulse: self._pulse,
+            ProbeReply: self._pulse,
             Answer: self._answer,
             Goodbye: self._goodbye,
         }
@@ -113,7 +113,7 @@ class FromRanks:
         Such a pulse only shows that its rank's interpreter runs.
         """
         rank = link.rank
-        if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > weights.MAX_BYTES[Pulse]:
+        if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > weights.MAX_BYTES[ProbeReply]:
             return False
         if rank.steps or rank.waits_in or self._relay.seats.is_attended(rank.key):
             return False
@@ -211,7 +211,7 @@ class FromRanks:
         else:
             self._relay.notify(rank.key, message)
 
-    def _pulse(self, rank: RankRecord, message: Pulse) -> None:
+    def _pulse(self, rank: RankRecord, message: ProbeReply) -> None:
         rank.note_pulse(message)
         waits_in = collective_of(message.frames) if rank.steps else ""
         if waits_in != rank.waits_in:

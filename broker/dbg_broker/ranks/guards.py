@@ -99,7 +99,7 @@ class Guards:
     def handle_guard_report(self, link: RankLink, message: GuardReport) -> None:
         """Handle a guard's finding. Raise PeerError if it breaks the protocol."""
         if link.rank is not None or link.guard_of not in (None, message.key):
-            raise PeerError("a `testimony` on the connection of another rank or guard")
+            raise PeerError("a `guard_report` on the connection of another rank or guard")
         if is_of_other_job(link, message.key, message.registration):
             return
         known = self._table.registry.find(message.key)
@@ -128,7 +128,7 @@ class Guards:
     def receive(self, link: RankLink, message: Message) -> None:
         """Handle any other message of a guard. Raise PeerError if it is not a valid answer."""
         if not isinstance(message, Answer) or link.guard_of is None:
-            raise PeerError("a guard may send only `testimony` and `answer`")
+            raise PeerError("a guard may send only `guard_report` and `answer`")
         if message.kind not in (Kind.VALUE, Kind.ERROR):
             raise PeerError(f"answer kind {message.kind.value!r} is not allowed for a guard")
         ask = link.asks.pop(message.request, None)

@@ -17,10 +17,10 @@ from dbg_broker.ranks.failures import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.remote_ranks import Elsewhere, RankFact
-from dbg_wire.messages import Chosen, ChosenRank, Kept, Waiting
+from dbg_wire.messages import Chosen, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
 
-PAUSE = Broadcast(Kept(ranks=()), (), None)
+PAUSE = Broadcast(KeptRanks(ranks=()), (), None)
 """Message without receivers: it ends a slice of work, so that other work gets a turn."""
 
 RANKS_AT_ONCE = 256

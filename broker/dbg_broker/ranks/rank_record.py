@@ -11,7 +11,7 @@ from dbg_broker.home.tokens import ANY_RANK, Bearer
 from dbg_broker.relay.relay import RankPeer
 from dbg_broker.timers import TokenBucket
 from dbg_wire.errors import printable
-from dbg_wire.messages import Ask, Finding, Pulse, RankReport, Register
+from dbg_wire.messages import Ask, Finding, ProbeReply, RankReport, Register
 from dbg_wire.records.ranks import (
     LIVE_STATES,
     NO_SEATS,
@@ -139,7 +139,7 @@ class RankRecord:
         """Store a pulse undecoded: it is decoded when the stack is requested, and most stacks never are."""
         self._unread = text
 
-    def note_pulse(self, pulse: Pulse) -> None:
+    def note_pulse(self, pulse: ProbeReply) -> None:
         """Store the place and the stack of a pulse."""
         self._unread, self._place, self._frames = "", pulse.where, pulse.frames
 
@@ -148,7 +148,7 @@ class RankRecord:
             return
         text, self._unread = self._unread, ""
         try:
-            self.note_pulse(decode_record(Pulse, text))
+            self.note_pulse(decode_record(ProbeReply, text))
         except InvalidMessage as error:
             logger.info("can't decode the stack of %s: %s", printable(self.key), printable(str(error)))
 

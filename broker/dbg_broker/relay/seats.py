@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dbg_wire import limits
-from dbg_wire.messages import Attach, Audience, Mode
+from dbg_wire.messages import Attach, Mode, Viewers
 from dbg_wire.records.ranks import NO_SEATS, SeatCounts
 
 MAX_GENERATION = 2**32 - 1
@@ -177,10 +177,10 @@ class Seats:
             return InputVerdict.NOT_DRIVING
         return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
-    def audience(self, key: str, rank_generation: int) -> Audience:
+    def viewers_message(self, key: str, rank_generation: int) -> Viewers:
         """Return a rank's audience; ``rank_generation`` is the last generation that the rank knows."""
         room = self._rooms.get(key) or _RankSeats()
-        return Audience(
+        return Viewers(
             viewers=room.size(),
             generation=max(room.generation, rank_generation),
             rows=room.rows,

@@ -6,7 +6,7 @@ Each message costs its own bytes plus its weight. A connection that exceeds its 
 from collections.abc import Mapping
 
 from dbg_wire import limits
-from dbg_wire.messages import Message, Pulse, Question, Replay, Sender, Subscribe
+from dbg_wire.messages import Message, ProbeReply, Question, Replay, Sender, Subscribe
 
 RATES: Mapping[Sender, int] = {Sender.AGENT: limits.MAX_REPORTED_PER_SECOND, Sender.CLIENT: limits.MAX_INPUT_PER_SECOND}
 """Rate limit of a connection, in bytes per second; also the size of a burst."""
@@ -35,7 +35,7 @@ FOR_EACH_ONLOOKER = 64
 """Weight of each terminal that is notified of another's action: 4,000 a second."""
 
 
-MAX_BYTES: Mapping[type[Message], int] = {Pulse: limits.MAX_STACK_BYTES + 16 * limits.KIB}
+MAX_BYTES: Mapping[type[Message], int] = {ProbeReply: limits.MAX_STACK_BYTES + 16 * limits.KIB}
 """Maximum size of messages that a broker stores of each rank, in bytes. The frame size limits other messages."""
 
 

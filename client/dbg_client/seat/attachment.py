@@ -36,7 +36,7 @@ from dbg_wire.messages import (
     Message,
     Mode,
     Notice,
-    Pulse,
+    ProbeReply,
     RankReport,
     Refusal,
     RefusalCode,
@@ -206,7 +206,7 @@ class Attachment:
             return self._on_refusal(message, now)
         if not self._seated:
             return []  # about the rank of this terminal's former seat
-        if isinstance(message, (Report, Applied, Discarded, Pulse)):
+        if isinstance(message, (Report, Applied, Discarded, ProbeReply)):
             self.motion.heard = now  # these come from the rank itself
         if isinstance(message, Report):
             return self._on_report(message.report, now)
@@ -215,7 +215,7 @@ class Attachment:
         elif isinstance(message, Discarded):
             lost = self._keys.discard(message.generation, message.offset, message.count)
             return self._notices.discarded(lost, message.reason, now)
-        elif isinstance(message, Pulse):
+        elif isinstance(message, ProbeReply):
             self.motion.pulse = message.where
             steps = self.report is not None and self.report.stop is not None and self.report.stepping
             self.motion.waits_in = collective_of(message.frames) if steps else ""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from dbg_wire.codec import Input, Output, decode_data
-from dbg_wire.messages import Probe, Pulse, Sender
+from dbg_wire.messages import Probe, ProbeReply, Sender
 from tests.full.attacks.figures import Figures, classes, figures, longest_class
 from tests.full.attacks.target import Target
 from tests.support.broker import RunningBroker
@@ -110,7 +110,7 @@ async def next_data(rank: Peer) -> Input | Output:
         if isinstance(said, bytes):
             return decode_data(said, Sender.CLIENT)
         if isinstance(said, Probe):
-            await rank.say(Pulse(where=None))
+            await rank.say(ProbeReply(where=None))
 
 
 async def _until_let_in(dial: Callable[[], Awaitable[Peer]]) -> Peer:

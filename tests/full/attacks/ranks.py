@@ -28,7 +28,7 @@ def says(number: int, *again: Message | str, times: int = 20, **said: Any) -> Sa
 
 def many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
     """Send messages of as many objects as they have room for."""
-    junk = '{"type":"pulse","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
+    junk = '{"type":"probe_reply","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
     flood(target, begun, [says(number, junk, times=1) for number in range(count)])
 
 

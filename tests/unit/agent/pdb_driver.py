@@ -15,7 +15,7 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop.stops import StopPhase
 from dbg_wire.codec import Output, decode_data
-from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
+from dbg_wire.messages import Action, Ask, Interrupt, PromptInfo, Reply, Sender, Viewers
 from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import FakeNetwork
 
@@ -102,7 +102,7 @@ class Driver(Seat):
         return self.log.decode()
 
     def look(self) -> None:
-        self.rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        self.rank.from_broker.on_message(Viewers(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def prompt(self) -> PromptInfo:
         """Wait for a prompt that has not been answered yet."""

@@ -26,7 +26,7 @@ from dbg_agent.program import own_rank
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
-from dbg_wire.messages import Audience, PromptState, Reply, Sender
+from dbg_wire.messages import PromptState, Reply, Sender, Viewers
 from tests.unit.agent.fake_link import FakeNetwork
 from tests.unit.agent.pdb_scripts import MODULE, Conversation, conversations
 
@@ -73,7 +73,7 @@ class Alone:
         self.rank = rank = EndingRank(Settings(engine="pdb", rc=rc), make_link=network.link)
         # This process becomes this rank at its first stop.
         vars(own_rank)["Rank"] = lambda *_arguments: rank
-        rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        rank.from_broker.on_message(Viewers(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def feed(self, lines: Iterator[str]) -> None:
         """Reply with these lines from here on."""

@@ -13,7 +13,7 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop.stops import StopPhase
 from dbg_wire.codec import Input, Output, decode_data
-from dbg_wire.messages import Action, Ask, Audience, Sender
+from dbg_wire.messages import Action, Ask, Sender, Viewers
 from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import never
 from tests.unit.agent.pdb_driver import SECONDS, Seat, in_background
@@ -59,7 +59,7 @@ class Viewer(Seat):
         with self._changed:
             self.display.resize(rows, columns)
         self.rank.from_broker.on_message(
-            Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
+            Viewers(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
         )
 
     def waits_for_stop(self, number: int) -> None:

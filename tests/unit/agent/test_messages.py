@@ -22,7 +22,7 @@ from dbg_agent.settings import coordinates
 from dbg_agent.stop.stops import Stops
 from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH
-from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
+from dbg_wire.messages import MESSAGES, Message, ProbeReply, RankReport, Report, Sender
 from dbg_wire.records.ranks import RankState
 from tests.unit.agent.guard.test_dumps import header
 from tests.unit.wire.values import kinds
@@ -66,7 +66,7 @@ def frame_of(file: str, line: int = 1) -> FrameType:
 @given(file_names)
 def test_code_may_bear_any_name(file: str) -> None:
     frame = frame_of(file)
-    assert is_taken(Pulse(where=place_of(frame), frames=stack_of(frame)))
+    assert is_taken(ProbeReply(where=place_of(frame), frames=stack_of(frame)))
     assert len(place_of(frame).file) <= MAX_PATH
 
 
@@ -92,7 +92,7 @@ def test_threads_and_exceptions_may_bear_any_name(thread: str, text: str) -> Non
 def test_a_traceback_may_be_of_any_code() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         exec(compile("1/0", "<code>", "exec").replace(co_filename="\udcff" * 5000), {})  # noqa: S102 - what is tested
-    assert is_taken(Pulse(where=None, frames=traceback_of(caught.value.__traceback__)))
+    assert is_taken(ProbeReply(where=None, frames=traceback_of(caught.value.__traceback__)))
 
 
 @given(names, st.lists(st.integers(), max_size=3), st.integers(0, 5000))
@@ -116,4 +116,4 @@ def test_a_mesh_may_have_any_size(size: int, rank: int) -> None:
 def test_a_dump_may_name_any_file(file: str) -> None:
     written = file.encode("ascii", "backslashreplace").decode()
     for stack in parse_dump(f'{header("0x00007f", is_current=True)}  File "{written}", line 99999999999 in f\n'):
-        assert is_taken(Pulse(where=None, frames=stack.frames))
+        assert is_taken(ProbeReply(where=None, frames=stack.frames))

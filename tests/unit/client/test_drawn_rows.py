@@ -21,7 +21,7 @@ from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Blank, Effects, Send, Show
 from dbg_client.terminal import screen
 from dbg_wire.codec import Output, decode, decode_data, encode
-from dbg_wire.messages import Audience, Message, Mode, RankReport, Repaint, Report, Resize, Seat, Sender
+from dbg_wire.messages import Message, Mode, RankReport, Repaint, Report, Resize, Seat, Sender, Viewers
 from tests.support.screen import VirtualScreen
 from tests.support.slow_transport import SlowTransport
 from tests.unit.client.fake_broker import make_rank
@@ -47,7 +47,7 @@ class DrawingRank:
         self.outgoing.open()
         self._stops = Stops(self.outgoing.put_report)
         self._terminal = Terminal(self.outgoing.put_output)
-        self._terminal.seat(audience(ROWS, COLUMNS))
+        self._terminal.seat(viewers(ROWS, COLUMNS))
         self._stops.arrive(sys._getframe(), "breakpoint")
         self._terminal.begin(self._stops.open_session("pudb", ROWS, COLUMNS).number)
         self._drawn: list[str] = []
@@ -82,7 +82,7 @@ class DrawingRank:
     def hear(self, message: Message) -> None:
         if isinstance(message, Repaint):
             self._draw_anew()
-        elif isinstance(message, Audience) and self._terminal.seat(message):
+        elif isinstance(message, Viewers) and self._terminal.seat(message):
             self._stops.resize_session(message.rows, message.columns)
             self._draw_anew()
 
@@ -100,8 +100,8 @@ class DrawingRank:
         self._stops.work_is_over()
 
 
-def audience(rows: int, columns: int) -> Audience:
-    return Audience(viewers=1, rows=rows, columns=columns, generation=1, colors=256)
+def viewers(rows: int, columns: int) -> Viewers:
+    return Viewers(viewers=1, rows=rows, columns=columns, generation=1, colors=256)
 
 
 class Storm:
@@ -123,7 +123,7 @@ class Storm:
     def _sit_down(self) -> None:
         seat = Seat(rank=make_rank(), report=self.rank.report(), generation=1, driver="me@here", watchers=0)
         self._perform(self._client.message(seat, self._now))
-        self._tell_rank(audience(*self._size))
+        self._tell_rank(viewers(*self._size))
         self._tell_rank(Repaint())
 
     def _tell_rank(self, message: Message) -> None:
@@ -215,7 +215,7 @@ class Storm:
             elif isinstance(effect, Send) and isinstance(effect.item, Repaint):
                 self._tell_rank(effect.item)
             elif isinstance(effect, Send) and isinstance(effect.item, Resize):
-                self._tell_rank(audience(effect.item.rows, effect.item.columns))
+                self._tell_rank(viewers(effect.item.rows, effect.item.columns))
 
 
 FAULTS: dict[str, tuple[Callable[[Storm], object], ...]] = {

@@ -35,7 +35,7 @@ def described() -> dict[str, set[Sender]]:
 
 
 def test_every_message_is_described_under_those_who_send_it() -> None:
-    passed_on = {"report", "applied", "discarded", "pulse", "replied", "completions", "notice"}
+    passed_on = {"report", "applied", "discarded", "probe_reply", "replied", "completions", "notice"}
     passed_on |= {"reply", "complete", "interrupt", "replay"}
     expected = {name_of(message): set(message.sender) for message in MESSAGES}
     for name in passed_on:

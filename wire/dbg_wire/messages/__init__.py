@@ -31,8 +31,8 @@ from dbg_wire.messages.from_agents import (
     Goodbye,
     GuardReport,
     Notice,
+    ProbeReply,
     PromptInfo,
-    Pulse,
     RankReport,
     Register,
     Replied,
@@ -45,13 +45,12 @@ from dbg_wire.messages.from_agents import (
 from dbg_wire.messages.from_broker import (
     Answers,
     Ask,
-    Audience,
     BrokerAddress,
     Change,
     Chosen,
     ChosenRank,
     Gone,
-    Kept,
+    KeptRanks,
     Logged,
     Probe,
     RankAnswer,
@@ -59,6 +58,7 @@ from dbg_wire.messages.from_broker import (
     SameAnswer,
     Seat,
     Snapshot,
+    Viewers,
     Welcome,
 )
 from dbg_wire.messages.from_clients import (

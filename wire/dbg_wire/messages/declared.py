@@ -211,7 +211,8 @@ class MessageType(RecordType):
         **options: Any,
     ) -> "MessageType":
         """Create one message class."""
-        made: Any = super().__new__(mcs, name, bases, namespace, tag_field="type", tag=name.lower(), **options)
+        tag = "".join(f"_{one}" if one.isupper() else one for one in name).lower()[1:]
+        made: Any = super().__new__(mcs, name, bases, namespace, tag_field="type", tag=tag, **options)
         if sender:
             made.sender = frozenset(sender if isinstance(sender, tuple) else (sender,))
             entered.append(made)

@@ -240,7 +240,7 @@ class GuardReport(Message, sender=Sender.AGENT):
     def __post_init__(self) -> None:
         """Reject a registration of another rank."""
         if self.registration is not None and self.registration.identity.key != self.key:
-            raise InvalidMessage("testimony", ".registration belongs to another rank")
+            raise InvalidMessage("guard_report", ".registration belongs to another rank")
 
 
 class Report(Message, sender=(Sender.AGENT, Sender.BROKER)):
@@ -265,7 +265,7 @@ class Discarded(Message, sender=(Sender.AGENT, Sender.BROKER)):
     reason: Sentence
 
 
-class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
+class ProbeReply(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Answer a Probe: the interpreter runs.
 
     ``where`` is the place of the stopped thread, or otherwise of the main thread; it is None while the thread is

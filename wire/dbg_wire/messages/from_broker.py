@@ -70,7 +70,7 @@ class Refusal(Message, sender=Sender.BROKER):
     request: Integer | None = None
 
 
-class Audience(Message, sender=Sender.BROKER):
+class Viewers(Message, sender=Sender.BROKER):
     """Report to a rank which terminals are attached to it.
 
     If ``viewers`` is above zero, a stopped rank opens its debugger at this size and sends its output. Without viewers
@@ -107,7 +107,7 @@ class Chosen(Message, sender=Sender.BROKER):
     ranks: Annotated[tuple[ChosenRank, ...], Items]
 
 
-class Kept(Message, sender=Sender.BROKER):
+class KeptRanks(Message, sender=Sender.BROKER):
     """Report to a rank which other ranks of its job are kept after a crash. It delays its exit while there are any."""
 
     ranks: Integers

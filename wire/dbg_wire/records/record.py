@@ -256,7 +256,7 @@ def checked(record: _Known) -> _Known:
 
 def name_of(kind: type[Record]) -> str:
     """Return the name of a record in error messages, or the type of a message: ``register`` for ``Register``."""
-    return kind.__name__.lower()
+    return str(kind.__struct_config__.tag or kind.__name__.lower())
 
 
 def refusal(error: Exception) -> str:

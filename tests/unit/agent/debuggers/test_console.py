@@ -11,7 +11,7 @@ from dbg_agent.debuggers.console import MAX_TAIL, Console, Terminal
 from dbg_agent.stop.inbox import TypedLine
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
-from dbg_wire.messages import Audience, PromptState, Sender
+from dbg_wire.messages import PromptState, Sender, Viewers
 from tests.unit.agent.pdb_driver import SECONDS, Driver
 
 
@@ -136,8 +136,8 @@ def test_a_prompt_takes_one_reply_that_is_for_it_and_is_closed_by_it_at_once(sho
     assert (refusal["prompt"], refusal["taken"]) == (0, False)
 
 
-def audience(viewers: int, rows: int = 30, columns: int = 100) -> Audience:
-    return Audience(viewers=viewers, generation=1, rows=rows, columns=columns, colors=256)
+def viewers(viewers: int, rows: int = 30, columns: int = 100) -> Viewers:
+    return Viewers(viewers=viewers, generation=1, rows=rows, columns=columns, colors=256)
 
 
 def outputs(frames: list[bytes]) -> list[Output]:
@@ -151,7 +151,7 @@ def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_
     terminal.begin(3)
     terminal.write(b"unseen")
     assert frames == []
-    terminal.seat(audience(1))
+    terminal.seat(viewers(1))
     terminal.write(b"seen")
     assert outputs(frames) == [Output(3, 6, b"seen")]
     terminal.begin(4)
@@ -162,10 +162,10 @@ def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_
 
 def test_sizes_are_kept_within_bounds_and_only_changes_are_told() -> None:
     terminal = Terminal(lambda _frame: None)
-    assert terminal.seat(audience(1, rows=30, columns=100))
-    assert not terminal.seat(audience(2, rows=30, columns=100))
-    assert terminal.seat(audience(1, rows=0, columns=0))
+    assert terminal.seat(viewers(1, rows=30, columns=100))
+    assert not terminal.seat(viewers(2, rows=30, columns=100))
+    assert terminal.seat(viewers(1, rows=0, columns=0))
     assert (terminal.rows, terminal.columns) == (MIN_ROWS, MIN_COLUMNS)
-    assert terminal.seat(audience(1, rows=10**6, columns=10**6))
+    assert terminal.seat(viewers(1, rows=10**6, columns=10**6))
     assert (terminal.rows, terminal.columns) == (MAX_ROWS, MAX_COLUMNS)
-    assert not terminal.seat(audience(0, rows=30, columns=100)), "nobody's size does not count"
+    assert not terminal.seat(viewers(0, rows=30, columns=100)), "nobody's size does not count"

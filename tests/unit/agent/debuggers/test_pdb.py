@@ -20,7 +20,7 @@ from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
-from dbg_wire.messages import Action, Ask, Audience, Complete, PromptState, Replay, Reply, Sender
+from dbg_wire.messages import Action, Ask, Complete, PromptState, Replay, Reply, Sender, Viewers
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play, train
 
 STATES = {
@@ -244,7 +244,7 @@ def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driv
 def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:
     rank = Rank(Settings(engine="pdb"))
     outgoing = rank.link.outgoing
-    rank.debuggers.terminal.seat(Audience(viewers=1, generation=1, rows=30, columns=100, colors=8))
+    rank.debuggers.terminal.seat(Viewers(viewers=1, generation=1, rows=30, columns=100, colors=8))
     rank.debuggers.terminal.begin(1)
     rank.debuggers.console.begin()
     rank.debuggers.console.write("x" * 99 + "\n")
@@ -382,8 +382,8 @@ class Switching:
         self.opens("pudb")
 
     def ask_for(self, engine: str) -> None:
-        audience = Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
-        self._rank.from_broker.on_message(audience)
+        viewers = Viewers(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
+        self._rank.from_broker.on_message(viewers)
 
     def waits_for(self, engine: str) -> None:
         self._driver.wait_for(lambda: self._rank.stops.engine == engine, engine)
@@ -464,7 +464,7 @@ def test_which_engine_is_wanted_most(
     this = Rank(Settings(engine=rank))
     this.debuggers.stop_begins(stop)
     this.debuggers.terminal.seat(
-        Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
+        Viewers(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
     )
     assert this.debuggers.wanted() == opened
 

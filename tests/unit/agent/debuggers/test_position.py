@@ -16,7 +16,7 @@ from dbg_agent.debuggers import position
 from dbg_agent.debuggers.position import FREE_SECONDS, POLLING_SHARE, Unmoved
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import Crash
-from dbg_wire.messages import Action, Ask, Audience
+from dbg_wire.messages import Action, Ask, Viewers
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt
@@ -241,8 +241,8 @@ def test_the_user_asks_in_another_frame(driver: Driver) -> None:
     stopped_in_library(driver, script, look=False)
 
 
-def wants_to_see(frame: str) -> Audience:
-    return Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame=frame)
+def wants_to_see(frame: str) -> Viewers:
+    return Viewers(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame=frame)
 
 
 def test_a_terminal_asks_for_the_frame_to_see_first(driver: Driver) -> None:

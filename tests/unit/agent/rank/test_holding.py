@@ -19,7 +19,7 @@ from dbg_agent.rank.holding import (
     HoldVerdict,
 )
 from dbg_agent.stop.inbox import GoOn
-from dbg_wire.messages import Arrival, ChosenRank, Kept, Waiting
+from dbg_wire.messages import Arrival, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.support.approved import as_text
@@ -64,7 +64,7 @@ class Held:
 
     def hold_exit(self, body: Callable[[], None]) -> None:
         self.body = body  # type: ignore[method-assign]
-        self.holding.on_kept(Kept(ranks=(1,)))
+        self.holding.on_kept(KeptRanks(ranks=(1,)))
         self.holding.hold_exit(60.0)
 
     def tick(self) -> None:
@@ -107,10 +107,10 @@ def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
     def body() -> None:
         held.later.clear()
         held.holding.welcomed(0.0)
-        held.holding.on_kept(Kept(ranks=(1,)))
+        held.holding.on_kept(KeptRanks(ranks=(1,)))
         held.tick()
         assert held.went_on == []
-        held.holding.on_kept(Kept(ranks=()))
+        held.holding.on_kept(KeptRanks(ranks=()))
         assert held.went_on == [STOP]
 
     held.hold_exit(body)

@@ -16,7 +16,7 @@ from dbg_agent.stop.inbox import GoOn, Inbox
 from dbg_agent.stop.stops import HELD, Stops
 from dbg_agent.torch import group_timeouts
 from dbg_agent.torch.group_timeouts import MODULE, GroupTimeouts
-from dbg_wire.messages import Audience, Message, StopInfo
+from dbg_wire.messages import Message, StopInfo, Viewers
 from dbg_wire.records.ranks import Limit, LimitKind
 from tests.conftest import Approved
 from tests.support.approved import as_text
@@ -63,9 +63,7 @@ class Rig:
         self.lease.begin(seconds)
 
     def drive(self, generation: int, *, driven: bool = True) -> None:
-        self.lease.note_audience(
-            Audience(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven)
-        )
+        self.lease.note_viewers(Viewers(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven))
 
     def pass_by(self, seconds: float) -> None:
         """Move the clock on, and call all that is due on the way when it is due."""

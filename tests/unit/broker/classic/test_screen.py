@@ -9,10 +9,10 @@ from dbg_broker.classic.session import MAX_KEPT, QUIET_SECONDS, SessionOutput, S
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Applied,
-    Audience,
     Discarded,
     Notice,
     Repaint,
+    Viewers,
 )
 from dbg_wire.records.ranks import RankState
 from tests.support.screen import VirtualScreen
@@ -26,14 +26,14 @@ def drawing(text: str, rows: int = 10) -> bytes:
     return b"\x1b[?25l\x1b[0;39;49m\x1b[H" + lines
 
 
-def audience(viewers: int = 1, generation: int = 1) -> Audience:
-    return Audience(viewers=viewers, generation=generation, rows=24, columns=80, colors=256)
+def viewers_message(viewers: int = 1, generation: int = 1) -> Viewers:
+    return Viewers(viewers=viewers, generation=generation, rows=24, columns=80, colors=256)
 
 
 def stopped(now: float = 0.0, *, viewers: int = 1) -> StockSession:
     session = StockSession(now)
     session.received(ENTER + drawing("one"), now)
-    session.message(audience(viewers))
+    session.message(viewers_message(viewers))
     return session
 
 
@@ -87,7 +87,7 @@ def test_keys_are_written_once_and_acknowledged() -> None:
     assert written(session.keys(keys(b"nns", offset=0), 0.0)) == b"s"
     (lost,) = session.keys(keys(b"q", generation=7), 0.0)
     assert isinstance(lost, Discarded)
-    session.message(audience(generation=2))
+    session.message(viewers_message(generation=2))
     assert written(session.keys(keys(b"c", generation=2), 0.0)) == b"c"
     (lost,) = session.keys(Input(session=1, stop=2, generation=2, offset=1, data=b"c"), 0.0)
     assert isinstance(lost, Discarded)
@@ -115,6 +115,6 @@ def test_a_screen_that_is_cut_is_drawn_again_and_told() -> None:
 def test_the_last_printed_line_is_told_to_a_terminal_that_comes() -> None:
     session = stopped(viewers=0)
     session.received(LEAVE + b"epoch 1\nepoch 2\n" + ENTER + drawing("two"), 0.0)
-    (notice,) = session.message(audience())
+    (notice,) = session.message(viewers_message())
     assert isinstance(notice, Notice)
     assert "epoch 2" in notice.text

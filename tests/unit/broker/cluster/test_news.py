@@ -18,7 +18,7 @@ from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.failures import FirstFailures
 from dbg_broker.ranks.table import Watcher
-from dbg_wire.messages import Arrival, Chosen, Goodbye, Kept, RankReport, Report, Waiting
+from dbg_wire.messages import Arrival, Chosen, Goodbye, KeptRanks, RankReport, Report, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, SECONDS, STOP, STOPPED, Broker, registration, running_broker
 from tests.unit.broker.ranks.test_failures import ended
@@ -127,9 +127,9 @@ async def test_a_rank_hears_of_a_crash_at_another_broker_and_of_its_end(two: Two
     other = await two.two.rank(1, report=RUNNING)
     crashed = await two.one.rank(0, report=RUNNING)
     await crashed.say(Report(report=CRASHED))
-    assert (await other.expect(Kept)).ranks == (0,)
+    assert (await other.expect(KeptRanks)).ranks == (0,)
     await crashed.say(Goodbye(exit=1))
-    assert (await other.expect(Kept)).ranks == ()
+    assert (await other.expect(KeptRanks)).ranks == ()
 
 
 async def test_the_ranks_of_a_broker_that_has_gone_are_lost_for_those_that_wait(two: Two) -> None:

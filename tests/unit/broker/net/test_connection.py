@@ -18,7 +18,6 @@ from dbg_broker.relay.weights import RATES
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
-    Audience,
     Discarded,
     Mode,
     Refusal,
@@ -28,6 +27,7 @@ from dbg_wire.messages import (
     Sender,
     Subscribe,
     Take,
+    Viewers,
 )
 from dbg_wire.records.record import plain
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
@@ -247,7 +247,7 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
     assert refused.result().code == RefusalCode.FULL
     await driver.cut()
     rank.websocket.transport.resume_reading()
-    await rank.expect(Audience, lambda audience: audience.viewers == 0)
+    await rank.expect(Viewers, lambda viewers_message: viewers_message.viewers == 0)
 
 
 async def test_keys_to_a_connection_that_is_being_closed_are_not_discarded(broker: Broker) -> None:
@@ -283,7 +283,7 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     await another.say(attach(KEY, Mode.WATCH))
     assert (await another.expect(Refusal)).code == RefusalCode.FULL
     driver = await broker.seated(KEY)
-    assert (await rank.expect(Audience, lambda audience: audience.driven)).viewers == 4
+    assert (await rank.expect(Viewers, lambda viewers_message: viewers_message.driven)).viewers == 4
     second = await broker.terminal("second@h")
     await second.say(attach(KEY, Mode.DRIVE))
     assert (await second.expect(Refusal)).code == RefusalCode.FULL

@@ -10,7 +10,7 @@ import pytest
 
 from dbg_broker.ranks.failures import FirstFailures
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.messages import Kept, RankReport
+from dbg_wire.messages import KeptRanks, RankReport
 from dbg_wire.records.ranks import EndKind, RankState
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, registration
@@ -19,7 +19,7 @@ from tests.unit.broker.ranks.test_held_ranks import CRASHED, Job
 RANKS = 200
 
 
-def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, Kept]:
+def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, KeptRanks]:
     """Have all ranks report before any rank is told; return the messages by the key of the rank that gets them."""
     job.now += 1
     for rank in ranks:
@@ -38,7 +38,7 @@ def whole(count: int = RANKS) -> tuple[Job, list[RankRecord]]:
 
 def test_of_ranks_that_crash_together_each_rank_is_told_once() -> None:
     job, ranks = whole()
-    everybody = {rank.key: Kept(ranks=tuple(range(RANKS))) for rank in ranks}
+    everybody = {rank.key: KeptRanks(ranks=tuple(range(RANKS))) for rank in ranks}
     assert report_together(job, ranks, CRASHED) == everybody
     assert job.crash_tellings() == {}
 

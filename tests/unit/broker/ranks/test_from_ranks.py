@@ -18,11 +18,10 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
     Action,
     Answers,
-    Audience,
     Change,
     Gone,
     Message,
-    Pulse,
+    ProbeReply,
     Question,
     RankAnswer,
     Refusal,
@@ -31,6 +30,7 @@ from dbg_wire.messages import (
     Sender,
     Snapshot,
     Subscribe,
+    Viewers,
 )
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import decode_record
@@ -39,8 +39,8 @@ from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
 
 KEY = registration().identity.key
-PULSE = Pulse(where=WHERE, frames=(STOP.where, WHERE))
-OTHER_ORDER = '{"where": null, "type": "pulse"}'
+PULSE = ProbeReply(where=WHERE, frames=(STOP.where, WHERE))
+OTHER_ORDER = '{"where": null, "type": "probe_reply"}'
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_pulse_that_its_terminals_see_or_that_is_written_otherwise_is_read
     await say(rank, OTHER_ORDER)
     driver = await broker.seated(KEY)
     await say(rank, encode(PULSE))
-    assert await driver.expect(Pulse) == PULSE
+    assert await driver.expect(ProbeReply) == PULSE
     assert read == [OTHER_ORDER, encode(PULSE)]
 
 
@@ -156,13 +156,13 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
     old = await broker_silences.rank()
     driver = await broker_silences.seated(KEY)
-    before = broker_silences.parts.relay.seats.audience(KEY, 0).generation
+    before = broker_silences.parts.relay.seats.viewers_message(KEY, 0).generation
     new = await broker_silences.rank()
     assert (await old.closed())[0] == 4000
     seat = await driver.expect(Seat)
     assert (seat.generation, seat.rank.state) == (before, RankState.STOPPED)
-    await new.say(Pulse(where=WHERE))
-    await driver.expect(Pulse)
+    await new.say(ProbeReply(where=WHERE))
+    await driver.expect(ProbeReply)
 
 
 KERNEL = "boot/4026531836"
@@ -194,7 +194,7 @@ async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back
     driver = await quick.seated(KEY)
     silent = await driver.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
     assert silent.rank.where == WHERE
-    await rank.say(Pulse(where=WHERE))
+    await rank.say(ProbeReply(where=WHERE))
     back = await driver.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
     assert back.rank.state is RankState.STOPPED
     assert back.rank.since < silent.rank.since
@@ -217,9 +217,9 @@ async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, mon
 async def test_a_rank_whose_stack_is_longer_than_one_may_be_is_closed_and_no_other(broker: Broker) -> None:
     other, heavy = await broker.rank(0), await broker.rank(1)
     # The longest stack that an agent sends is kept.
-    await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
+    await heavy.say(ProbeReply(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
     deep = WHERE.replace(file="/" + "x" * 4000)
-    await heavy.say(Pulse(where=WHERE, frames=(deep,) * limits.MAX_STACK_FRAMES))
+    await heavy.say(ProbeReply(where=WHERE, frames=(deep,) * limits.MAX_STACK_FRAMES))
     assert (await heavy.closed())[0] == CloseCode.BAD_MESSAGE
     await broker.seated(registration(0).identity.key)
-    await other.expect(Audience, lambda audience: audience.driven)
+    await other.expect(Viewers, lambda viewers_message: viewers_message.driven)

@@ -24,7 +24,7 @@ from dbg_wire.messages import (
     Kind,
     Message,
     Probe,
-    Pulse,
+    ProbeReply,
     Question,
     Refusal,
     RefusalCode,
@@ -173,7 +173,7 @@ async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broke
     ("then", "fields"),
     [
         (registration(0), {}),
-        (Pulse(where=None), {}),
+        (ProbeReply(where=None), {}),
         (found(key="another/0"), {}),
         (found(), {"signal": 99}),
         (found(), {"age": -1.0}),

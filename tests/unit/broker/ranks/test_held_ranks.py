@@ -9,7 +9,7 @@ from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.remote_ranks import Elsewhere
-from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
+from dbg_wire.messages import Arrival, Chosen, ChosenRank, KeptRanks, RankReport, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
 
@@ -53,11 +53,11 @@ class Job:
     def hold_tellings(self) -> dict[str, Chosen]:
         return {key: telling.message for telling in self.holds.news() for key in telling.keys}  # type: ignore[misc]
 
-    def kept(self, rank: RankRecord) -> dict[str, Kept]:
+    def kept(self, rank: RankRecord) -> dict[str, KeptRanks]:
         self.crashes.changed(rank)
         return self.crash_tellings()
 
-    def crash_tellings(self) -> dict[str, Kept]:
+    def crash_tellings(self) -> dict[str, KeptRanks]:
         return {key: telling.message for telling in self.crashes.news() for key in telling.keys}  # type: ignore[misc]
 
 
@@ -108,9 +108,9 @@ def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
     ranks = [job.enter(number, RUNNING) for number in range(2)]
     assert [job.kept(rank) for rank in ranks] == [{}, {}]
     job.registry.report(ranks[1], CRASHED, 50.0)
-    assert job.kept(ranks[1]) == {rank.key: Kept(ranks=(1,)) for rank in ranks}
+    assert job.kept(ranks[1]) == {rank.key: KeptRanks(ranks=(1,)) for rank in ranks}
     late = job.enter(2, RUNNING)
-    assert job.kept(late) == {late.key: Kept(ranks=(1,))}
+    assert job.kept(late) == {late.key: KeptRanks(ranks=(1,))}
     other = job.enter(0, RUNNING, run="1.0", key="another")
     assert job.kept(other) == {}
 
@@ -123,7 +123,7 @@ def test_a_crash_is_kept_until_its_rank_has_exited() -> None:
     job.registry.disconnected(ranks[1], 60.0)
     assert job.kept(ranks[1]) == {}
     job.registry.found_dead(ranks[1], 61.0)
-    assert job.kept(ranks[1]) == {ranks[0].key: Kept(ranks=())}
+    assert job.kept(ranks[1]) == {ranks[0].key: KeptRanks(ranks=())}
 
 
 def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
@@ -135,7 +135,7 @@ def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
     assert crashed.state is RankState.LOST
     assert job.kept(crashed) == {}
     assert job.crashes.forget(crashed.key)
-    assert job.crash_tellings() == {other.key: Kept(ranks=())}
+    assert job.crash_tellings() == {other.key: KeptRanks(ranks=())}
     assert not job.crashes.forget(crashed.key)
     assert not job.crashes.forget(other.key)
     assert len(job.crashes) == 0

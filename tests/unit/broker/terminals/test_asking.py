@@ -19,7 +19,7 @@ from dbg_wire.messages import (
     Finding,
     Goodbye,
     Kind,
-    Pulse,
+    ProbeReply,
     Question,
     RankAnswer,
     Refusal,
@@ -109,7 +109,7 @@ async def test_what_the_broker_knows_itself_is_said_at_once(approved: Approved, 
     gone = await broker.rank(0)
     await gone.say(Goodbye(exit=1))
     running = await broker.rank(1, report=RUNNING)
-    await running.say(Pulse(where=WHERE))
+    await running.say(ProbeReply(where=WHERE))
     lost = await broker.rank(2)
     terminal = await broker.terminal()
     await terminal.say(Subscribe())

@@ -12,7 +12,6 @@ from dbg_wire.messages import (
     Action,
     Applied,
     Ask,
-    Audience,
     Change,
     Complete,
     Completions,
@@ -25,9 +24,9 @@ from dbg_wire.messages import (
     Mode,
     Notice,
     Probe,
+    ProbeReply,
     PromptInfo,
     PromptState,
-    Pulse,
     Question,
     Refusal,
     RefusalCode,
@@ -42,6 +41,7 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
     Take,
+    Viewers,
     Welcome,
     answer_to,
 )
@@ -78,13 +78,13 @@ async def test_input_of_the_driver_reaches_the_rank_and_is_acknowledged(broker: 
 async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
-    seated = Audience(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
-    assert await rank.expect(Audience) == seated
+    seated = Viewers(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
+    assert await rank.expect(Viewers) == seated
     await driver.say(Resize(rows=50, columns=200))
-    assert await rank.expect(Audience) == seated.replace(rows=50, columns=200)
+    assert await rank.expect(Viewers) == seated.replace(rows=50, columns=200)
     await driver.say(Detach())
     left = seated.replace(rows=50, columns=200, viewers=0, driven=False)
-    assert await rank.expect(Audience) == left
+    assert await rank.expect(Viewers) == left
 
 
 async def test_newcomer_gets_a_repaint_of_an_open_session(broker: Broker) -> None:
@@ -265,11 +265,11 @@ async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(br
     await terminal.say(Subscribe())
     reducing = Place(file="/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
     # A pulse of a rank that doesn't step says nothing of that kind.
-    await rank.say(Pulse(where=None, frames=(STOP.where, reducing)))
+    await rank.say(ProbeReply(where=None, frames=(STOP.where, reducing)))
     await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     await rank.expect(Probe)
     assert (await terminal.expect(Change, lambda change: change.rank.state is RankState.RUNNING)).rank.waits_in == ""
-    await rank.say(Pulse(where=reducing, frames=(STOP.where, reducing)))
+    await rank.say(ProbeReply(where=reducing, frames=(STOP.where, reducing)))
     assert (await terminal.expect(Change)).rank.waits_in == "all_reduce"
     await rank.say(Report(report=STOPPED))
     change = await terminal.expect(Change)

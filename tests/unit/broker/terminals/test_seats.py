@@ -24,11 +24,11 @@ def test_the_frame_that_a_terminal_wants_is_told_while_it_drives() -> None:
     seats = Seats()
     sit(seats, 1, frame="step")
     sit(seats, 2, Mode.WATCH, frame="main")
-    assert seats.audience(K, 0).frame == "step"
+    assert seats.viewers_message(K, 0).frame == "step"
     seats.take(2, 0)
-    assert seats.audience(K, 0).frame == ""
+    assert seats.viewers_message(K, 0).frame == ""
     seats.take(1, 0)
-    assert seats.audience(K, 0).frame == ""
+    assert seats.viewers_message(K, 0).frame == ""
 
 
 def test_resume_keeps_the_generation() -> None:
@@ -70,8 +70,8 @@ def test_size_is_the_drivers() -> None:
     sit(seats, 2, Mode.WATCH, rows=20, columns=60)
     assert seats.resize(2, 99, 99) == Decision()
     assert seats.resize(1, 50, 110) == Decision((), (K,))
-    audience = seats.audience(K, 0)
-    assert (audience.viewers, audience.rows, audience.columns) == (2, 50, 110)
+    viewers_message = seats.viewers_message(K, 0)
+    assert (viewers_message.viewers, viewers_message.rows, viewers_message.columns) == (2, 50, 110)
 
 
 def test_input_is_judged_by_seat_and_generation() -> None:
@@ -105,7 +105,7 @@ class SessionsMachine(RuleBasedStateMachine):
             if generation is not None:
                 self.held[number] = generation
         for key in decision.audiences:
-            self.rank_knows[key] = self.seats.audience(key, self.rank_knows[key]).generation
+            self.rank_knows[key] = self.seats.viewers_message(key, self.rank_knows[key]).generation
 
     @rule(number=VIEWERS, key=KEYS, mode=st.sampled_from(list(Mode)), resumes=st.booleans())
     def attach(self, number: int, key: str, mode: Mode, resumes: bool) -> None:
@@ -155,16 +155,16 @@ class SessionsMachine(RuleBasedStateMachine):
     @invariant()
     def generations_only_grow(self) -> None:
         for key in ("a", "b"):
-            generation = self.seats.audience(key, self.rank_knows[key]).generation
+            generation = self.seats.viewers_message(key, self.rank_knows[key]).generation
             assert generation == self.rank_knows[key] >= self.highest[key]
             self.highest[key] = generation
 
     @invariant()
     def sizes_can_be_drawn(self) -> None:
         for key in ("a", "b"):
-            audience = self.seats.audience(key, 0)
-            assert limits.MIN_ROWS <= audience.rows <= limits.MAX_ROWS
-            assert limits.MIN_COLUMNS <= audience.columns <= limits.MAX_COLUMNS
+            viewers_message = self.seats.viewers_message(key, 0)
+            assert limits.MIN_ROWS <= viewers_message.rows <= limits.MAX_ROWS
+            assert limits.MIN_COLUMNS <= viewers_message.columns <= limits.MAX_COLUMNS
 
 
 TestSessionsMachine = SessionsMachine.TestCase

@@ -20,7 +20,7 @@ from dbg_client.terminal.status_line import (
     status_of,
 )
 from dbg_client.views.table import text_width
-from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo
+from dbg_wire.messages import Mode, ProbeReply, RankReport, Report, Seat, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
@@ -169,7 +169,7 @@ def status(attachment: Attachment, now: float = 0.0) -> Status:
 def test_a_long_step_shows_where_the_rank_is() -> None:
     attachment = attached()
     attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
-    attachment.message(Pulse(where=Place(file="/x/data.py", line=61, function="next_batch")), 11.0)
+    attachment.message(ProbeReply(where=Place(file="/x/data.py", line=61, function="next_batch")), 11.0)
 
     assert status(attachment, 12.0).since is None
     later = status(attachment, 10.0 + LONG_STEP_SECONDS)
@@ -180,7 +180,7 @@ def test_a_step_that_went_into_a_collective_says_what_it_waits_for() -> None:
     attachment = attached()
     attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
     place = Place(file="/x/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
-    attachment.message(Pulse(where=place, frames=(HERE, place)), 11.0)
+    attachment.message(ProbeReply(where=place, frames=(HERE, place)), 11.0)
 
     def waits(others: Others) -> str:
         return render(status_of(attachment, others, 14.0, prefix="", pending=False), 80)
@@ -192,7 +192,7 @@ def test_a_step_that_went_into_a_collective_says_what_it_waits_for() -> None:
     assert "waits" not in waits(Others(stopped=3))
     # A rank that goes on without a stop is not known to wait: its next pulse may be of another moment.
     attachment.message(Report(report=make_report(None, breakpoints=1)), 16.0)
-    attachment.message(Pulse(where=place, frames=(HERE, place)), 17.0)
+    attachment.message(ProbeReply(where=place, frames=(HERE, place)), 17.0)
     assert "waits" not in waits(Others(stopped=3))
 
 
@@ -217,7 +217,7 @@ def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, repor
 
 def test_a_silent_rank_shows_since_when() -> None:
     attachment = attached()
-    attachment.message(Pulse(where=None), 4.0)
+    attachment.message(ProbeReply(where=None), 4.0)
     attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 8.0)
 
     shown = status(attachment, 10.0)
