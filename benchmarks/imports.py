@@ -137,7 +137,7 @@ def stops_not_reached(bench: Bench) -> list[Figure]:
         (bench.folder / f"{name}.py").write_text(LOOP)
     typed = (f"{bench.folder}/{names[way]}.py:{stop}" for way, stop in stops.items() if stop is not None)
     sys.path.insert(0, str(bench.folder))
-    startup_stops.begin(
+    startup_stops.start(
         {STOP_AT: "\n".join(typed)}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue
     )
     ways = {way: partial(loop_ns, name) for way, name in names.items()}

@@ -288,17 +288,17 @@ class Crowd:
     def _take_frames(self, rank: LightRank) -> None:
         came = rank.came
         while len(came) >= 2:
-            size, begin = came[1], 2
+            size, start = came[1], 2
             if size == SHORT and len(came) >= 4:
-                (size,), begin = struct.unpack_from("!H", came, 2), 4
+                (size,), start = struct.unpack_from("!H", came, 2), 4
             elif size == LONG and len(came) >= 10:
-                (size,), begin = struct.unpack_from("!Q", came, 2), 10
+                (size,), start = struct.unpack_from("!Q", came, 2), 10
             elif size >= SHORT:
                 return
-            if len(came) < begin + size:
+            if len(came) < start + size:
                 return
-            kind, payload = came[0] & 0x0F, bytes(came[begin : begin + size])
-            del came[: begin + size]
+            kind, payload = came[0] & 0x0F, bytes(came[start : start + size])
+            del came[: start + size]
             if kind == PING:
                 rank.out += frame(payload, PONG)
             elif kind == TEXT:

@@ -77,7 +77,7 @@ def stock_seconds(folder: Path, environ: Mapping[str, str]) -> float:
     with Terminal([sys.executable, "-c", LISTENER], LINES, COLUMNS, environ) as terminal:
         port = re.findall(r"listens at (\d+)", terminal.wait_for(re.compile(r"listens at \d+$", re.MULTILINE)))[0]
         script.write_text(JOB.replace("    pass  # stop", STOCK_CALL.format(port=port)))
-        begin = time.monotonic()
+        start = time.monotonic()
         job = subprocess.Popen(
             torchrun(2, str(script)),
             stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ def stock_seconds(folder: Path, environ: Mapping[str, str]) -> float:
         )
         try:
             terminal.wait_for(DRAWN, PATIENCE)
-            return time.monotonic() - begin
+            return time.monotonic() - start
         finally:
             job.terminate()
             job.wait()
@@ -99,10 +99,10 @@ def run_seconds(folder: Path, environ: Mapping[str, str]) -> float:
     script.write_text(JOB)
     run = str(Path(sys.executable).with_name("dbg-attach"))
     stop = ["--ranks", "0", "--stop-at", f"{script}:{STOP_LINE}"]
-    begin = time.monotonic()
+    start = time.monotonic()
     with Terminal([run, "run", *stop, "--", *torchrun(2, str(script))], LINES, COLUMNS, environ) as terminal:
         terminal.wait_for(DRAWN, PATIENCE)
-        took = time.monotonic() - begin
+        took = time.monotonic() - start
         terminal.send(DETACH)
         terminal.wait_for("press Enter to return")
         terminal.send(b"\x03")

@@ -150,14 +150,14 @@ def uninstall() -> None:
     carry_out("uninstall", load)
 
 
-def begin_job_part() -> None:
+def start_job_part() -> None:
     """Start this process's part in the job if ``DBG_AUTOSTART`` is set; Python 3.15 calls this at its start."""
     import os
 
     if os.environ.get("DBG_AUTOSTART") and not sys.flags.ignore_environment:
-        from dbg_agent.autostart import begin
+        from dbg_agent.autostart import start
 
-        begin()
+        start()
 
 
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:

@@ -42,7 +42,7 @@ _POOLS = (
 _has_begun = False
 
 
-def begin() -> None:
+def start() -> None:
     """Start this process's part in the job; never raise. Further calls, from other installed lines, do nothing.
 
     The interpreter is still starting: neither ``__main__`` nor the path of the program's own modules exists yet.
@@ -51,7 +51,7 @@ def begin() -> None:
     if _has_begun:
         return
     _has_begun = True
-    _unharmed(lambda: _begin(os.environ))
+    _unharmed(lambda: _start(os.environ))
 
 
 def _unharmed(call: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ def _unharmed(call: Callable[[], None]) -> None:
         write_stderr(f"this process can't take part in the job ({error_line(error)}); continuing without a debugger")
 
 
-def _begin(environ: Mapping[str, str]) -> None:
+def _start(environ: Mapping[str, str]) -> None:
     value = environ.get(VARIABLE, "")
     program = Program(sys.argv, sys.orig_argv)
     part = JobPart.HELPER
@@ -156,12 +156,12 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
     from dbg_agent import warn_and_continue
     from dbg_agent.breakpoints import startup_stops
 
-    has_stops = startup_stops.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=warn_and_continue)
+    has_stops = startup_stops.start(os.environ, is_rank=is_rank, load=_rank_of_process, failed=warn_and_continue)
     if has_stops and sys.version_info < (3, 12):
         from dbg_agent.breakpoints import at_import
         from dbg_agent.program.script import ScriptLoader
 
-        at_import.begin(program.file, ScriptLoader)
+        at_import.start(program.file, ScriptLoader)
 
 
 def _rank_of_process() -> ModuleType:

@@ -60,7 +60,7 @@ class Feed(Generic[K]):
 class Passes:
     """Passes over the readers of feeds: one at a time, in slices between which other tasks run.
 
-    ``readers`` returns a call for each reader that needs an update. ``begin`` runs work in slices. A pass is followed
+    ``readers`` returns a call for each reader that needs an update. ``start_turn`` runs work in slices. A pass is followed
     by a pause of ``rest`` seconds, plus ``rest_each`` for each updated reader. An error with one reader does not affect
     the others.
     """
@@ -68,13 +68,13 @@ class Passes:
     def __init__(
         self,
         readers: Callable[[], Iterator[Callable[[], object]]],
-        begin: Callable[[Iterator[None]], None],
+        start_turn: Callable[[Iterator[None]], None],
         timers: Timers,
         *,
         rest: float = 0.0,
         rest_each: float = 0.0,
     ) -> None:
-        self._readers, self._begin = readers, begin
+        self._readers, self._start_turn = readers, start_turn
         self._clock, self._schedule = timers.clock, timers.schedule
         self._rest, self._rest_each = rest, rest_each
         self._rests_until = 0.0
@@ -90,7 +90,7 @@ class Passes:
     def _start(self) -> None:
         # A change during a pass waits for the next one. Otherwise a reader could get the new state before the old one.
         self._is_due, self._is_begun = False, True
-        self._begin(self._pass())
+        self._start_turn(self._pass())
 
     def _pass(self) -> Iterator[None]:
         sent = 0

@@ -175,9 +175,9 @@ def parse_cluster(text: str) -> tuple[str, ...]:
         raise BadInput(
             "--cluster contains a user name", "put user:password into a file, and give it to --cluster-credentials"
         )
-    begin = f"{scheme}://" if mark else "nats://"
-    found = [_nats_server(one.removeprefix(begin)) for one in (rest if mark else text).split(",")]
-    return tuple(dict.fromkeys(f"{begin}{one}" for one in found))
+    start = f"{scheme}://" if mark else "nats://"
+    found = [_nats_server(one.removeprefix(start)) for one in (rest if mark else text).split(",")]
+    return tuple(dict.fromkeys(f"{start}{one}" for one in found))
 
 
 def _nats_server(text: str) -> str:

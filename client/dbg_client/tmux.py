@@ -53,9 +53,9 @@ class Tmux(Verb):
             options.append(f"--broker={self.broker.address}")
         attaches = attach_words(self.target, ranks, known)
         panes = [[*given, *own_command(ATTACH, [*options, *words])] for words in attaches]
-        begin = "new-window" if os.environ.get("TMUX") else "new-session"
+        start = "new-window" if os.environ.get("TMUX") else "new-session"
         try:
-            return subprocess.call(["tmux", *window(begin, panes)])
+            return subprocess.call(["tmux", *window(start, panes)])
         except OSError as error:
             raise BadInput(f"tmux can't be run ({error.strerror or type(error).__name__})", "install it") from None
 
@@ -103,12 +103,12 @@ def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
     return [[*follow, "--", target] for target in whole]
 
 
-def window(begin: str, panes: Sequence[Sequence[str]]) -> list[str]:
-    """Return the arguments of tmux for these panes, tiled in their order; the command ``begin`` opens the first one."""
+def window(start: str, panes: Sequence[Sequence[str]]) -> list[str]:
+    """Return the arguments of tmux for these panes, tiled in their order; the command ``start`` opens the first one."""
     arguments: list[str] = []
     for pane in panes:
         # A split halves one pane, so without the layout there would be no room for the sixth.
-        command = "split-window" if arguments else begin
+        command = "split-window" if arguments else start
         arguments += [command, *map(literal, pane), ";", "select-layout", "tiled", ";"]
     return arguments[:-1]
 

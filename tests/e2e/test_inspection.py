@@ -74,7 +74,7 @@ def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look
     scope = look.parts()
     assert [*scope] == ["step", "config", "layer", "numbers", "kept"]
     assert (scope["step"].text, scope["step"].type, scope["step"].handle) == ("7", "int", 0)
-    assert [*look.parts(scope["numbers"], begin=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
+    assert [*look.parts(scope["numbers"], start=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
     layer = look.parts(scope["layer"])
     assert [*layer] == ["extra", "weight"]
     assert "`absent`" in look.refusal(Inspection(sight=InspectionKind.ASSIGN, name="absent", text="3"))
@@ -113,14 +113,14 @@ def test_what_is_assigned_in_an_open_pdb_stays_when_others_look(
 def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -> None:
     script = home / "rank_script.py"
 
-    def source(path: str, begin: int = 0, count: int = 0) -> SourceText:
-        found = look.look(Inspection(sight=InspectionKind.SOURCE, text=path, begin=begin, count=count)).sources
+    def source(path: str, start: int = 0, count: int = 0) -> SourceText:
+        found = look.look(Inspection(sight=InspectionKind.SOURCE, text=path, start=start, count=count)).sources
         assert [one.path for one in found] == [path] * len(found)
         return found[0]
 
     assert source(str(script)).lines == PROGRAM.rstrip("\n")
     part = source(str(script), STOP - 1, 1)
-    assert (part.begin, part.total, part.lines.strip()) == (STOP - 1, PROGRAM.count("\n"), "dbg_agent.set_trace()")
+    assert (part.start, part.total, part.lines.strip()) == (STOP - 1, PROGRAM.count("\n"), "dbg_agent.set_trace()")
     large = look.look(Inspection(sight=InspectionKind.SOURCE, text=threading.__file__)).sources
     lines = "\n".join(one.lines for one in large).split("\n")
     assert lines == Path(threading.__file__).read_text().split("\n")[: len(lines)]

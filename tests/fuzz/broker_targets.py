@@ -121,21 +121,21 @@ class Raised(logging.Handler):
             raise record.exc_info[1]
 
 
-def converse(owner: Owner, begin: bytes, data: bytes) -> None:
+def converse(owner: Owner, start: bytes, data: bytes) -> None:
     """Give a connection bytes, in reads of any size, and end it; raise an error of the broker."""
     raised = Raised(logging.ERROR)
     logger.addHandler(raised)
     try:
-        _converse(owner, begin, data)
+        _converse(owner, start, data)
     finally:
         logger.removeHandler(raised)
 
 
-def _converse(owner: Owner, begin: bytes, data: bytes) -> None:
+def _converse(owner: Owner, start: bytes, data: bytes) -> None:
     connection = Peer(1, "10.0.0.1", owner)
     transport = FakeTransport()
     connection.connection_made(transport)
-    for read in (begin, *pieces_of(data)):
+    for read in (start, *pieces_of(data)):
         if read and not transport.is_over:
             connection.data_received(read)
             while owner.later:

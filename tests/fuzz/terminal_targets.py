@@ -63,9 +63,9 @@ def escape_key(data: bytes) -> None:
 
 def left_dumps(data: bytes) -> None:
     """Read the dump of a rank that is gone, and say why its job hung."""
-    for begin in (b"", b"\x80\x02"):
+    for start in (b"", b"\x80\x02"):
         with suppress(*WRONG_FORM):
-            found = explain_dumps([RankDump(rank=3, dump=read_dump(begin + data), written=1_790_000_000.0)])
+            found = explain_dumps([RankDump(rank=3, dump=read_dump(start + data), written=1_790_000_000.0)])
             assert all(printable(sentence_of(verdict), 10_000) == sentence_of(verdict) for verdict in found.verdicts)
 
 
@@ -109,7 +109,7 @@ TARGETS = (
         page,
         b'{"type":"ask","id":1,"line":"eval --frame step 0-7 loss","keys":["j/0"],"ranks":"@2","every":1.5,"yes":true}',
         b'{"type":"source","id":2,"key":"j/0","file":"/a.py","line":3,"around":10}',
-        b'{"type":"complete","id":1,"line":"lo","begin":0,"end":2}',
+        b'{"type":"complete","id":1,"line":"lo","start":0,"end":2}',
         b"where --threads 0-7,!5",
         b"command -h stopped n",
     ),

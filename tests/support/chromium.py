@@ -99,9 +99,9 @@ class Tab:
     def type(self, text: str) -> None:
         self._do(self.page.keyboard.type(text))
 
-    def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         mouse = self.page.mouse
-        self._do(mouse.move(*begin))
+        self._do(mouse.move(*start))
         self._do(mouse.down())
         self._do(mouse.move(*end, steps=4))
         self._do(mouse.up())

@@ -162,8 +162,8 @@ class SessionLog:
 
     def since(self, offset: int) -> tuple[int, bytes]:
         """Return the log from ``offset`` on: the actual start offset and the bytes."""
-        begin = min(max(offset, self.start), self.end)
-        return begin, bytes(self._kept[begin - self.start :])
+        start = min(max(offset, self.start), self.end)
+        return start, bytes(self._kept[start - self.start :])
 
 
 MAX_LINE = 400

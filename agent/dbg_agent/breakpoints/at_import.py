@@ -159,7 +159,7 @@ def _has_stops(path: str, module: str) -> bool:
     return any(same_file(path, one.lines) or (one.find is not None and one.find(path, module)) for one in _served)
 
 
-def begin(script: str | None, load_script: Callable[[str], object]) -> None:
+def start(script: str | None, load_script: Callable[[str], object]) -> None:
     """Enable stops in the script of this process, if there is one; ``load_script`` makes the script's loader."""
     sys.path_hooks.insert(0, _Hook(script, load_script))
 

@@ -124,7 +124,7 @@ reached, so helper processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
 
 
-def begin(
+def start(
     environ: Mapping[str, str],
     *,
     is_rank: bool,

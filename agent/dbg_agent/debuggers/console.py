@@ -82,7 +82,7 @@ class Terminal:
         with self._screen_lock:
             return self._resize(rows, columns)
 
-    def begin(self, session: int) -> None:
+    def start(self, session: int) -> None:
         """Count offsets for this session from now on."""
         with self._screen_lock:
             if session != self._session:
@@ -177,7 +177,7 @@ class Console(io.TextIOBase):
 
     # ---------------------------------------------------------------------------------------------------------- output
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Begin the log of a new session."""
         with self._lock:
             self._receive_written()
@@ -356,17 +356,17 @@ class Console(io.TextIOBase):
     def replay(self, session: int, offset: int) -> None:
         """Send up to MAX_REPLAY bytes of the log again, starting at ``offset``; runs in the link's thread."""
         with self._lock:
-            begin, data = self._log.since(offset)
+            first, data = self._log.since(offset)
             data = data[:MAX_REPLAY]
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
-                self._terminal.send_again(session, begin + start, piece)
+                self._terminal.send_again(session, first + start, piece)
 
     def replay_end(self, session: int) -> None:
         """Send the end of the log again, so that terminals request missing bytes before it; in the link's thread."""
         with self._lock:
-            begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
-            self._terminal.send_again(session, begin, data)
+            first, data = self._log.since(self._log.end - MAX_DATA_BYTES)
+            self._terminal.send_again(session, first, data)
 
     def last_lines(self, count: int) -> tuple[str, ...]:
         """Return the last lines of the log; may be called from any thread."""

@@ -140,7 +140,7 @@ class Debuggers:
     def open(self, name: str) -> Engine | None:
         """Open a debugger and a session for it; if it can't be loaded, return None after a message to all."""
         session = self._stops.open_session(name, self.terminal.rows, self.terminal.columns)
-        self.terminal.begin(session.number)
+        self.terminal.start(session.number)
         engine = self._load(name)
         if engine is None:
             self._stops.close_session()

@@ -316,7 +316,7 @@ class Engine(bdb.Bdb):
         """Return the last output, one string per row; may be called from any thread."""
         raise NotImplementedError
 
-    def complete_line(self, _line: str, _begin: int, _end: int) -> tuple[str, ...]:
+    def complete_line(self, _line: str, _start: int, _end: int) -> tuple[str, ...]:
         """Return completions of the line at the prompt; a debugger with its own screen returns none."""
         return ()
 

@@ -138,27 +138,27 @@ class CompletingPdb(Engine, pdb.Pdb):
         # pdb keeps the locals, because before Python 3.13 a new read of f_locals undoes assignments.
         return frame.f_globals, frame.f_locals if WRITES_THROUGH else self.curframe_locals
 
-    def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
+    def complete_line(self, line: str, start: int, end: int) -> tuple[str, ...]:
         """Return the completions that pdb would offer on its own terminal, or none if that takes too long.
 
         Completion reads attributes, and so may run any code of the program. In the main thread, code that takes too
         long is interrupted. Another thread can't be interrupted while it sleeps, so such code is not run there. A
         prompt inside a command offers no completion, because the interrupt might hit the command.
         """
-        looks_inside = "." in line[begin:end] and threading.current_thread() is not threading.main_thread()
+        looks_inside = "." in line[start:end] and threading.current_thread() is not threading.main_thread()
         if self.ticket is not None or looks_inside:
             return ()
         interruptible = self._workplace.interruptible
         try:
             with interruptible.running() as ticket:
                 self._workplace.broker.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
-                matches = self._completer(line, begin)(line[begin:end], line, begin, end)
+                matches = self._completer(line, start)(line[start:end], line, start, end)
         except BaseException:
             return ()
         return tuple(sorted({match for match in matches or () if isinstance(match, str)}))[:MAX_COMPLETIONS]
 
-    def _completer(self, line: str, begin: int) -> Callable[..., Any]:
-        if begin == 0:
+    def _completer(self, line: str, start: int) -> Callable[..., Any]:
+        if start == 0:
             return self._complete_first_word
         command = self.parseline(line)[0]
         if command is None or not hasattr(self, f"do_{command}"):
@@ -168,14 +168,14 @@ class CompletingPdb(Engine, pdb.Pdb):
         default: Callable[..., Any] = self.completedefault
         return getattr(self, f"complete_{command}", default)
 
-    def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
+    def _complete_first_word(self, text: str, line: str, start: int, end: int) -> list[str]:
         """Complete a command or an expression; complete only commands on an empty line."""
         mark = "!" if text.startswith("!") else ""
-        commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
+        commands = [] if mark else cmd.Cmd.completenames(self, text, line, start, end)
         aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]
         if not text:
             return [*commands, *aliases]
-        found = self._complete_expression(text[len(mark) :], line, begin, end)
+        found = self._complete_expression(text[len(mark) :], line, start, end)
         return [*commands, *aliases, *(f"{mark}{name}" for name in found)]
 
 
@@ -198,10 +198,10 @@ class RankPdb(CompletingPdb):
         """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
         if traced or is_split(frame):
             return self._show(frame)
-        self._begin(frame)
+        self._start(frame)
         return DebuggerExit.STEP
 
-    def _begin(self, frame: FrameType) -> None:
+    def _start(self, frame: FrameType) -> None:
         """Prepare tracing of this frame, so that pdb then stops at the same place as its own ``set_trace``."""
         self._first = id(frame)
         super().set_trace(frame)
@@ -239,7 +239,7 @@ class RankPdb(CompletingPdb):
 
     def redraw(self) -> None:
         """Begin a new log."""
-        self._console.begin()
+        self._console.start()
 
     def note(self, text: str) -> None:
         """Print a line."""
@@ -437,10 +437,10 @@ class RankPdb(CompletingPdb):
         """
         namespace, frame_locals = self.namespaces()
         interpreter = Interpreter(self._console, {**namespace, **frame_locals})
-        begin, end = INTERACT_BANNERS
+        start, end = INTERACT_BANNERS
         before = vars(sys).keys() & {"ps1", "ps2"}
         try:
-            interpreter.interact(banner=begin, exitmsg=end)
+            interpreter.interact(banner=start, exitmsg=end)
         finally:
             # Before Python 3.13 they stay, and would mark the program as interactive.
             for name in {"ps1", "ps2"} - before:

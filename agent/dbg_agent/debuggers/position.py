@@ -162,7 +162,7 @@ class FrameSelector:
         self._open_engine = open_engine
         self._send = send
 
-    def begin(self, reason: str) -> None:
+    def start(self, reason: str) -> None:
         """Select the frame for a stop that begins for this reason; its frame and its crash are known."""
         usual = None if reason == CHOSEN_BY_USER else users_frame(self.frames())
         self._halt.opening = usual[0] if usual is not None and usual[0] is not self._halt.frame else None

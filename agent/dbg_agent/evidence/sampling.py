@@ -148,7 +148,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
 def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
     names: dict[str, int] = {}
     which, took = [], []
-    begin = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
+    start = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
     for raw in calls.values():
         which.append(names.setdefault(name_of(str(raw["profiling_name"]).partition(":")[2])[0], len(names)))
         duration = raw.get("duration_ms")
@@ -156,11 +156,11 @@ def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> Group
     return clamp(
         GroupArrivals,
         group=key_of(group.name, library),
-        begin=begin,
+        start=start,
         calls=tuple(names),
         which=tuple(which),
         sequences=tuple(calls),
-        came=tuple(int(raw["time_created_ns"]) // 1000 - begin for raw in calls.values()),
+        came=tuple(int(raw["time_created_ns"]) // 1000 - start for raw in calls.values()),
         took=tuple(took) if any(duration >= 0 for duration in took) else (),
     )
 
@@ -190,7 +190,7 @@ class Places:
         return self._known.setdefault(steps, steps)
 
 
-def sampled_places(samples: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
+def sampled_places(samples: Sequence[tuple[int, Seen]], start: int) -> list[SampledPlace]:
     """Group the samples, which are times in microseconds and places, by place; the most frequent places come first.
 
     If there are many places, rare ones are shortened to the user's own line. Places beyond MAX_PLACES become one place
@@ -201,7 +201,7 @@ def sampled_places(samples: Sequence[tuple[int, Seen]], begin: int) -> list[Samp
     kept = {seen for seen, _ in Counter(seen for _, seen in shown).most_common(MAX_PLACES - 1)}
     times: dict[Seen | None, list[int]] = {}
     for at, seen in shown:
-        times.setdefault(seen if seen in kept else None, []).append(max(0, at - begin))
+        times.setdefault(seen if seen in kept else None, []).append(max(0, at - start))
     rows = [_row(seen, tuple(when)) for seen, when in times.items()]
     return sorted(rows, key=lambda row: -len(row.times))
 
@@ -236,12 +236,12 @@ MOST_OPEN = 8
 
 @dataclass(eq=False)
 class _Open:
-    """One open question with its samples; ``begin`` is its start in microseconds since the epoch."""
+    """One open question with its samples; ``start`` is its start in microseconds since the epoch."""
 
     ask: Ask
     question: SampleQuestion
     answer: Answer
-    begin: int
+    start: int
     before: Reading
     places: Places = field(default_factory=Places)
     samples: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
@@ -256,7 +256,7 @@ class Sampler:
         self._kernel = Kernel()
         self._open: list[_Open] = []
 
-    def begin(self, ask: Ask, question: SampleQuestion, answer: Answer) -> None:
+    def start(self, ask: Ask, question: SampleQuestion, answer: Answer) -> None:
         """Sample for the duration that the question requests, then send the answer."""
         if len(self._open) >= MOST_OPEN:
             answer(ask, Kind.ERROR, f"{MOST_OPEN} sampling requests are open already; try again later")
@@ -292,7 +292,7 @@ class Sampler:
             sample=clamp(
                 RankSample,
                 clock=time.time_ns() // 1000,
-                begin=one.begin,
+                start=one.start,
                 samples=len(one.samples),
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
@@ -300,5 +300,5 @@ class Sampler:
             sources=tuple(row for row in arrivals if isinstance(row, SourceSeen)),
             groups=tuple(row for row in arrivals if isinstance(row, GroupSeen)),
             arrivals=tuple(row for row in arrivals if isinstance(row, GroupArrivals)),
-            places=tuple(sampled_places(tuple(one.samples), one.begin)),
+            places=tuple(sampled_places(tuple(one.samples), one.start)),
         )

@@ -109,7 +109,7 @@ class Lookups:
         self._quiet = threading.Condition()
         self._waited_in_vain = False
 
-    def begin(self, name: Hashable, call: Callable[[], object]) -> Question:
+    def start(self, name: Hashable, call: Callable[[], object]) -> Question:
         """Make a thread answer a question by ``call``; questions with the same ``name`` are the same question.
 
         Raise RuntimeError if no thread can be started.
@@ -135,7 +135,7 @@ class Lookups:
             with suppress(RuntimeError):  # the loop has ended, and nothing waits any more
                 loop.call_soon_threadsafe(ended.set)
 
-        question = self.begin(name, call)
+        question = self.start(name, call)
         question.wake = wake
         if not question.ended.is_set():
             async with asyncio.timeout(seconds):

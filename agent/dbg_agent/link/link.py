@@ -77,16 +77,16 @@ class BrokerFinder:
         except TimeoutError:
             raise FileTimeout(self._touched) from None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start a look-up; the next look-up waits for it."""
-        self._lookups.begin(self, self._look)
+        self._lookups.start(self, self._look)
 
     def now(self) -> Route | Exception:
         """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
 
         It raises nothing itself: an exception that leaves it is raised by a signal handler of the program.
         """
-        question = self._lookups.begin(self, self._look)
+        question = self._lookups.start(self, self._look)
         if not question.ended.wait(MOMENT_SECONDS):
             return FileTimeout(self._touched)
         return question.error if isinstance(question.error, Exception) else question.value
@@ -326,7 +326,7 @@ class Link:
         """Import all modules that dialling needs; return None if that fails."""
         try:
             # The look-up runs while this thread still imports the modules for dialling.
-            self._finder.begin()
+            self._finder.start()
             import_all()  # later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
@@ -386,7 +386,7 @@ class Link:
             self._running = running = _Running(loop, asyncio.Event(), asyncio.Event())
             if self._closing:
                 return
-        self._timers.begin(loop)
+        self._timers.start(loop)
         stopping = asyncio.ensure_future(running.stopping.wait())
         while not stopping.done():
             serving = asyncio.ensure_future(self._serve_once(dialler))
@@ -578,7 +578,7 @@ class Timers:
         if loop is not None:
             call_soon(loop, partial(self._arm, loop, timer))
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the timers in this loop; called in its thread."""
         with self._lock:
             self._loop, waiting = loop, list(self._waiting)

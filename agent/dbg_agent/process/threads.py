@@ -29,7 +29,7 @@ def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
     def run() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread = threading.get_native_id()
-        _traffic.begin(thread)
+        _traffic.start(thread)
         try:
             target()
         finally:
@@ -50,7 +50,7 @@ class _Traffic:
         self._living: set[int] = set()
         self._ended = Counter[str]()
 
-    def begin(self, thread: int) -> None:
+    def start(self, thread: int) -> None:
         if self._pid != os.getpid():
             self.renew()
         with self._lock:

@@ -59,7 +59,7 @@ def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:
 
 def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     # The stopped thread has its own record of sources, which no other thread may access.
-    return cut_to_fit(source_text(question.text, question.begin, question.count))
+    return cut_to_fit(source_text(question.text, question.start, question.count))
 
 
 def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, then: Callable[[], object]) -> None:

@@ -227,7 +227,7 @@ class Questions:
                 from dbg_agent.evidence.sampling import Sampler
 
                 self._sampler = Sampler(self._broker.call_later)
-            self._sampler.begin(ask, ask.inquiry, self.answer)
+            self._sampler.start(ask, ask.inquiry, self.answer)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

@@ -85,7 +85,7 @@ class FromBroker:
         self._framed = 0
         """The last generation whose requested frame was opened."""
 
-    def begin(
+    def start(
         self,
         *,
         link: Link,
@@ -288,7 +288,7 @@ class FromBroker:
             return
 
         def answer() -> None:
-            matches = engine.complete_line(complete.line, complete.begin, complete.end)
+            matches = engine.complete_line(complete.line, complete.start, complete.end)
             self._broker.send(clamp(Completions, request=complete.request, matches=matches))
 
         self._inbox.put(stop, RunJob(answer))

@@ -124,7 +124,7 @@ class HoldCounts:
             else:
                 self._missing_since.setdefault(chosen.rank, now)
 
-    def begin_anew(self) -> None:
+    def start_again(self) -> None:
         """Restart the timeouts of missing ranks, because a broker has just restarted and the ranks reconnect to it."""
         self._missing_since = dict.fromkeys(self._missing_since, self._clock())
 
@@ -293,7 +293,7 @@ class Holding:
         ``uptime`` is the broker's. If it is short, not all other ranks have reconnected yet.
         """
         if uptime < RESTATED_SECONDS:
-            self.counts.begin_anew()
+            self.counts.start_again()
         reported = self._kept_reported
         self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(reported))
 

@@ -100,7 +100,7 @@ class Rank:
         )
         self.holding = holding = Holding(broker, stops, inbox, stopping, lambda: link.is_connected)
         self.limits = limits = StopLimits(broker, stops, inbox)
-        stopping.begin(
+        stopping.start(
             program=self.program,
             membership=self.membership,
             reconnect=link.reconnect,
@@ -112,7 +112,7 @@ class Rank:
             holding=holding,
             limits=limits,
         )
-        self.from_broker.begin(
+        self.from_broker.start(
             link=link,
             broker=broker,
             stops=stops,

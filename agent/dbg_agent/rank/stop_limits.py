@@ -79,7 +79,7 @@ class Lease:
         self._armed = 0
         """Number of scheduled checks; only the latest one is carried out."""
 
-    def begin(self, seconds: float | None = None) -> None:
+    def start(self, seconds: float | None = None) -> None:
         """Start the lease of the current stop. Called in the stopped thread.
 
         The stop ends after ``seconds``, unless that is None or a terminal drives, or by the broker's longest lease.
@@ -258,9 +258,9 @@ class StopLimits:
         """Number of scheduled updates; only the latest one is carried out."""
         self._begun = 0
 
-    def begin(self, reason: str, lease: float | None) -> Limit | None:
+    def start(self, reason: str, lease: float | None) -> Limit | None:
         """Start the limits of a new stop; return the limit that ends first. Called in the stopped thread."""
-        self.lease.begin(lease)
+        self.lease.start(lease)
         self._begun += 1
         try:
             if (torch := _torch()) is not None:

@@ -60,7 +60,7 @@ class Stopping:
         self._sites: list[str] = []
         """The sites where other ranks are held for the current stop."""
 
-    def begin(
+    def start(
         self,
         *,
         program: ProgramState,
@@ -193,7 +193,7 @@ class Stopping:
         stops = self._stops
         if stops.is_unreported and stops.is_mine() and self._halt.frame is not None:
             stops.start_reporting()
-            self._begin(self._halt.frame, "breakpoint", stops.engine)
+            self._start(self._halt.frame, "breakpoint", stops.engine)
 
     def carry_out(self, work: Work | None) -> None:
         """Run a job of the inbox inside the open debugger, or raise an exception that unwinds the debugger."""
@@ -243,15 +243,15 @@ class Stopping:
             # Set the sites only when it is this thread's turn, because until then they belong to the previous stop.
             self._sites = [site] if site is not None else []
             self._halt.crash = crash
-            self._begin(frame, reason, engine_wanted, lease)
+            self._start(frame, reason, engine_wanted, lease)
         except BaseException:
             self.end()
             raise
 
-    def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, lease: float | None = None) -> None:
-        limit = self._limits.begin(reason, lease)
+    def _start(self, frame: FrameType, reason: str, engine_wanted: str | None, lease: float | None = None) -> None:
+        limit = self._limits.start(reason, lease)
         self._halt.frame = frame
-        self._view.begin(reason)
+        self._view.start(reason)
         self._debuggers.stop_begins(engine_wanted)
         self._break_in.arrived()
         if reason == HELD:
@@ -269,7 +269,7 @@ class Stopping:
     def _note_halt(self, frame: FrameType, reason: str) -> None:
         """Record that a step has ended here, or was interrupted for this reason."""
         self._halt.frame = frame
-        self._view.begin(reason)
+        self._view.start(reason)
         self._stops.halt(frame)
         self._limits.lease.use()
         self._break_in.arrived()

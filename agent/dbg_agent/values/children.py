@@ -202,7 +202,7 @@ class Child:
     write: Callable[[Any], object] | None = None
 
 
-def _no_items(_begin: int, _end: int) -> Iterable[Child]:
+def _no_items(_start: int, _end: int) -> Iterable[Child]:
     return ()
 
 
@@ -217,12 +217,12 @@ class Children:
     find_item: Callable[[str], Child | None] | None = None
     """Returns the item of this name, if the names are not numbers."""
 
-    def page(self, begin: int, end: int) -> Iterator[Child]:
+    def page(self, start: int, end: int) -> Iterator[Child]:
         """Yield children, counted from 0: first the named ones, then the items."""
-        yield from self.named[begin:end]
+        yield from self.named[start:end]
         before = len(self.named)
         if end > before:
-            yield from self.items(max(0, begin - before), min(end - before, self.size))
+            yield from self.items(max(0, start - before), min(end - before, self.size))
 
     def find(self, name: str) -> Child | None:
         """Return the child of this name, or None if there is none."""
@@ -317,9 +317,9 @@ def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
             name_of_key(key), partial(dict.__getitem__, value, key), step, partial(operator.setitem, value, key)
         )
 
-    def items(begin: int, end: int) -> Iterable[Child]:
+    def items(start: int, end: int) -> Iterable[Child]:
         # The list is made by one call of C code, because another thread may change the dict between two calls.
-        return [child(key) for key in list(islice(dict.keys(value), begin, end))]
+        return [child(key) for key in list(islice(dict.keys(value), start, end))]
 
     def find(name: str) -> Child | None:
         return next((child(key) for key in list(dict.keys(value)) if name_of_key(key) == name), None)
@@ -336,15 +336,15 @@ def _in_a_row(value: Any, base: Any, prefix: str = "") -> Children:
             str(index), partial(base.__getitem__, value, index), f"{prefix}[{index}]" if is_usual else "", write
         )
 
-    return Children(size=base.__len__(value), items=lambda begin, end: map(child, range(begin, end)))
+    return Children(size=base.__len__(value), items=lambda start, end: map(child, range(start, end)))
 
 
 def _one_by_one(iterate: Callable[[], Iterator[Any]], size: int) -> Children:
     """Return items without an index, in the order of iteration."""
 
-    def items(begin: int, end: int) -> Iterable[Child]:
-        found = list(islice(iterate(), begin, end))
-        return [Child(str(number), partial(_same, one)) for number, one in enumerate(found, begin)]
+    def items(start: int, end: int) -> Iterable[Child]:
+        found = list(islice(iterate(), start, end))
+        return [Child(str(number), partial(_same, one)) for number, one in enumerate(found, start)]
 
     return Children(size=size, items=items)
 
@@ -381,7 +381,7 @@ def _of_tensor(value: Any) -> Children:
         # The rows of the whole tensor would have to be gathered from other ranks.
         return Children([Child("_local_tensor", lambda: local, "._local_tensor"), *named])
     size = untouched(lambda: int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0)
-    return Children(named, size, lambda begin, end: map(row, range(begin, end)))
+    return Children(named, size, lambda start, end: map(row, range(start, end)))
 
 
 def _of_array(value: Any) -> Children:
@@ -399,7 +399,7 @@ def _of_array(value: Any) -> Children:
         return Child(str(index), partial(rows.__getitem__, index), f"[{index}]" if is_usual else "", write)
 
     size = int(value.shape[0]) if value.ndim else 0
-    return Children(named, size, lambda begin, end: map(row, range(begin, end)))
+    return Children(named, size, lambda start, end: map(row, range(start, end)))
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes

@@ -264,7 +264,7 @@ class Inspector:
             return [self._assign(question, names, seconds)]
         if question.sight is InspectionKind.SOURCE:
             frames = [frame for frame, _ in self._frames()]
-            return source_text(question.text, question.begin, question.count, frames)
+            return source_text(question.text, question.start, question.count, frames)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> tuple[Children, str]:
@@ -277,13 +277,13 @@ class Inspector:
     def _parts(self, question: Inspection, names: Namespaces, seconds: float) -> list[Variable]:
         opened, parent = self._opened(question, names)
         count = min(question.count or MAX_VARIABLES, MAX_VARIABLES)
-        begin, named = question.begin, len(opened.named)
-        end = begin + count
+        start, named = question.start, len(opened.named)
+        end = start + count
         if question.parts is Parts.NAMED:
             end = min(end, named)
         elif question.parts is Parts.INDEXED:
-            begin, end = begin + named, end + named
-        return self._listing.variables(opened.page(begin, end), parent, seconds)
+            start, end = start + named, end + named
+        return self._listing.variables(opened.page(start, end), parent, seconds)
 
     def _value(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
         evaluation = Evaluation(names, runs=question.runs)

@@ -30,8 +30,8 @@ class NotLoaded(Exception):
     """Raised for a file whose text can't be sent; the text is the reason."""
 
 
-def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType] = ()) -> list[SourceText]:
-    """Return lines of a loaded file, starting with line number ``begin``, counted from 0; raise NotLoaded.
+def source_text(path: str, start: int, count: int, frames: Iterable[FrameType] = ()) -> list[SourceText]:
+    """Return lines of a loaded file, starting with line number ``start``, counted from 0; raise NotLoaded.
 
     ``count`` is the number of lines, or 0 for as many as one answer holds.
     """
@@ -45,10 +45,10 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType] =
     if not lines:
         raise NotLoaded(f"the text of {printable(path)} can't be read where this rank runs")
     room = max(MAX_CHUNK // 4, MAX_CHUNK - written_length(path))
-    wanted = lines[begin : begin + count] if count else lines[begin:]
+    wanted = lines[start : start + count] if count else lines[start:]
     return [
-        clamp(SourceText, path=path, begin=first, total=len(lines), lines=text)
-        for first, text in _chunks(wanted, begin, room)
+        clamp(SourceText, path=path, start=first, total=len(lines), lines=text)
+        for first, text in _chunks(wanted, start, room)
     ]
 
 
@@ -78,11 +78,11 @@ def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
     return linecache.getlines(path, owners[0] if owners else None)
 
 
-def _chunks(lines: list[str], begin: int, room: int) -> Iterator[tuple[int, str]]:
+def _chunks(lines: list[str], start: int, room: int) -> Iterator[tuple[int, str]]:
     """Yield pieces of the text of at most ``room`` characters as written, each with the number of its first line."""
     piece: list[str] = []
     size = pieces = 0
-    for number, line in enumerate(lines, begin):
+    for number, line in enumerate(lines, start):
         text = line.rstrip("\n")
         if written_length(text) > room:
             text = text[: room // ESCAPED]
@@ -95,4 +95,4 @@ def _chunks(lines: list[str], begin: int, room: int) -> Iterator[tuple[int, str]
         piece.append(text)
         size += length
     if piece:
-        yield begin + len(lines) - len(piece), "\n".join(piece)
+        yield start + len(lines) - len(piece), "\n".join(piece)

@@ -48,10 +48,10 @@ def show_log(home: Path, options: LogOptions, print_line: Callable[[str], None])
 
     Raise BadSecretFile for a file that can't be read, and FileTimeout for one whose file server does not answer.
     """
-    begin = None if options.since is None else time.time() - options.since
+    start = None if options.since is None else time.time() - options.since
     for line in _lines(home, follow=options.follow):
         entry = decode_entry(line)
-        if entry is None or not _is_wanted(entry, options.job, begin):
+        if entry is None or not _is_wanted(entry, options.job, start):
             continue
         print_line(line.decode("utf-8", "replace").rstrip("\n") if options.as_json else shown(entry))
     return 0
@@ -94,8 +94,8 @@ def _quoted(name: str) -> str:
     return f'"{printable(escaped)}"'
 
 
-def _is_wanted(entry: AuditEntry, job: str | None, begin: float | None) -> bool:
-    return (job is None or entry.job == job) and (begin is None or entry.at >= begin)
+def _is_wanted(entry: AuditEntry, job: str | None, start: float | None) -> bool:
+    return (job is None or entry.job == job) and (start is None or entry.at >= start)
 
 
 def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:

@@ -42,7 +42,7 @@ class Cluster:
         nats.is_back = self._is_back
         broker.journal.broker = own.name
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Join the other brokers. Raise CantJoin if no NATS server accepts the connection."""
         await self._nats.open()
         await self._nats.subscribe(f"{HERE}.*", self._presence_changed)
@@ -118,7 +118,7 @@ class Cluster:
 
     def _gone(self, name: str) -> None:
         logger.info("broker %s is gone", printable(name))
-        self._broker.turns.begin(self.news.losing(name))
+        self._broker.turns.start(self.news.losing(name))
         self._timers.schedule(limits.ENDED_RANK_SECONDS, lambda: self.news.forget(name))
         self._members_changed()
 
@@ -132,7 +132,7 @@ class Cluster:
         self.tokens.announce()
         others = self.members.all()[1:]
         self.write(known_endpoints((one.url, one.fingerprint) for one in others))
-        self._broker.turns.begin(self._welcomed_again())
+        self._broker.turns.start(self._welcomed_again())
 
     def _welcomed_again(self) -> Iterator[None]:
         """Send a new welcome to each peer that already got one, because a welcome names all brokers."""

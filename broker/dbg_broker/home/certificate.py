@@ -166,8 +166,8 @@ def _check_dates(path: Path, der: bytes) -> None:
         end = date_of(found.not_valid_after_utc.timestamp())
         raise BadSecretFile(f"{named} expired {end}", "have it renewed by your authority")
     if found.not_valid_before_utc > now:
-        begin = date_of(found.not_valid_before_utc.timestamp())
-        raise BadSecretFile(f"{named} is not valid before {begin}", "check this host's clock")
+        start = date_of(found.not_valid_before_utc.timestamp())
+        raise BadSecretFile(f"{named} is not valid before {start}", "check this host's clock")
 
 
 def _unusable(certificate: Path, key: Path, error: Exception) -> BadSecretFile:

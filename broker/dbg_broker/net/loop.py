@@ -118,7 +118,7 @@ class GarbageCollection:
         self._types, self._clock, self._schedule = types, timers.clock, timers.schedule
         self._whole_at = timers.clock()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Freeze the existing objects, and start the periodic check."""
         young, older, _ = gc.get_threshold()
         gc.set_threshold(young, older, NEVER)

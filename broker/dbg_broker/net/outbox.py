@@ -189,7 +189,7 @@ class Turns:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def begin(self, steps: Iterator[object]) -> None:
+    def start(self, steps: Iterator[object]) -> None:
         """Start a task whose steps are the iterator's; each step takes well below a millisecond.
 
         It starts at once if no other task waits.

@@ -180,9 +180,9 @@ class Server:
         """Schedule handshakes for the next turn of the event loop."""
         if len(self._line) and not self._begins_soon:
             self._begins_soon = True
-            self.timers.schedule(0, self._begin)
+            self.timers.schedule(0, self._start)
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Start handshakes while slots are free."""
         self._begins_soon = False
         begun = 0

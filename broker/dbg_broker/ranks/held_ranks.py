@@ -113,11 +113,11 @@ class HeldRanks:
         """Return the updates about awaited ranks for these keys, whose read position is ``place``."""
         is_all = place == NOTHING
         numbers = ranks if is_all else tuple(filter(frozenset(ranks).__contains__, site.feed.since(place)))
-        for begin in range(0, len(numbers), RANKS_AT_ONCE):
-            some = numbers[begin : begin + RANKS_AT_ONCE]
+        for start in range(0, len(numbers), RANKS_AT_ONCE):
+            some = numbers[start : start + RANKS_AT_ONCE]
             for number in some:
                 site.status[number] = self._status(site, number)
-            yield from self._broadcasts(site, some, keys, ("chosen", site.name, begin) if is_all else None)
+            yield from self._broadcasts(site, some, keys, ("chosen", site.name, start) if is_all else None)
 
     def missed(self, key: str) -> None:
         """Record that a rank missed an update because it was behind: it gets the whole state next time."""

@@ -172,7 +172,7 @@ class Asked:
         ended = self.questions.end(number)
         if ended is not None:
             ended.asker.end(ended.question.request)
-            self._turns.begin(self._withdrawing(number, ended.missing))
+            self._turns.start(self._withdrawing(number, ended.missing))
 
     def _withdrawing(self, number: int, keys: Iterable[str]) -> Iterator[None]:
         for key in keys:

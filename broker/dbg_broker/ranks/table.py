@@ -80,7 +80,7 @@ class RankTable:
         self.elsewhere = Elsewhere()
         self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
-        self._told = Passes(self._readers, turns.begin, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
+        self._told = Passes(self._readers, turns.start, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
         """Sends ranks the states of ranks that they wait for, and which ranks of their run are kept."""
         self._watchers: list[Watcher] = []
         self._seats_due: dict[int, None] = {}
@@ -308,7 +308,7 @@ class RankTable:
             are_sent = bool(self._seats_due)
             self._seats_due.update(dict.fromkeys(numbers[SEATS_AT_ONCE:]))
             if not are_sent:
-                self._turns.begin(self._sending_seats())
+                self._turns.start(self._sending_seats())
 
     def _sending_seats(self) -> Iterator[None]:
         try:
@@ -321,7 +321,7 @@ class RankTable:
         finally:
             # After an error the other terminals still get their seats.
             if self._seats_due:
-                self._turns.begin(self._sending_seats())
+                self._turns.start(self._sending_seats())
 
     def missed_output(self, number: int) -> None:
         """Refresh a terminal that has missed output and can receive again, so that it shows the screen of its rank."""

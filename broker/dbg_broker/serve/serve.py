@@ -237,7 +237,7 @@ async def _join(
 
     cluster = new_cluster(broker, welcomes, servers, setup.credentials, setup.home)
     ending.push_async_callback(cluster.end)
-    await cluster.begin()
+    await cluster.start()
     return cluster
 
 
@@ -283,7 +283,7 @@ def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, welcomes: Welcom
         meters=meters,
         capacity=Capacity(_descriptors()),
     )
-    GarbageCollection(lambda: broker.relay.seats.counts()[1] > 0, timers).begin()
+    GarbageCollection(lambda: broker.relay.seats.counts()[1] > 0, timers).start()
     return broker
 
 

@@ -112,7 +112,7 @@ class Asking:
             self._asked.end(number)
             return
         ask = ask_of(message, number, min(message.seconds, MAX_ASK_SECONDS))
-        self._turns.begin(self._asking(_Question(link, message, ask, visible_action(message)), keys))
+        self._turns.start(self._asking(_Question(link, message, ask, visible_action(message)), keys))
 
     def withdraw(self, link: TerminalLink, message: Withdraw) -> None:
         """End a question that its terminal withdraws. Ignore a question that has ended."""

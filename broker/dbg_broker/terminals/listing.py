@@ -51,7 +51,7 @@ class Listing(Watcher):
         self._table, self._seats, self._links = table, seats, links
         self.feed: Feed[str] = Feed()
         self._gone: set[str] = set()
-        self._passes = Passes(self._readers, turns.begin, timers)
+        self._passes = Passes(self._readers, turns.start, timers)
         self._frames: dict[str, bytes] = {}
         """Messages about ranks that were encoded for one terminal and are still valid for the next."""
 
@@ -67,7 +67,7 @@ class Listing(Watcher):
         """Send a terminal the data that waits for it, in slices, while it can receive frames."""
         if not link.is_supplied and link.connection.is_ready:
             link.is_supplied = True
-            self._turns.begin(self._supplying(link))
+            self._turns.start(self._supplying(link))
 
     def supply_answers(self, link: TerminalLink) -> None:
         """Send a terminal the answers that wait for it; answers to an open question are sent after GATHER_SECONDS."""

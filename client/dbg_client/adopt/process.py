@@ -103,12 +103,12 @@ def mappings(pid: int) -> dict[str, range]:
     before = ""
     for line in (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
         parts = line.split(maxsplit=5)
-        begin, end = (int(address, 16) for address in parts[0].split("-"))
+        start, end = (int(address, 16) for address in parts[0].split("-"))
         path = parts[5] if len(parts) == 6 else ""
         # Variables that begin as zero are not part of the file, and follow it in memory.
-        of = before if not path and before and found[before].stop == begin else path
+        of = before if not path and before and found[before].stop == start else path
         if of.startswith("/"):
-            found[of] = range(found[of].start if of in found else begin, end)
+            found[of] = range(found[of].start if of in found else start, end)
         before = path if path.startswith("/") else ""
     return found
 

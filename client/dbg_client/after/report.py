@@ -58,7 +58,7 @@ class Report(WaitingVerb):
     def with_exited(self) -> bool:
         return True
 
-    def begin(self) -> int | None:
+    def start(self) -> int | None:
         if self.path is not None and not self.yes:
             refuse_existing(self.path)
         return None

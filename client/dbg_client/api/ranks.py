@@ -85,18 +85,18 @@ class AsyncRanks:
         of: str = "",
         *,
         scope: str = "locals",
-        begin: int = 0,
+        start: int = 0,
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
     ) -> Variables:
         """Return variables of the one stopped rank of the target: of its frame, or the parts of an expression's value.
 
-        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``begin`` on; if there are more
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``start`` on; if there are more
         than 200, the first 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
-        return await values_of(self._switchboard, rank).variables(of or None, scope, begin, count, At(frame, timeout))
+        return await values_of(self._switchboard, rank).variables(of or None, scope, start, count, At(frame, timeout))
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Explain why the job of these ranks makes no progress; this may take several snapshots over some seconds."""

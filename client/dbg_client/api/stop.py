@@ -87,17 +87,17 @@ class AsyncStop:
         of: Variable | str | None = None,
         *,
         scope: str = "locals",
-        begin: int = 0,
+        start: int = 0,
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
     ) -> Variables:
-        """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
+        """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``start`` on.
 
         ``of`` is a variable or an expression. Returns ``count`` variables; if there are more than 200, the first 200.
         Raises RankError.
         """
-        return await self._values.variables(of, scope, begin, count, At(frame, timeout))
+        return await self._values.variables(of, scope, start, count, At(frame, timeout))
 
     async def locals(self, *, frame: str = "") -> dict[str, str]:
         """Return the text of each of the frame's first 200 local variables, without dunder names."""

@@ -129,12 +129,12 @@ class Values:
         return _printable(Variable, answer.variables[0]) if answer.variables else None
 
     async def variables(
-        self, of: Of, scope: str, begin: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
+        self, of: Of, scope: str, start: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
     ) -> Variables:
         """Return variables of a scope, or parts of a value, at most MAX_VARIABLES. Raises RankError."""
         handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
         answer = await self._tell(
-            at, sight=InspectionKind.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
+            at, sight=InspectionKind.PARTS, scope=_scope(scope), handle=handle, start=start, count=count, parts=parts
         )
         return Variables(_printable(Variable, one) for one in answer.variables)
 

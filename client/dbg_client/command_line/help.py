@@ -92,8 +92,8 @@ def _option_line(option: argparse.Action) -> str:
     """Return the option, followed by its help in as many lines as it takes."""
     name, margin = usage_of(option), " " * 24
     first, *more = textwrap.wrap(help_of(option), 86)
-    begin = f"  {name:<22}" if len(name) < 22 else f"  {name}\n{margin}"
-    return f"{begin}{first}\n" + "".join(f"{margin}{line}\n" for line in more)
+    start = f"  {name:<22}" if len(name) < 22 else f"  {name}\n{margin}"
+    return f"{start}{first}\n" + "".join(f"{margin}{line}\n" for line in more)
 
 
 def session_hint() -> str:

@@ -82,7 +82,7 @@ def carry_out(verb: Verb) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     if not isinstance(verb, RanksVerb):
         return verb.run()
-    status = verb.begin()
+    status = verb.start()
     if status is not None:
         return status
     import asyncio

@@ -119,7 +119,7 @@ class Brokers:
     async def open(self) -> None:
         """Dial. Raises the errors of :meth:`.link.BrokerLink.open`."""
         await self._first.link.open()
-        self._list.begin(self._first)
+        self._list.start(self._first)
         self._follow_members()
 
     async def next(self) -> Event:
@@ -236,7 +236,7 @@ class Brokers:
     def _came(self, broker: _Broker) -> None:
         is_only_one = all(other is broker or not other.link.is_up for other in self._all)
         broker.away_since = None
-        self._list.begin(broker)
+        self._list.start(broker)
         self._follow_members()
         if is_only_one:
             self._ready.append(Up())
@@ -341,7 +341,7 @@ class Brokers:
         link = BrokerLink(find, self._name, self._seconds / 2, logs=self._logs, taken=lambda: self._taken(added))
         added = _Broker(name, link)
         self._all.append(added)
-        self._list.begin(added)
+        self._list.start(added)
         for broker in (self._first, added):
             broker.reading = broker.reading or asyncio.create_task(self._read(broker))
 
@@ -382,7 +382,7 @@ class MergedList(Generic[B]):
         """Return True if a snapshot of this broker is expected."""
         return broker in self._pages
 
-    def begin(self, broker: B) -> None:
+    def start(self, broker: B) -> None:
         """Expect a snapshot, which replaces the earlier list of the broker."""
         self._pages[broker] = {}
 

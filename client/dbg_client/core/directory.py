@@ -35,7 +35,7 @@ class Directory:
         """Ranks by key."""
         return self._ranks
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Begin a connection. Known ranks stay until its snapshot is whole, so that a list doesn't flicker."""
         self.complete, self.away = False, None
         self._changed()

@@ -21,7 +21,7 @@ class OpenRequests:
         self._most, self._what = most, what
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
-    def begin(self, number: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> str:
+    def start(self, number: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> str:
         """Start to process a request. Return the reason if it is not started, else an empty text."""
         if number in self._tasks:
             return f"a {self._what} with the id {printable(str(number), 60)} is open; use another id"

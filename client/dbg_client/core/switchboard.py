@@ -262,7 +262,7 @@ class Switchboard:
         elif (isinstance(event, Answers) and event.last) or isinstance(event, Refusal):
             self._end_questions(event.request)
         if isinstance(event, Up):
-            self.directory.begin()
+            self.directory.start()
         elif isinstance(event, Down):
             self.directory.cut_off(event.reason)
         elif isinstance(event, Message):

@@ -102,7 +102,7 @@ class Session:
 
     async def _configured(self, arguments: Message) -> None:
         # The IDE must receive the response before the first event.
-        asyncio.get_running_loop().call_soon(self.threads.begin)
+        asyncio.get_running_loop().call_soon(self.threads.start)
         if not self._window.ranks:
             self._window.write(f"No rank matches {self._window.target.text} yet; ranks appear here when they connect.")
 
@@ -163,7 +163,7 @@ class Adapter:
 
     def receive(self, request: messages.Request) -> None:
         """Start to handle a request; the response follows when it is done, while others are handled."""
-        if why_not := self._open.begin(request.seq, lambda: self._answer(request)):
+        if why_not := self._open.start(request.seq, lambda: self._answer(request)):
             self._send(messages.refusal(request, why_not))
 
     async def close(self) -> None:

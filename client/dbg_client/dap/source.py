@@ -125,7 +125,7 @@ async def _lines(asker: Asker, rank: RankInfo, path: str) -> list[str]:
     """Return the lines of a file as a rank has loaded it. Raises RankError if the rank refuses."""
     lines: list[str] = []
     for _ in range(MAX_ANSWERS):
-        question = Inspection(sight=InspectionKind.SOURCE, text=path, begin=len(lines))
+        question = Inspection(sight=InspectionKind.SOURCE, text=path, start=len(lines))
         document = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question)).rows).sources
         new = [line for part in document for line in part.lines.split("\n")]
         lines += new

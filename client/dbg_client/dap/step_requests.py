@@ -92,7 +92,7 @@ class Keyboard:
         seat = self._seat = Seat(
             self._window.switchboard, rank, mode, spec=EngineSpec(default=PDB), show=self._show, changed=self._changed
         )
-        seat.begin()
+        seat.start()
         try:
             await seat.hold_keyboard()
         except TimedOut:
@@ -148,7 +148,7 @@ class StepRequests:
             # The broker refuses this, and its error becomes the response.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
-        self._threads.begin_move(rank, is_step=True)
+        self._threads.start_move(rank, is_step=True)
         try:
             has_moved = await self._open_debugger(rank)
         except BaseException:
@@ -169,7 +169,7 @@ class StepRequests:
             # If this window kept the keyboard, a debugger would open at the rank's next stop and move the rank.
             if self._keyboard.is_ours(rank):
                 self._keyboard.give()
-            self._threads.begin_move(rank, is_step=False)
+            self._threads.start_move(rank, is_step=False)
             self._start(rank, action)
         else:
             await self._window.ask_one(action, rank)

@@ -109,7 +109,7 @@ class ThreadTable:
 
     # ------------------------------------------------------------------------------------------------- this window acts
 
-    def begin_move(self, key: str, *, is_step: bool) -> None:
+    def start_move(self, key: str, *, is_step: bool) -> None:
         """Mark a rank as moving at this window's request, which mutes its events until :meth:`end_move`."""
         seen = self._of(key)
         seen.left = None if is_step else seen.moment

@@ -157,8 +157,8 @@ class Values:
         """Answer ``variables``: one page if the IDE requests a page, otherwise all up to MAX_ROWS."""
         rank, holder = self._holder(arguments.get("variablesReference"))
         parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
-        begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
-        rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
+        start, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
+        rows = await self._parts(rank, holder, parts, start, min(count, MAX_ROWS))
         self._holder(arguments.get("variablesReference"))  # check again: the rank may have moved
         return {"variables": [self._variable(rank, holder.frame, row) for row in rows]}
 
@@ -202,12 +202,12 @@ class Values:
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
-    async def _parts(self, rank: RankInfo, holder: Holder, parts: Parts, begin: int, count: int) -> list[Variable]:
+    async def _parts(self, rank: RankInfo, holder: Holder, parts: Parts, start: int, count: int) -> list[Variable]:
         rows: list[Variable] = []
         values, at = self._window.values(rank), At(holder.frame)
         while len(rows) < count:
             wanted = min(count - len(rows), MAX_VARIABLES)
-            first = begin + len(rows)
+            first = start + len(rows)
             page = await values.variables(holder.handle, holder.scope.value, first, wanted, at, parts=parts)
             rows += page[:wanted]
             if len(page) < wanted:

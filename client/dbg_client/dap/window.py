@@ -96,7 +96,7 @@ COALESCE_SECONDS = 0.03
 
 
 class Threads:
-    """The ranks of a window as threads; follows the broker's lists from :meth:`begin` on."""
+    """The ranks of a window as threads; follows the broker's lists from :meth:`start` on."""
 
     def __init__(self, window: Window, *, goes_on_by_itself: bool = False) -> None:
         self.table = ThreadTable()
@@ -115,7 +115,7 @@ class Threads:
         self._told_passed: dict[str, str] = {}
         """The passed stop of each rank that was last reported to the IDE."""
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Report stopped ranks to the IDE now, and all changes from now on."""
         self._is_begun = True
         self.refresh()
@@ -200,11 +200,11 @@ class Threads:
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
 
-    def begin_move(self, rank: RankInfo, *, is_step: bool) -> None:
+    def start_move(self, rank: RankInfo, *, is_step: bool) -> None:
         """Record that the IDE moves a rank, and select that rank."""
         self.focus = rank
         self._shown.discard(rank.key)
-        self.table.begin_move(rank.key, is_step=is_step)
+        self.table.start_move(rank.key, is_step=is_step)
 
     # ----------------------------------------------------------------------------------------------------------- inner
 

@@ -76,7 +76,7 @@ class McpServer:
         elif call.method == "tools/call":
             # The call may wait for the broker; pings and cancellations are answered in the meantime.
             request = call.id
-            if why_not := self._open.begin(request, lambda: self._call(call, request)):
+            if why_not := self._open.start(request, lambda: self._call(call, request)):
                 self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
         else:
             self._write(self._answer(call, call.id))
@@ -133,10 +133,10 @@ class McpServer:
 
     async def _tell_progress(self, token: protocol.RequestId) -> None:
         """Report periodically to the client that a call is still open."""
-        begin = time.monotonic()
+        start = time.monotonic()
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
-            seconds = round(time.monotonic() - begin, 3)
+            seconds = round(time.monotonic() - start, 3)
             self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
 
     async def _do(self, name: object, given: dict[str, Any]) -> str:

@@ -198,15 +198,15 @@ class Variables(RankTool):
     of: Annotated[str, Meta(description="expression whose parts to list; default: the variables of the frame")] = ""
     scope: Literal["locals", "globals"] = "locals"
     frame: Frame = ""
-    begin: Annotated[int, Meta(description="number of the first variable")] = msgspec.field(default=0, name="from")
+    start: Annotated[int, Meta(description="number of the first variable")] = msgspec.field(default=0, name="from")
     seconds: Seconds = None
 
     async def do(self, broker: AsyncBroker) -> str:
         ranks = self.chosen(broker)
         found = await ranks.variables(
-            self.of, scope=self.scope, begin=self.begin, frame=self.frame, timeout=self.seconds
+            self.of, scope=self.scope, start=self.start, frame=self.frame, timeout=self.seconds
         )
-        more = f"\n[there may be more: ask with from={self.begin + len(found)}]" if len(found) == MAX_VARIABLES else ""
+        more = f"\n[there may be more: ask with from={self.start + len(found)}]" if len(found) == MAX_VARIABLES else ""
         return f"{found}{more}" if found else "nothing"
 
 

@@ -106,14 +106,14 @@ class HangWatch:
 
     async def _look(self) -> None:
         if not self._switchboard.is_current:
-            self._detector.begin_anew()
+            self._detector.start_again()
             await self._note_silence()
             return
         ranks = self._living
         answers = await ask_where(self._asker, ranks)
         self._heard_at, self._is_silence_told = self._now, False
         if answers is None:
-            self._detector.begin_anew()
+            self._detector.start_again()
             return
         if self._detector.look(answers, self._now):
             await self._tell_hang(ranks)
@@ -127,7 +127,7 @@ class HangWatch:
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:
             # A rank has moved after all.
-            self._detector.begin_anew()
+            self._detector.start_again()
             return
         why = show_verdicts(found.verdicts, color=False)
         if status == UNKNOWN_STATUS:

@@ -361,7 +361,7 @@ class Attachment:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
         # Another terminal typed in between, so the rank no longer reports which of these keys it applied.
-        return self._keys.begin(seat.generation, settled)
+        return self._keys.start(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
         stop = self.report.stop if self.report else None

@@ -166,8 +166,8 @@ class Conversation:
         self.keyboard_comes = False
         return self._drop_held(NO_KEYBOARD)
 
-    def complete(self, line: str, begin: int, end: int) -> tuple[int, Effects]:
-        """Request completions of ``line[begin:end]``; return the number of the request and the effects."""
+    def complete(self, line: str, start: int, end: int) -> tuple[int, Effects]:
+        """Request completions of ``line[start:end]``; return the number of the request and the effects."""
         self._request += 1
         prompt = self.prompt
         if prompt is None or self.generation is None or len(line) > MAX_TEXT:
@@ -178,7 +178,7 @@ class Conversation:
             prompt=prompt.number,
             generation=self.generation,
             line=line,
-            begin=begin,
+            start=start,
             end=end,
         )
         return self._request, [Send(asked)]

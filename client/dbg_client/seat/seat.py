@@ -5,7 +5,7 @@ A seat joins the pure :class:`~dbg_client.seat.attachment.Attachment` to the bro
 1. Pass ``show``, which receives every effect except those for the broker, in order. ``Open`` is first for each rank.
    ``Finish`` is last: ``error`` is None if the rank resumed, a DbgError if the seat was refused or the rank has
    exited, and another exception for a bug.
-2. Sit, by ``async with seat.held():`` or by ``begin()`` and ``end()``. ``end()`` leaves the rank as it is.
+2. Sit, by ``async with seat.held():`` or by ``start()`` and ``end()``. ``end()`` leaves the rank as it is.
 3. Carry out what the attachment returns: ``seat.perform(seat.attachment.keys(b"n", seat.now()))``.
 
 ``changed``, if given, is awaited after each event, and each second with None, for a display of the state. A program
@@ -114,14 +114,14 @@ class Seat:
     async def held(self) -> AsyncIterator[None]:
         """Request the seat, and leave the rank as it is when the block ends."""
         try:
-            self.begin()
+            self.start()
             yield
         finally:
             ticking = self._ticking
             self.end()
             await cancel_and_wait(ticking)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Request the seat, and follow its events until :meth:`end`."""
         self._ticking = self._loop.create_task(self.watched(self._tick()))
         self._watching.enter_context(self._switchboard.watched_by(self.receive))

@@ -40,7 +40,7 @@ class UnacknowledgedInput:
         """Keys that the rank has not settled, oldest first."""
         return tuple(self._typed)
 
-    def begin(self, generation: int | None, settled: int) -> bytes:
+    def start(self, generation: int | None, settled: int) -> bytes:
         """Begin a generation (None: no keyboard) with ``settled`` bytes; return the former one's unsettled keys."""
         left = self.abandon()
         self.generation = generation

@@ -209,11 +209,11 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
         if call in SYNCHRONOUS:
             samples = {number: column[sequence] for number, column in columns.items()}
             meetings.append(CollectiveTiming(call=call, came=_on_device(samples) if by_device else _host(samples)))
-    begin = min(run.samples[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
+    start = min(run.samples[number].sample.start / MICROSECONDS - run.shift(number) for number in arrivals)
     backend = next(iter(group.members.values())).seen.backend
     return GroupMeetings(
         group=group,
-        meetings=_latest(meetings, begin),
+        meetings=_latest(meetings, start),
         unheard=tuple(number for number in group.numbers if number not in arrivals),
         looseness=0.0 if by_device else run.looseness(tuple(arrivals)),
         is_enqueued=not by_device and backend == "nccl",
@@ -224,7 +224,7 @@ def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, t
     """Return when a rank arrived at each collective and for how long its device was in it, in seconds."""
     return {
         sequence: (
-            (row.begin + row.came[index]) / MICROSECONDS - shift,
+            (row.start + row.came[index]) / MICROSECONDS - shift,
             row.took[index] / MICROSECONDS if by_device else 0.0,
         )
         for index, sequence in enumerate(row.sequences)
@@ -241,11 +241,11 @@ def _on_device(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:
     All devices leave a collective at the same time, so the one with the shortest duration arrived last.
     """
     longest = max(took for _, took in samples.values())
-    begin = min(came for came, _ in samples.values())
-    return {number: begin + longest - took for number, (_, took) in samples.items()}
+    start = min(came for came, _ in samples.values())
+    return {number: start + longest - took for number, (_, took) in samples.items()}
 
 
-def _latest(meetings: list[CollectiveTiming], begin: float) -> list[CollectiveTiming]:
+def _latest(meetings: list[CollectiveTiming], start: float) -> list[CollectiveTiming]:
     """Return the meetings since the start of the sampling, or the last MOST_EARLIER if there are few."""
-    within = [meeting for meeting in meetings if meeting.last >= begin]
+    within = [meeting for meeting in meetings if meeting.last >= start]
     return within if len(within) >= ENOUGH else meetings[-MOST_EARLIER:]

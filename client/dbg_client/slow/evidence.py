@@ -68,7 +68,7 @@ def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot]]:
     for row in sampled.places:
         if not collective_of(row.frames):
             for time in row.times:
-                yield (sampled.sample.begin + time) / MICROSECONDS, _spot(row.frames)
+                yield (sampled.sample.start + time) / MICROSECONDS, _spot(row.frames)
 
 
 def _spot(frames: Sequence[Place]) -> Spot:
@@ -80,7 +80,7 @@ def _spot(frames: Sequence[Place]) -> Spot:
 def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:
     """Return True if a time is within one of these windows, which are sorted and don't overlap."""
     index = bisect_left(windows, (at, at))
-    return any(begin <= at <= end for begin, end in windows[max(0, index - 1) : index + 1])
+    return any(start <= at <= end for start, end in windows[max(0, index - 1) : index + 1])
 
 
 LEAST_SHARE = 0.05

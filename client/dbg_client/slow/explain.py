@@ -155,7 +155,7 @@ def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
     pauses = [one.of.span / (one.count - 1) for one in groups if one.count > 1]
     for arrivals in run.arrivals.values():
         for number, row in arrivals.items():
-            last = max(last, (row.begin + row.came[-1]) / MICROSECONDS - run.shift(number))
+            last = max(last, (row.start + row.came[-1]) / MICROSECONDS - run.shift(number))
             ends = max(ends, run.samples[number].sample.clock / MICROSECONDS - run.shift(number))
     seconds = max((sampled.sample.seconds for sampled in run.samples.values()), default=0.0)
     return last > -float("inf") and ends - last > max(seconds, PAUSES * min(pauses, default=0.0))

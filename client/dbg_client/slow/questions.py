@@ -77,8 +77,8 @@ async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, lis
     if len(chosen) < 2:
         return trips
     listed = list(chosen.items())[:MAX_HOSTS]
-    for begin in [*range(0, len(listed), TRIPS_AT_ONCE)] * TRIPS:
-        some = listed[begin : begin + TRIPS_AT_ONCE]
+    for start in [*range(0, len(listed), TRIPS_AT_ONCE)] * TRIPS:
+        some = listed[start : start + TRIPS_AT_ONCE]
         samples = await asyncio.gather(*(_round_trip(asker, rank) for _, rank in some))
         for (host, _), trip in zip(some, samples, strict=True):
             if trip is not None:

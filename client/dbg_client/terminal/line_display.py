@@ -115,7 +115,7 @@ class LineDisplay:
         await self._end_prompt()
         return key_bytes(get_typeahead(self._input))
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Show a rank from its beginning."""
         self._lines = Lines()
         if self._begun:
@@ -226,8 +226,8 @@ class LineDisplay:
     def _takes_code(self) -> bool:
         return self._seen is None or self._seen.state not in _NO_CODE
 
-    def _ask_completions(self, line: str, begin: int, end: int) -> int:
-        request, effects = self._host.attachment.conversation.complete(line, begin, end)
+    def _ask_completions(self, line: str, start: int, end: int) -> int:
+        request, effects = self._host.attachment.conversation.complete(line, start, end)
         self._host.perform(effects)
         return request
 

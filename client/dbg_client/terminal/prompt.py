@@ -97,7 +97,7 @@ class PrefixKey:
         is_pending = Condition(lambda: self.pending)
 
         @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=~is_pending)
-        def _begin(event: KeyPressEvent) -> None:
+        def _start(event: KeyPressEvent) -> None:
             self.pending = True
 
         @keys.add(Keys.Any, eager=True, filter=is_pending)
@@ -114,7 +114,7 @@ MAX_PARTIAL = 4096
 
 
 Ask = Callable[[str, int, int], int]
-"""Asks the rank for completions of ``line[begin:end]``; returns the number of the request."""
+"""Asks the rank for completions of ``line[start:end]``; returns the number of the request."""
 
 
 def word_start(line: str) -> int:
@@ -144,9 +144,9 @@ class RankCompleter(Completer):
     ) -> AsyncGenerator[Completion, None]:
         """Yield the completions that the rank returns within COMPLETION_SECONDS."""
         line, end = document.current_line, document.cursor_position_col
-        begin = word_start(line[:end])
+        start = word_start(line[:end])
         answer: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
-        request = self._ask(line, begin, end)
+        request = self._ask(line, start, end)
         self._waiting[request] = answer
         try:
             matches = await within(COMPLETION_SECONDS, answer)
@@ -157,7 +157,7 @@ class RankCompleter(Completer):
         for match in matches[:MAX_COMPLETIONS]:
             # A match with control characters is not a name or file that a user wants to type.
             if match.isprintable():
-                yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
+                yield Completion(match, start_position=start - end, display=match.rpartition(".")[2] or match)
 
 
 _ENTERED: list[str] = []

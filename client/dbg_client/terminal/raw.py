@@ -88,7 +88,7 @@ class RawDisplay:
             self._record(CALM)
         return b""
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Show a rank from its beginning."""
         self._page(self._text_until_drawn())
 

@@ -205,7 +205,7 @@ class Session:
         if self._display is not None:
             if moved:
                 self.attachment.note(f"attached to {self.attachment.rank.address}", self.now())
-            self._display.begin()
+            self._display.start()
 
     async def _choose_display(self, *, guess: bool) -> None:
         """Show the display of the open debugger, or, with ``guess``, of the one that will probably open."""
@@ -228,7 +228,7 @@ class Session:
             notify(f"{printable(attachment.rank.address)} is in {COMMON_NAMES.get(engine, printable(engine))} now.")
         self._display = self._line_display() if lines else self._raw
         await self._display.open(keys)
-        self._display.begin()
+        self._display.start()
 
     def _line_display(self) -> Display:
         from dbg_client.terminal.line_display import LineDisplay  # its imports are not needed for PuDB

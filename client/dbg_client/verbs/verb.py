@@ -149,7 +149,7 @@ class RanksVerb(Verb):
         """Whether exited ranks are asked, too."""
         return False
 
-    def begin(self) -> int | None:
+    def start(self) -> int | None:
         """Do the work that needs no broker. Return the exit status if that is all, or None. Blocks. Raises DbgError."""
         return None
 

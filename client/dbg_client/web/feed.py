@@ -185,7 +185,7 @@ class VerdictWatch:
         answers = await ask_where(self._asker, ranks)
         messages_sent: list[messages.Verdict] = []
         if answers is None:
-            detector.begin_anew()
+            detector.start_again()
         else:
             detector.look(answers, asyncio.get_running_loop().time())
             # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.

@@ -102,9 +102,9 @@ class LivePage:
             raise PeerError("bytes from a page, where only text is allowed")
         item = messages.read(messages.LIVE, frame)
         if isinstance(item, messages.Ask):
-            self._begin(item.id, lambda: self._answer(item))
+            self._start(item.id, lambda: self._answer(item))
         elif isinstance(item, messages.Find):
-            self._begin(item.id, lambda: self._find(item))
+            self._start(item.id, lambda: self._find(item))
         elif self._requests.cancel(item.id):
             self._outbox.send(messages.Failed(id=item.id, sentence="cancelled"))
 
@@ -113,8 +113,8 @@ class LivePage:
         self._feed.leave(self._outbox)
         await self._requests.close()
 
-    def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
-        if why_not := self._requests.begin(number, lambda: self._try(number, work)):
+    def _start(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
+        if why_not := self._requests.start(number, lambda: self._try(number, work)):
             self._outbox.send(messages.Failed(id=number, sentence=f"the question was not sent: {why_not}"))
 
     async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:

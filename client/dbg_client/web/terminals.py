@@ -78,7 +78,7 @@ class PageSeat:
         try:
             # Don't wait for the list of all ranks, which arrives on the same connection: the seat doesn't need it.
             await self._switchboard.dial()
-            self._seat.begin()
+            self._seat.start()
         except Exception as error:
             self._finish(error)
 

@@ -56,7 +56,7 @@ class HangDetector:
         self.is_moving = False
         """Whether a rank has made progress between the last two snapshots."""
 
-    def begin_anew(self) -> None:
+    def start_again(self) -> None:
         """Discard the snapshots, because a debugger stops or holds ranks, or all ranks are gone."""
         self._seen = {}
         self._is_told = False

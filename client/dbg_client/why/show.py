@@ -108,8 +108,8 @@ def _broken(line: str, columns: int | None) -> list[str]:
     """Wrap a line between words. Lines with a command must not be wrapped, because users copy them."""
     if columns is None or len(line) <= columns:
         return [line]
-    begin = " " * (len(line) - len(line.lstrip()))
-    behind = f"{begin}{2 * INDENT}"
+    start = " " * (len(line) - len(line.lstrip()))
+    behind = f"{start}{2 * INDENT}"
     width = max(columns, LEAST_COLUMNS)
     return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
 

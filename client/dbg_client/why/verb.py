@@ -34,7 +34,7 @@ class Why(WaitingVerb):
 
     files: tuple[str, ...] = ()
 
-    def begin(self) -> int | None:
+    def start(self) -> int | None:
         status: int | None = load(WHY_OF_FILES)(self) if self.files or self.target else None
         return status
 

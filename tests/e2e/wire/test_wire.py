@@ -48,7 +48,7 @@ def test_each_script_is_one_of_its_shell(shell: str, program: str) -> None:
 def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type[Record], data: st.DataObject) -> None:
     values = {name: data.draw(wished(hint)) for name, hint in hints_of(kind).items()}
     if kind is Complete:
-        values |= {"begin": 0, "end": 0}
+        values |= {"start": 0, "end": 0}
     if kind is Greet:
         values["name"] = "me@login1"
     if kind is RankReport:

@@ -38,8 +38,8 @@ def crowd(count: int, **said: Any) -> list[Says]:
 
 def terminals(role: str, count: int, *again: Message, first: Sequence[Message] = (), reads: bool = True) -> list[Says]:
     """Return terminals that all say the same over and over."""
-    begin = GREETING + b"".join(map(text, first))
-    return [Says(role, begin, b"".join(map(text, again)), reads=reads)] * count
+    start = GREETING + b"".join(map(text, first))
+    return [Says(role, start, b"".join(map(text, again)), reads=reads)] * count
 
 
 def question(action: Action, keys: tuple[str, ...], **asked: Any) -> Question:

@@ -18,7 +18,7 @@ from tests.support.terminal import Terminal
 
 @contextmanager
 def standing(
-    folder: Path, begin: Callable[[Processes, Path, OpenTerminal], AbstractContextManager[Stage]]
+    folder: Path, start: Callable[[Processes, Path, OpenTerminal], AbstractContextManager[Stage]]
 ) -> Iterator[Stage]:
     """Yield a stage with a home of its own in ``folder``; all its processes and terminals end with it."""
     home = folder / "dbg"
@@ -35,7 +35,7 @@ def standing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBG_HOME", str(home))
         try:
-            with begin(processes, home, open_terminal) as stage:
+            with start(processes, home, open_terminal) as stage:
                 yield stage
         finally:
             for terminal in opened:
@@ -58,8 +58,8 @@ def stage_of_two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
     folder = tmp_path_factory.mktemp("hosts")
     with hosts(["h1", "h2"], folder) as (first, second):
 
-        def begin(processes: Processes, home: Path, open_terminal: OpenTerminal) -> AbstractContextManager[Stage]:
+        def start(processes: Processes, home: Path, open_terminal: OpenTerminal) -> AbstractContextManager[Stage]:
             return two_host_stage((first, second), processes, home, open_terminal)
 
-        with standing(folder, begin) as stage:
+        with standing(folder, start) as stage:
             yield stage

@@ -131,14 +131,14 @@ class Lane:
 
     def ask_again(self) -> float:
         """Ask until the rank answers; return the seconds that took."""
-        begin = time.monotonic()
-        while time.monotonic() < begin + seconds(30):
+        start = time.monotonic()
+        while time.monotonic() < start + seconds(30):
             again = attach(
                 self.home, "eval", str(self.first + ASKED), "1 + 1", "--timeout", "2",
                 env=self.way.variables("terminal"), wrap=self.way.terminal_host,
             )  # fmt: skip
             if again.returncode == 0:
-                return time.monotonic() - begin
+                return time.monotonic() - start
         raise AssertionError(f"no answer again: {again.stdout} {again.stderr}")
 
 
@@ -182,7 +182,7 @@ class Lines:
         self.terminal = lane.open(PDB)
         self.typed = 0
         self.lost = self.doubled = self.lines = self.lines_lost = 0
-        self._begin = 0
+        self._start = 0
 
     def type(self, count: int) -> None:
         """Type so many numbered lines."""
@@ -192,7 +192,7 @@ class Lines:
 
     def flood(self, name: str) -> None:
         """Begin to print numbered lines; return when they flow."""
-        self._begin = len(self.terminal.output)
+        self._start = len(self.terminal.output)
         self.terminal.send(f"flood({name!r})\r")
         self.terminal.wait_for(lambda it: self._last(name) > 3)
 
@@ -203,14 +203,14 @@ class Lines:
     def flows(self, name: str) -> None:
         """Wait until lines come that were not printed before."""
         last = self._last(name)
-        self.terminal.wait_for(lambda it: self._last(name) > last or b" ended after " in it.output[self._begin :])
+        self.terminal.wait_for(lambda it: self._last(name) > last or b" ended after " in it.output[self._start :])
 
     def settle(self, name: str) -> None:
         """Wait until the command has ended, and note which output and which lines were lost or doubled."""
         ended = re.compile(rf"<{name} ended after (\d+)>".encode())
-        self.terminal.wait_for(lambda it: ended.search(it.output, self._begin))
-        printed = ended.findall(self.terminal.output[self._begin :])
-        numbers = [int(n) for n in re.findall(rf"<{name} (\d+)>".encode(), self.terminal.output[self._begin :])]
+        self.terminal.wait_for(lambda it: ended.search(it.output, self._start))
+        printed = ended.findall(self.terminal.output[self._start :])
+        numbers = [int(n) for n in re.findall(rf"<{name} (\d+)>".encode(), self.terminal.output[self._start :])]
         assert len(printed) == 1, "the end was shown twice"
         assert numbers == sorted(set(numbers)), "a line was shown twice, or out of order"
         self.lines = int(printed[0])

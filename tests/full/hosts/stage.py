@@ -35,9 +35,9 @@ def each(items: Sequence[T], act: Callable[[T], Any]) -> list[Any]:
         return list(pool.map(act, items))
 
 
-def since(begin: float) -> float:
+def since(start: float) -> float:
     """Return the seconds since a moment."""
-    return time.monotonic() - begin
+    return time.monotonic() - start
 
 
 class Stage:
@@ -83,7 +83,7 @@ class Stage:
         trials = [Trial(self, name, fault) for name in fault.where]
         each(trials, Trial.prepare)
         begun = time.monotonic()
-        fault.begin(self)
+        fault.start(self)
         each(trials, lambda trial: trial.during(begun))
         fault.end(self)
         ended = time.monotonic()

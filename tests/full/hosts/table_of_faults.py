@@ -46,7 +46,7 @@ class Fault:
     """One fault; ``noticed`` and ``back`` are bounds in seconds, and ``where`` the lanes that it hits."""
 
     name: str
-    begin: Callable[[Stage], None]
+    start: Callable[[Stage], None]
     end: Callable[[Stage], None]
     shows: Shows
     where: tuple[str, ...]
@@ -66,12 +66,12 @@ PROXIED = ("rank", "terminal", "both")
 def at_proxies(act: Callable[[Proxy, Direction], object]) -> Callable[[Stage], None]:
     """Return what does this at all proxies; with the direction in which output goes."""
 
-    def begin(stage: Stage) -> None:
+    def start(stage: Stage) -> None:
         for lane in stage.lanes.values():
             for leg, proxy in lane.way.proxies.items():
                 act(proxy, "up" if leg == "rank" else "down")
 
-    return begin
+    return start
 
 
 mended = at_proxies(lambda proxy, _: proxy.mend())
@@ -109,11 +109,11 @@ def on_host(number: int, *commands: str) -> Callable[[Stage], None]:
 def at_both(*acts: Callable[[Stage], None]) -> Callable[[Stage], None]:
     """Return what does all of these."""
 
-    def begin(stage: Stage) -> None:
+    def start(stage: Stage) -> None:
         for act in acts:
             act(stage)
 
-    return begin
+    return start
 
 
 def unplug(stage: Stage) -> None:

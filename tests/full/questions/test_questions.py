@@ -37,9 +37,9 @@ def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine:
     (there,), (then,) = first.values(), second.values()
     assert list(first) == ["0-1"]
     # pdb begins at the line after the stop, so its first step ends one line later than PuDB's.
-    begin = LINE + (1 if engine == "pudb" else 2)
-    assert there.endswith(f":{begin} work")
-    assert then.endswith(f":{begin + 1} work")
+    start = LINE + (1 if engine == "pudb" else 2)
+    assert there.endswith(f":{start} work")
+    assert then.endswith(f":{start + 1} work")
     assert texts(ask(home, "command", "all", "c")) == {"0-1": "running"}
     wait_until_states(home, dict.fromkeys(range(2), "running"))
 

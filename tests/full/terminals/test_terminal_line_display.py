@@ -133,7 +133,7 @@ def test_tab_shows_what_the_rank_finds(broker: FakeBroker, environ: dict[str, st
         window.at_prompt()
         window.send("p self.lo\t")
         asked = broker.wait_for(Complete)
-        assert (asked.line, asked.begin, asked.end) == ("p self.lo", 2, 9)
+        assert (asked.line, asked.start, asked.end) == ("p self.lo", 2, 9)
         for number in range(1, 20):  # the answer may be too late on a busy machine
             asked = broker.wait_for(Complete, count=number)
             broker.tell(Completions(request=asked.request, matches=("self.loss", "self.lot\x1b[2J", "self.losses")))

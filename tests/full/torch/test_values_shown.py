@@ -78,7 +78,7 @@ def test_tensors_are_opened_with_the_text_that_expressions_have(
         weights = look.parts(scope["weights"])
         assert [*weights][:3] == ["shape", "dtype", "device"]
         assert "grad" not in look.parts(scope["loss"])
-        rows = look.parts(scope["large"], parts=Parts.INDEXED, begin=998)
+        rows = look.parts(scope["large"], parts=Parts.INDEXED, start=998)
         assert [*rows] == ["998", "999"]
         assert look.parts(look.parts(scope["table"], parts=Parts.INDEXED)["0"])["share"].text == (
             look.value("table[0]['share']").text

@@ -26,7 +26,7 @@ RUNS_PDB = frozenset({"run_pdb_script", "run_pdb_module", "_run_pdb", "_run_scri
 Event = list[object]
 """What was seen, in order: ``["out", text]`` by the program, ``["log", text]``, ``["prompt", text, reply]`` before the
 piece of the log that has it, ``["confirm", text, reply]`` likewise for a question of the rank's pdb alone, and
-``["begin", number]`` of the example whose lines are fed from here on."""
+``["start", number]`` of the example whose lines are fed from here on."""
 
 
 @dataclass(frozen=True)

@@ -216,11 +216,11 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching
     monkeypatch.setattr("dbg_broker.serve.credentials.LOOK_SECONDS", 0.01)
     begun: list[Watching] = []
 
-    def begin(home: Path, given: tuple[str, str] | None = None) -> Watching:
+    def start(home: Path, given: tuple[str, str] | None = None) -> Watching:
         begun.append(Watching(home, given))
         return begun[-1]
 
-    yield begin
+    yield start
     for one in begun:
         one.credentials.close()
 

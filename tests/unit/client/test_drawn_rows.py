@@ -49,7 +49,7 @@ class DrawingRank:
         self._terminal = Terminal(self.outgoing.put_output)
         self._terminal.seat(viewers(ROWS, COLUMNS))
         self._stops.arrive(sys._getframe(), "breakpoint")
-        self._terminal.begin(self._stops.open_session("pudb", ROWS, COLUMNS).number)
+        self._terminal.start(self._stops.open_session("pudb", ROWS, COLUMNS).number)
         self._drawn: list[str] = []
         self._line = self._step = 0
         self._draw_anew()

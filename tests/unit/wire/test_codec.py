@@ -254,5 +254,5 @@ def test_no_text_without_bounds_is_shown_whatever_the_message(message: Message, 
         if isinstance(values[name], str) and bound is not None and not (bound.extra or {})["is_shown"]:
             values[name] = hidden
     if isinstance(message, Complete):
-        values |= {"begin": 0, "end": 0}
+        values |= {"start": 0, "end": 0}
     assert hidden not in log_form(kind(**values))

@@ -89,10 +89,10 @@ def _allowed(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def _texts(bound: Any) -> st.SearchStrategy[str]:
-    begin = bound.extra["begin"]
+    start = bound.extra["start"]
     alphabet: Any = bound.extra["of"] or st.characters(exclude_categories=["Cs"])
-    rest = st.text(alphabet, min_size=bound.min_length or 0, max_size=min(MAX_SAMPLE, bound.max_length - len(begin)))
-    return rest.map(lambda text: begin + text)
+    rest = st.text(alphabet, min_size=bound.min_length or 0, max_size=min(MAX_SAMPLE, bound.max_length - len(start)))
+    return rest.map(lambda text: start + text)
 
 
 def records(kind: type[Record]) -> st.SearchStrategy[Any]:
@@ -113,8 +113,8 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
     """Return values whose fields don't contradict each other."""
     if kind is Complete:
         size = len(values["line"])
-        begin, end = sorted((values["begin"] % (size + 1), values["end"] % (size + 1)))
-        return {**values, "begin": begin, "end": end}
+        start, end = sorted((values["start"] % (size + 1), values["end"] % (size + 1)))
+        return {**values, "start": start, "end": end}
     if kind is GuardReport and values["registration"] is not None:
         return {**values, "key": values["registration"].identity.key}
     return values

@@ -286,7 +286,7 @@ class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Answer a Complete with texts that may replace ``line[begin:end]``; may be empty."""
+    """Answer a Complete with texts that may replace ``line[start:end]``; may be empty."""
 
     request: Integer
     matches: Texts

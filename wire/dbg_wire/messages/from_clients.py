@@ -126,19 +126,19 @@ class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
 
 
 class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Request texts that may replace ``line[begin:end]`` at this prompt; answered by Completions unless too late."""
+    """Request texts that may replace ``line[start:end]`` at this prompt; answered by Completions unless too late."""
 
     request: Integer
     prompt: Integer
     generation: Integer
     line: FreeText
-    begin: Integer
+    start: Integer
     end: Integer
 
     def __post_init__(self) -> None:
         """Reject a range that is not within the line."""
-        if not 0 <= self.begin <= self.end <= len(self.line):
-            suffix = f" has the range {self.begin} to {self.end} in a line of {len(self.line)} characters"
+        if not 0 <= self.start <= self.end <= len(self.line):
+            suffix = f" has the range {self.start} to {self.end} in a line of {len(self.line)} characters"
             raise InvalidMessage("complete", suffix)
 
 

@@ -74,7 +74,7 @@ class InspectionKind(str, enum.Enum):
     """Assign the value of the expression ``text`` to ``name``, a name that a question for parts has listed in the same
     scope or value. The answer is the variable after the assignment."""
     SOURCE = "source"
-    """The text of the loaded source file ``text``, starting at its line ``begin``, counted from 0."""
+    """The text of the loaded source file ``text``, starting at its line ``start``, counted from 0."""
     EXCEPTION = "exception"
     """The exception for which the rank is kept, or that its thread is handling; no record if there is neither."""
 
@@ -97,7 +97,7 @@ class Parts(str, enum.Enum):
 class Inspection(Inquiry, tag="inspection"):
     """Question about values of a stopped rank. Its frame is the message's frame, empty for the currently shown frame.
 
-    If ``handle`` is 0, ``scope`` applies. ``begin`` and ``count`` select a range of the parts; a ``count`` of 0
+    If ``handle`` is 0, ``scope`` applies. ``start`` and ``count`` select a range of the parts; a ``count`` of 0
     requests as many as one answer can hold.
     """
 
@@ -106,7 +106,7 @@ class Inspection(Inquiry, tag="inspection"):
     handle: Serial = 0
     name: FreeText = ""
     text: FreeText = ""
-    begin: Count = 0
+    start: Count = 0
     count: Count = 0
     parts: Parts = Parts.ALL
     runs: bool = False
@@ -133,12 +133,12 @@ class Variable(Row, tag="variable"):
 class SourceText(Row, tag="source"):
     """Lines of a source file as the rank has loaded it.
 
-    ``begin`` is the number of the first line, counted from 0, and ``total`` the number of lines of the file. ``lines``
+    ``start`` is the number of the first line, counted from 0, and ``total`` the number of lines of the file. ``lines``
     are joined by line feeds.
     """
 
     path: Path
-    begin: Count
+    start: Count
     total: Count
     lines: ValueText
 
@@ -218,7 +218,7 @@ class ScreenSize(Inquiry, tag="size"):
 
 # ----------------------------------------------------------------------------------------------------- breakpoints
 
-AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True)]
+AbsolutePath = Annotated[str, characters(MAX_PATH, start="/", is_shown=True)]
 
 LineNumber = Annotated[int, integers(1, MAX_RANK)]
 

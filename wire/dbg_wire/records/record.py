@@ -61,16 +61,16 @@ def characters(
     *,
     least: int = 0,
     of: str = "",
-    begin: str = "",
+    start: str = "",
     is_shown: bool = False,
 ) -> msgspec.Meta:
-    """Allow texts of ``least`` to ``most`` characters from the set ``of`` that start with ``begin``."""
-    extra: dict[str, Any] = {"is_shown": is_shown, "of": of, "begin": begin}
+    """Allow texts of ``least`` to ``most`` characters from the set ``of`` that start with ``start``."""
+    extra: dict[str, Any] = {"is_shown": is_shown, "of": of, "start": start}
     pattern = None
-    if of or begin:
+    if of or start:
         # Error messages show the pattern, so it is short. `$` would also match before a final line feed.
         allowed = re.escape(of).replace(_LETTERS, "A-Za-z0-9")
-        pattern = rf"^{re.escape(begin)}" + (rf"[{allowed}]*\Z" if of else "")
+        pattern = rf"^{re.escape(start)}" + (rf"[{allowed}]*\Z" if of else "")
     return msgspec.Meta(min_length=least or None, max_length=most, pattern=pattern, extra=extra)
 
 
@@ -326,7 +326,7 @@ def _fit_text(bound: msgspec.Meta, value: str) -> str:
         return value.ljust(bound.min_length or 0, "-")
     # The text may be very long, so it is truncated before it is encoded.
     value = value[: most + 1].encode("utf-8", "backslashreplace").decode("utf-8")
-    if not value.startswith(extra["begin"]):
-        value = extra["begin"] + value
+    if not value.startswith(extra["start"]):
+        value = extra["start"] + value
     value = value.ljust(bound.min_length or 0, "-")
     return value if len(value) <= most else f"{value[: most - 1]}…"

@@ -62,12 +62,12 @@ class GroupArrivals(Row, tag="arrivals"):
 
     ``group`` is the name of a GroupSeen. ``calls`` are the different names of the collectives; ``which`` is the index
     into ``calls`` for each collective. ``sequences`` are the library's numbers. ``came`` are the times of the calls,
-    relative to ``begin``. ``took`` are the durations on the device in microseconds, negative if unknown; it is empty if
+    relative to ``start``. ``took`` are the durations on the device in microseconds, negative if unknown; it is empty if
     all of them are unknown.
     """
 
     group: Sentence
-    begin: Count
+    start: Count
     calls: Annotated[tuple[Sentence, ...], elements(MAX_ARRIVALS)]
     which: Arrivals
     sequences: Arrivals
@@ -106,10 +106,10 @@ class ProcessorUse(Record):
 
 
 class RankSample(Row, tag="sampled"):
-    """Amounts of a sampling that started at ``begin`` and took ``seconds``; ``clock`` is the time of day at the end."""
+    """Amounts of a sampling that started at ``start`` and took ``seconds``; ``clock`` is the time of day at the end."""
 
     clock: Count
-    begin: Count = 0
+    start: Count = 0
     seconds: Age = 0.0
     samples: Annotated[int, integers(0, MAX_SNAPSHOTS)] = 0
     processors: ProcessorUse = ProcessorUse()

@@ -79,7 +79,7 @@ def halts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         found.append((frame.f_lineno, frame.f_locals.get("step", frame.f_locals.get("x"))))
 
     monkeypatch.setattr(entry, "stop_at", stop_at)
-    startup_stops.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
+    startup_stops.start({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
     monkeypatch.setattr(startup_stops, "POINTS", [])
     with stops_served(monkeypatch):
         yield found

@@ -265,7 +265,7 @@ def seen(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     """Return the numbers at which a stop of the command line stops the program in ``both.py``."""
     (tmp_path / "both.py").write_text(WITH_STOP)
     seen: list[int] = []
-    startup_stops.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
+    startup_stops.start({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
     monkeypatch.setattr(
         startup_stops, "POINTS", [startup_stops.StartupStop(StopAt(file=str(tmp_path / "both.py"), line=2))]
     )

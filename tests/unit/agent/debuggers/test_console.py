@@ -148,13 +148,13 @@ def outputs(frames: list[bytes]) -> list[Output]:
 def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_gap() -> None:
     frames: list[bytes] = []
     terminal = Terminal(frames.append)
-    terminal.begin(3)
+    terminal.start(3)
     terminal.write(b"unseen")
     assert frames == []
     terminal.seat(viewers(1))
     terminal.write(b"seen")
     assert outputs(frames) == [Output(3, 6, b"seen")]
-    terminal.begin(4)
+    terminal.start(4)
     data = bytes(range(256)) * (MAX_DATA_BYTES // 128)
     terminal.write(data)
     assert outputs(frames)[1:] == [Output(4, at, data[at:][:MAX_DATA_BYTES]) for at in (0, MAX_DATA_BYTES)]

@@ -245,8 +245,8 @@ def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> 
     rank = Rank(Settings(engine="pdb"))
     outgoing = rank.link.outgoing
     rank.debuggers.terminal.seat(Viewers(viewers=1, generation=1, rows=30, columns=100, colors=8))
-    rank.debuggers.terminal.begin(1)
-    rank.debuggers.console.begin()
+    rank.debuggers.terminal.start(1)
+    rank.debuggers.console.start()
     rank.debuggers.console.write("x" * 99 + "\n")
     for _ in range(20):
         rank.debuggers.console.write(("y" * 99 + "\n") * 1000)
@@ -296,11 +296,11 @@ def learn(rank: Rank) -> int:
     return next_batch
 
 
-def completions(driver: Driver, line: str, begin: int) -> list[str]:
+def completions(driver: Driver, line: str, start: int) -> list[str]:
     """Return the completions of the end of a line."""
     driver.messages[:] = [one for one in driver.messages if one["type"] != "completions"]
     number = driver.prompt().number
-    asked = Complete(request=1, prompt=number, generation=1, line=line, begin=begin, end=len(line))
+    asked = Complete(request=1, prompt=number, generation=1, line=line, start=start, end=len(line))
     driver.rank.from_broker.on_message(asked)
     driver.wait_for(lambda: driver.heard("completions"), f"completions of {line}")
     found: Any = driver.heard("completions")[0]["matches"]
@@ -312,7 +312,7 @@ MOMENTS = ["optimizer.moments", "optimizer.momentum"]
 
 def test_expressions_and_commands_are_completed_wherever_they_begin(driver: Driver) -> None:
     def script() -> None:
-        for line, begin, matches in [
+        for line, start, matches in [
             ("optimizer.mom", 0, MOMENTS),
             ("opti", 0, ["optimizer"]),
             ("nex", 0, ["next", "next_batch"]),
@@ -324,7 +324,7 @@ def test_expressions_and_commands_are_completed_wherever_they_begin(driver: Driv
             ("unti", 0, ["until"]),
             ("nobody.no", 0, []),
         ]:
-            assert completions(driver, line, begin) == matches
+            assert completions(driver, line, start) == matches
         of_nothing = completions(driver, "", 0)
         assert "next" in of_nothing
         assert "next_batch" not in of_nothing
@@ -371,7 +371,7 @@ class Switching:
         self._driver = driver
         self._rank = driver.rank
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
         self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
         if sys.version_info >= (3, 13):
@@ -405,7 +405,7 @@ def play_switching(driver: Driver, script: Callable[[Switching], None]) -> None:
 
     def whole() -> None:
         switching = Switching(driver)
-        switching.begin()
+        switching.start()
         script(switching)
         switching.waits_for("pdb")
         assert driver.output_of("p total") == "4\n"

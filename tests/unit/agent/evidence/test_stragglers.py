@@ -79,7 +79,7 @@ def test_the_last_collectives_of_a_group_are_told_with_their_times(
     entries = [entry(1, 100), entry(1, 130), raw(1, "gloo:send 0->1", is_p2p=True), entry(2, 350)]
     group, row = row_of(monkeypatch, recorder(dump(*entries, enqueued=2, completed=2)))
     assert (group.members, group.size, group.backend) == ("0-3", 4, "gloo")
-    assert (row.group, row.begin, row.sequences, row.came) == (group.name, 100, (1, 2), (0, 250))
+    assert (row.group, row.start, row.sequences, row.came) == (group.name, 100, (1, 2), (0, 250))
     assert (row.calls, row.which) == (("all_reduce",), (0, 0))
     assert row.took == ()
 
@@ -232,7 +232,7 @@ class Sampling:
     def ask(self, seconds: float, number: int = 1) -> None:
         question = SampleQuestion(seconds=seconds)
         asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, inquiry=question)
-        self._sampler.begin(asked, question, self._hear)
+        self._sampler.start(asked, question, self._hear)
 
     def _hear(self, ask: Ask, kind: Kind, text: str, rows: tuple[object, ...] = ()) -> None:
         self.said.append((ask.request, kind, text, rows))
@@ -256,7 +256,7 @@ def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sam
     clock.run(200.0)
     told = sampled.told()
     assert told.sample.seconds == pytest.approx(10.0)
-    assert (told.sample.begin, told.sample.clock) == (100_000_000, 110_000_000)
+    assert (told.sample.start, told.sample.clock) == (100_000_000, 110_000_000)
     assert 80 <= told.sample.samples <= 120
     assert sum(len(place.times) for place in told.places) == told.sample.samples
     assert clock.now < 111.0, "looks end with the last question"

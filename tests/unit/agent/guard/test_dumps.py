@@ -132,8 +132,8 @@ def test_pieces_of_any_size_make_the_same_record(data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     pieces, whole = record(), record()
     whole.feed(stream)
-    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        pieces.feed(stream[begin:end])
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        pieces.feed(stream[start:end])
     for told in (pieces, whole):
         assert (told.key, told.thread, told.beats, told.is_calm) == ("b/2", 17, 2, True)
         assert told.owner == "wss://login2:6900"

@@ -29,7 +29,7 @@ def _own_log() -> Iterator[None]:
     open_log({}, "?")
 
 
-def begin(path: Path | str) -> None:
+def start(path: Path | str) -> None:
     """Log to a file."""
     open_log({"DBG_LOG": str(path)}, "gpu013:5")
 
@@ -42,7 +42,7 @@ def lines(path: Path) -> list[tuple[str, str, str]]:
 
 
 def test_a_line_names_rank_process_level_and_logger(tmp_path: Path) -> None:
-    begin(tmp_path / "log")
+    start(tmp_path / "log")
     logger.info("stop %d ends", 3)
     logger.debug("is %s", "at work")
     pid = str(os.getpid())
@@ -53,8 +53,8 @@ def test_the_file_is_private_even_if_it_was_there(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         (tmp_path / "old").touch(0o666)
-        begin(tmp_path / "new")
-        begin(tmp_path / "old")
+        start(tmp_path / "new")
+        start(tmp_path / "old")
     finally:
         os.umask(old)
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "old")] == [0o600, 0o600]
@@ -77,7 +77,7 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(
     elif "\0" in kind:
         path = kind
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if kind == "pipe with a reader" else None
-    begin(path)
+    start(path)
     logger.info("unheard")
     assert not logger.is_on
     # Python's own words for a null byte differ from release to release.
@@ -94,7 +94,7 @@ def test_the_file_grows_no_further_than_its_bound(
     path = tmp_path / "log"
     path.touch()
     os.truncate(path, MAX_FILE - 200)
-    begin(path)
+    start(path)
     logger.info("%s", "x" * 100)
     size = path.stat().st_size
     assert MAX_FILE - 200 < size <= MAX_FILE
@@ -105,7 +105,7 @@ def test_the_file_grows_no_further_than_its_bound(
 
 
 def test_lines_are_bounded_and_act_on_no_terminal(tmp_path: Path) -> None:
-    begin(tmp_path / "log")
+    start(tmp_path / "log")
     logger.info("%s", "\x1b[2J\n\udcff" + "x" * 100_000)
     [(_, _, event)] = lines(tmp_path / "log")
     assert event.startswith("\\x1b[2J\\n\\udcff")
@@ -113,7 +113,7 @@ def test_lines_are_bounded_and_act_on_no_terminal(tmp_path: Path) -> None:
 
 
 def test_no_line_holds_a_token_nor_what_somebody_typed(tmp_path: Path) -> None:
-    begin(tmp_path / "log")
+    start(tmp_path / "log")
     hide("correct-horse-battery")
     hide(None)
     logger.info("with correct-horse-battery in it")
@@ -128,7 +128,7 @@ class _Hostile:
 
 
 def test_nothing_comes_out_whatever_is_logged(tmp_path: Path) -> None:
-    begin(tmp_path / "log")
+    start(tmp_path / "log")
     logger.info("%s", _Hostile())
     logger.info("%d", "no number")
     logger.info("%s %s", *["too few"])

@@ -28,7 +28,7 @@ def serving(**parts: Any) -> FromBroker:
         *("link", "broker", "stops", "inbox", "halt", "view", "position", "debuggers"),
         *("break_in", "stopping", "holding", "limits", "questions", "report"),
     )
-    owner.begin(**{name: parts.get(name, NOTHING) for name in names})
+    owner.start(**{name: parts.get(name, NOTHING) for name in names})
     return owner
 
 

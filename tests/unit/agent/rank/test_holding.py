@@ -214,7 +214,7 @@ def test_one_that_is_lost_at_its_stop_is_not_waited_for_for_ever(approved: Appro
 def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_grace_again() -> None:
     waits = Waits(0)
     waits.now += Waits.GRACE * 0.9
-    waits.holds.begin_anew()
+    waits.holds.start_again()
     assert not waits.hear(after=Waits.GRACE * 0.9).goes_on
     assert waits.hear(after=Waits.GRACE).goes_on
 
@@ -224,7 +224,7 @@ def test_the_grace_begins_anew_at_a_broker_that_has_just_started_alone(
     monkeypatch: pytest.MonkeyPatch, uptime: float, begins: list[bool]
 ) -> None:
     held, begun = Held(), list[bool]()
-    monkeypatch.setattr(held.holding.counts, "begin_anew", lambda: begun.append(True))
+    monkeypatch.setattr(held.holding.counts, "start_again", lambda: begun.append(True))
     held.holding.welcomed(uptime)
     assert begun == begins
 

@@ -60,7 +60,7 @@ class Rig:
 
     def stop(self, seconds: float | None = None, reason: str = "breakpoint") -> None:
         self.stops.arrive(sys._getframe(), reason)
-        self.lease.begin(seconds)
+        self.lease.start(seconds)
 
     def drive(self, generation: int, *, driven: bool = True) -> None:
         self.lease.note_viewers(Viewers(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven))
@@ -237,7 +237,7 @@ class DeadlinesRig:
 
     def stop(self, reason: str = "breakpoint") -> Limit | None:
         self.stops.arrive(sys._getframe(), reason)
-        return self.limits.begin(reason, None)
+        return self.limits.start(reason, None)
 
     def go_on(self) -> None:
         self.limits.end()

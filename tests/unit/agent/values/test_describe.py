@@ -377,7 +377,7 @@ class Proxy:
 
 
 @pytest.mark.parametrize(
-    ("value", "begin", "end"),
+    ("value", "start", "end"),
     [
         (OrderedDict(a=1), "OrderedDict({'a': 1})", ""),
         (defaultdict(int, a=1), "defaultdict({'a': 1})", ""),
@@ -392,11 +392,11 @@ class Proxy:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_other_values_are_told_so(value: object, begin: str, end: str) -> None:
+def test_other_values_are_told_so(value: object, start: str, end: str) -> None:
     text = compared(value).text
-    assert text.startswith(begin)
+    assert text.startswith(start)
     assert text.endswith(end)
-    assert end or text == begin
+    assert end or text == start
 
 
 @given(st.text(), st.integers(0, 40_000))
@@ -522,6 +522,6 @@ def test_a_beginning_ends_with_the_time(approved: Approved) -> None:
             time.sleep(0.01)
             return "z"
 
-    begin, _, end = beginning_of([Sleepy() for _ in range(1000)], most=2000, seconds=0.05).partition("… ")
-    assert begin.startswith("[z, z")
+    start, _, end = beginning_of([Sleepy() for _ in range(1000)], most=2000, seconds=0.05).partition("… ")
+    assert start.startswith("[z, z")
     approved(end)

@@ -130,13 +130,13 @@ def test_pages_are_those_of_the_parts_in_order() -> None:
     whole = sights.parts()["value"]
     assert (whole.named, whole.indexed) == (1, 1000)
     assert [*sights.parts(whole)] == ["note", *map(str, range(MAX_VARIABLES - 1))]
-    assert [*sights.parts(whole, begin=1, count=2)] == ["0", "1"]
+    assert [*sights.parts(whole, start=1, count=2)] == ["0", "1"]
     assert [*sights.parts(whole, parts=Parts.NAMED)] == ["note"]
-    assert [*sights.parts(whole, parts=Parts.INDEXED, begin=998, count=5)] == ["998", "999"]
-    assert sights.parts(whole, begin=5000) == {}
+    assert [*sights.parts(whole, parts=Parts.INDEXED, start=998, count=5)] == ["998", "999"]
+    assert sights.parts(whole, start=5000) == {}
     large = dict.fromkeys(range(100_000))
     sights = Sights(frame_with(large))
-    assert [*sights.parts(sights.parts()["value"], begin=99_999)] == ["99999"]
+    assert [*sights.parts(sights.parts()["value"], start=99_999)] == ["99999"]
 
 
 def noting(name: str, returns: object) -> Any:

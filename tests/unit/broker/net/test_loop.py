@@ -55,7 +55,7 @@ class Loop:
 def test_work_takes_turns_and_leaves_time_for_keys() -> None:
     loop = Loop()
     for number in range(200):
-        loop.turns.begin(loop.work(f"work {number}", 1000))
+        loop.turns.start(loop.work(f"work {number}", 1000))
     assert loop.turn() < 2 * TURN_SECONDS
     assert loop.done[:4] == ["work 0"] * 4
     assert {"work 0", "work 1", "work 2"} <= set(loop.done)
@@ -69,10 +69,10 @@ def test_work_begins_at_once_if_no_other_waits_and_an_error_ends_it_alone() -> N
         yield
         raise RuntimeError("a bug")
 
-    loop.turns.begin(broken())
-    loop.turns.begin(loop.work("short", 1))
+    loop.turns.start(broken())
+    loop.turns.start(loop.work("short", 1))
     assert loop.done == ["short"]
-    loop.turns.begin(loop.work("long", 8))
+    loop.turns.start(loop.work("long", 8))
     loop.turn()
     assert loop.done[1:] == ["long"] * 8
     assert not loop.is_called

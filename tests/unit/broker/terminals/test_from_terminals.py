@@ -160,7 +160,7 @@ async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> N
 PROMPT = PromptInfo(number=3, offset=40, text="(Pdb) ", state=PromptState.COMMAND)
 AT_PROMPT = STOPPED.replace(session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
 REPLY = Reply(prompt=3, generation=1, text="p loss")
-COMPLETE = Complete(request=1, prompt=3, generation=1, line="p lo", begin=2, end=4)
+COMPLETE = Complete(request=1, prompt=3, generation=1, line="p lo", start=2, end=4)
 
 
 async def next_about_the_prompt(rank: Peer) -> Message | bytes:
@@ -224,7 +224,7 @@ async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, mess
 
 @pytest.mark.parametrize(
     ("message", "fields"),
-    [(COMPLETE, {"end": 99}), (COMPLETE, {"begin": -1}), (Replay(session=1, offset=0), {"offset": -1})],
+    [(COMPLETE, {"end": 99}), (COMPLETE, {"start": -1}), (Replay(session=1, offset=0), {"offset": -1})],
 )
 async def test_what_can_not_be_meant_closes_the_connection(
     broker: Broker, message: Message, fields: dict[str, object]

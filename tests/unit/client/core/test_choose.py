@@ -249,7 +249,7 @@ def test_a_new_connection_keeps_the_old_list_until_its_own_is_whole() -> None:
     directory = Directory()
     directory.receive(Snapshot(ranks=(make_rank(0),), last=True))
 
-    directory.begin()
+    directory.start()
     assert not directory.complete
     assert [rank.rank for rank in directory.ranks] == [0]
     directory.receive(Snapshot(ranks=(make_rank(1),), last=True))
@@ -264,7 +264,7 @@ def test_who_listens_hears_of_changes_and_of_the_broker() -> None:
     directory.receive(Change(rank=make_rank(0)))
     directory.receive(Repaint())
     directory.cut_off("it shut down")
-    directory.begin()
+    directory.start()
 
     assert heard == [None, "it shut down", None]
 

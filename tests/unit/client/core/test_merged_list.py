@@ -64,7 +64,7 @@ def test_of_two_records_of_a_rank_the_newer_one_counts(
 def test_ranks_of_a_broker_stay_as_they_were_until_its_next_snapshot_is_whole() -> None:
     merged = MergedList[str]()
     first, second, third = map(make_rank, range(3))
-    merged.begin("a")
+    merged.start("a")
     assert merged.is_awaited
     assert not merged.take("a", Snapshot(ranks=(first,), last=False))
     assert merged.take("a", Snapshot(ranks=(second,), last=True))
@@ -72,7 +72,7 @@ def test_ranks_of_a_broker_stay_as_they_were_until_its_next_snapshot_is_whole() 
     merged.take("b", Snapshot(ranks=(third,), last=True))
     merged.cut_off("a")
     assert merged.whole().ranks == (first, second, third)
-    merged.begin("a")
+    merged.start("a")
     merged.take("a", Change(rank=first))
     merged.take("a", Snapshot(ranks=(), last=True))
     assert merged.whole().ranks == (first, third)
@@ -89,7 +89,7 @@ def test_a_broker_is_dropped_with_its_ranks_alone() -> None:
 
 def test_a_change_between_two_pages_of_a_snapshot_is_not_lost() -> None:
     merged = MergedList[str]()
-    merged.begin("a")
+    merged.start("a")
     assert not merged.take("a", Snapshot(ranks=(record(1),), last=False))
     merged.take(*change("a", 1, RUNNING))
     assert merged.take("a", Snapshot(ranks=(make_rank(1),), last=True))

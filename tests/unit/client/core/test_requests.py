@@ -18,16 +18,16 @@ async def test_requests_are_bounded_given_up_and_closed() -> None:
         finally:
             ended.set()
 
-    assert open_ones.begin(1, work) == ""
-    assert "call with the id 1 is open" in open_ones.begin(1, work)
-    assert open_ones.begin("a", work) == ""
-    assert "2 calls are open" in open_ones.begin(3, work)
+    assert open_ones.start(1, work) == ""
+    assert "call with the id 1 is open" in open_ones.start(1, work)
+    assert open_ones.start("a", work) == ""
+    assert "2 calls are open" in open_ones.start(3, work)
     await asyncio.sleep(0)
     assert open_ones.cancel(1)
     await ended.wait()
     await asyncio.sleep(0)
     assert not open_ones.cancel(1)
-    assert open_ones.begin(3, work) == ""
+    assert open_ones.start(3, work) == ""
     await open_ones.close()
     await asyncio.sleep(0)
     assert not open_ones.cancel("a")
@@ -41,7 +41,7 @@ async def test_a_request_that_cancels_itself_goes_on() -> None:
         await asyncio.sleep(0)
         told.put_nowait(True)
 
-    open_ones.begin(1, work)
+    open_ones.start(1, work)
     assert [await told.get(), await told.get()] == [False, True]
 
 

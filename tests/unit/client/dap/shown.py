@@ -60,6 +60,6 @@ async def threads(
         listing = Threads(window, goes_on_by_itself=goes_on_by_itself)
         await switchboard.listed()
         with switchboard.watched_by(listing.receive):
-            listing.begin()
+            listing.start()
             yield listing, shown, window
         listing.close()

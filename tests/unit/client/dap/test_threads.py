@@ -82,7 +82,7 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
     key, before = stopped(0).key, table.version(stopped(0).key)
-    table.begin_move(key, is_step=True)
+    table.start_move(key, is_step=True)
     assert table.version(key) != before
     assert table.update([running(0)]) == []
     assert table.update([stopped(0, where=THERE)]) == []
@@ -93,7 +93,7 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
 def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
-    table.begin_move(stopped(0).key, is_step=False)
+    table.start_move(stopped(0).key, is_step=False)
     table.end_move(stopped(0).key)
     assert table.update([stopped(0)]) == []
     assert not table.is_stopped(stopped(0).key)
@@ -274,14 +274,14 @@ async def test_nvim_lets_no_rank_go_on_by_itself_while_it_stands_at_another_one(
         assert await reasons(3) == ["breakpoint", "pause", "pause"]
         # The user steps the first rank, and is shown where it stops; then a terminal steps another one.
         first, second = ranks[:2]
-        listing.begin_move(first, is_step=True)
+        listing.start_move(first, is_step=True)
         listing.table.end_move(first.key)
         link.events.put_nowait(Change(rank=changed(first, where=THERE)))
         assert (await reasons(4))[-1] == "step"
         link.events.put_nowait(Change(rank=changed(second, where=THERE)))
         assert (await reasons(5))[-1] == "pause"
         # The user lets the first one go on; while it runs, the next stop is shown, and so its own one is not.
-        listing.begin_move(first, is_step=False)
+        listing.start_move(first, is_step=False)
         listing.table.end_move(first.key)
         for rank in (*(running(number) for number in range(3)), changed(second, stop=2)):
             link.events.put_nowait(Change(rank=rank))

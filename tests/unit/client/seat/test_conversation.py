@@ -303,7 +303,7 @@ def test_completion_asks_at_the_prompt_alone() -> None:
     conversation = at(make_prompt(7))
     number, effects = conversation.complete("p lo", 2, 4)
 
-    assert effects == [Send(Complete(request=number, prompt=7, generation=1, line="p lo", begin=2, end=4))]
+    assert effects == [Send(Complete(request=number, prompt=7, generation=1, line="p lo", start=2, end=4))]
     assert conversation.message(Completions(request=number, matches=("loss",))) == [Completed(number, ("loss",))]
     assert conversation.complete("p lo", 2, 4)[0] != number
     assert busy().complete("p lo", 2, 4)[1] == []

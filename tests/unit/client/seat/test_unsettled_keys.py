@@ -11,7 +11,7 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 
 def unsettled_keys(generation: int = 1, settled: int = 0) -> UnacknowledgedInput:
     new = UnacknowledgedInput()
-    new.begin(generation, settled)
+    new.start(generation, settled)
     return new
 
 

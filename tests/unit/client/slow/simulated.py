@@ -40,12 +40,12 @@ class Group:
     pause: float = 0.1
     backend: str = "gloo"
     calls: Sequence[str] = ("all_reduce",)
-    begin: float = 0.0
+    start: float = 0.0
 
     def came(self) -> dict[int, list[float]]:
         """Return when each rank comes to each collective, in seconds: nobody leaves before the last has come."""
         found: dict[int, list[float]] = {rank: [] for rank in self.ranks}
-        out = self.begin
+        out = self.start
         for step in range(self.steps):
             times = {rank: out + self.pause + self.late(rank, step) for rank in self.ranks}
             for rank, at in times.items():
@@ -107,7 +107,7 @@ class Job:
         rows: list[SampleRecord] = [
             RankSample(
                 clock=BEGIN + shift + round(1e6 * SECONDS),
-                begin=BEGIN + shift,
+                start=BEGIN + shift,
                 samples=50,
                 **{"seconds": SECONDS, **self.samples.get(rank.rank, {})},  # type: ignore[arg-type]
             )
@@ -131,7 +131,7 @@ def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]
     )
     arrivals = GroupArrivals(
         group=seen.name,
-        begin=BEGIN + shift,
+        start=BEGIN + shift,
         calls=tuple(group.calls),
         which=tuple(step % len(group.calls) for step in range(len(came))),
         sequences=tuple(range(1, len(came) + 1)),

@@ -74,7 +74,7 @@ def test_looks_within_a_library_are_at_the_users_line(path: str, is_loading: boo
 def test_one_slow_rank_makes_others_late_and_is_named_alone() -> None:
     # Rank 0 waits for rank 1 in tp_0, and is late in dp_0 by that.
     tp = Group("tp_0", (0, 1), lambda rank, step: 0.2 * (rank == 1), pause=0.3)
-    dp = Group("dp_0", (0, 2, 3, 4), lambda rank, step: 0.2 * (rank == 0), pause=0.3, begin=0.01)
+    dp = Group("dp_0", (0, 2, 3, 4), lambda rank, step: 0.2 * (rank == 0), pause=0.3, start=0.01)
     assert only(Job([tp, dp]).found()).ranks == (1,)
 
 
@@ -95,7 +95,7 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
     ("job", "kind", "status"),
     [
         (Job([Group("dp_0", range(4), lambda rank, step: 0.0004 * rank)]), Lateness.EVEN, 0),
-        (Job([Group("dp_0", range(2), steps=20, begin=-20.0)]), Lateness.UNKNOWN, 6),
+        (Job([Group("dp_0", range(2), steps=20, start=-20.0)]), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2))], silent=[0, 1]), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2), lambda rank, step: 0.1 * rank)], hosts=("h1", "h2")), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2))], state=RankState.STOPPED), Lateness.UNKNOWN, 6),
@@ -173,7 +173,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
     """Draw what a rank may tell that lies as it likes, within the bounds of the wire."""
     sample = RankSample(
         clock=draw(ANY_COUNT),
-        begin=draw(ANY_COUNT),
+        start=draw(ANY_COUNT),
         seconds=draw(st.floats(0, 1e6)),
         samples=draw(st.integers(0, 200)),
         processors=ProcessorUse(
@@ -193,7 +193,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
         rows.append(
             GroupArrivals(
                 group=name,
-                begin=draw(ANY_COUNT),
+                start=draw(ANY_COUNT),
                 calls=("all_reduce", draw(ANY_TEXT)),
                 which=draw(st.lists(st.integers(0, 1), min_size=count, max_size=count).map(tuple)),
                 sequences=draw(st.one_of(st.just(tuple(range(count))), column)),

@@ -81,8 +81,8 @@ class Rank:
         self.completer = RankCompleter(self._ask)
         self._matches, self._silent = matches, silent
 
-    def _ask(self, line: str, begin: int, end: int) -> int:
-        self.asked.append((line, begin, end))
+    def _ask(self, line: str, start: int, end: int) -> int:
+        self.asked.append((line, start, end))
         number = len(self.asked)
         if not self._silent:
             asyncio.get_running_loop().call_soon(self.completer.answered, number, self._matches)

@@ -95,10 +95,10 @@ def test_a_standstill_is_told_once_for_each_time_without_a_move(
 def test_after_a_stop_the_time_begins_anew() -> None:
     standstill = HangDetector(LIMIT)
     assert not standstill.look([answer(age=0)], 0)
-    standstill.begin_anew()
+    standstill.start_again()
     assert not standstill.look([answer(age=30)], 30)
     assert standstill.look([answer(age=60)], 60)
-    standstill.begin_anew()
+    standstill.start_again()
     assert not standstill.look([answer(age=80)], 80)
     assert standstill.look([answer(age=110)], 110)
 

@@ -115,9 +115,9 @@ def test_nothing_runs(protocol: int, tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_plain_values_or_refused(data: bytes) -> None:
-    for begin in (b"", b"\x80\x02", b"\x80\x04}("):
+    for start in (b"", b"\x80\x02", b"\x80\x04}("):
         with contextlib.suppress(NotPlain):
-            load_plain(begin + data)
+            load_plain(start + data)
 
 
 BOMBS = {

@@ -70,7 +70,7 @@ def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
 
 def test_two_fields_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidMessage, match="complete has the range 2 to 5 in a line of 4 characters"):
-        Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=5)
+        Complete(request=1, prompt=1, generation=1, line="p lo", start=2, end=5)
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
@@ -168,7 +168,7 @@ def test_any_list_of_values_fits_into_one_message(character: str, count: int) ->
 
 ARRIVALS = GroupArrivals(
     group="0:gloo",
-    begin=5,
+    start=5,
     calls=("all_reduce",),
     which=(0, 0),
     sequences=(1, 2),
