@@ -279,7 +279,7 @@ class RankTable:
         for key in decision.audiences:
             rank = self.registry.find(key)
             if rank is not None:
-                self._relay.send(key, seats.viewers_message(key, rank.report.generation), "audience")
+                self._relay.send(key, seats.viewers_message(key, rank.report.generation), "viewers")
                 self.probes.attend(key, seats.is_attended(key), self._timers.clock())
                 self.listed_anew(key)
         self.send_seats(decision.seats)

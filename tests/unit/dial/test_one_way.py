@@ -78,7 +78,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.dial.dial_broker": dial,
     "dbg_dial.dial.is_served": of_a_new_broker,
-    "dbg_dial.rank_list.glance": of_a_completion,
+    "dbg_dial.rank_list.fetch_rank_list": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.link.dial": of_a_terminal,
     "dbg_broker.cli.broker_client.BrokerProbe": of_the_brokers_verbs,

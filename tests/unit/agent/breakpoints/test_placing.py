@@ -80,7 +80,7 @@ def halts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr(entry, "stop_at", stop_at)
     startup_stops.start({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
-    monkeypatch.setattr(startup_stops, "POINTS", [])
+    monkeypatch.setattr(startup_stops, "STARTUP_STOPS", [])
     with stops_served(monkeypatch):
         yield found
 

@@ -267,7 +267,7 @@ def seen(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     seen: list[int] = []
     startup_stops.start({}, is_rank=False, load=lambda: entry, failed=dbg_agent.warn_and_continue)
     monkeypatch.setattr(
-        startup_stops, "POINTS", [startup_stops.StartupStop(StopAt(file=str(tmp_path / "both.py"), line=2))]
+        startup_stops, "STARTUP_STOPS", [startup_stops.StartupStop(StopAt(file=str(tmp_path / "both.py"), line=2))]
     )
     monkeypatch.setattr(entry, "stop_at", lambda frame, *_, **__: seen.append(frame.f_locals["number"]))
     monkeypatch.setattr(own_rank, "_rank", driver.rank)

@@ -20,6 +20,6 @@ def test_a_fault_in_a_traced_thread_lets_the_program_go_on(monkeypatch: pytest.M
     engine: Any = Engine.__new__(Engine)
     engine._workplace = SimpleNamespace(broker=SimpleNamespace(warn=warned.append))
     monkeypatch.setattr(bdb.Bdb, "trace_dispatch", fails)
-    monkeypatch.setattr(engine, "let_go", lambda: let_go.append(True))
+    monkeypatch.setattr(engine, "release", lambda: let_go.append(True))
     assert engine.trace_dispatch(sys._getframe(), "line", None) is None
     assert (len(warned), let_go) == (1, [True])

@@ -202,7 +202,7 @@ def test_an_object_with_streams_of_its_own_keeps_its_debugger(stops: list[Stop])
 
 def test_a_function_that_cant_be_redirected_is_named(monkeypatch: pytest.MonkeyPatch, approved: Approved) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(stock_calls, "say", lines.append)
+    monkeypatch.setattr(stock_calls, "write_stderr", lines.append)
     module = ModuleType("torch.distributed")
     vars(module)["breakpoint"] = len
     monkeypatch.setitem(sys.modules, "torch.distributed", module)

@@ -274,7 +274,7 @@ def test_of_a_case_that_is_too_large_the_looks_between_are_left_out(monkeypatch:
         b"A" * 100_000,
         base64.b64encode(lzma.compress(b"{" * 100_000)),
         base64.b64encode(lzma.compress(b"[" * 100_000)),
-        base64.b64encode(lzma.compress(b'{"about":"","now":0,"looks":[{"at":0,"answers":[]}],"ranks":5}')),
+        base64.b64encode(lzma.compress(b'{"about":"","now":0,"snapshots":[{"at":0,"answers":[]}],"ranks":5}')),
         base64.b64encode(lzma.compress(b" " * 10**7)),
     ],
     ids=range(6),

@@ -209,7 +209,7 @@ async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatc
 async def test_what_is_said_begins_a_line(
     terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, said: bytes
 ) -> None:
-    monkeypatch.setattr(job_output, "tell", lambda _: os.write(terminal.stdout.fileno(), b"told"))
+    monkeypatch.setattr(job_output, "notify", lambda _: os.write(terminal.stdout.fileno(), b"told"))
     output = JobOutput(str(path))
     output.show()
     append(path, printed)

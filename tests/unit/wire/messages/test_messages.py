@@ -33,7 +33,7 @@ def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:
     with pytest.raises(InvalidMessage) as caught:
         messages.GuardReport(minor=0, key="another", kind=Finding.STUCK, registration=said)
     approved(str(caught.value))
-    with pytest.raises(InvalidMessage, match=r"testimony: .*<= 64 - at `\$\.signal`"):
+    with pytest.raises(InvalidMessage, match=r"guard_report: .*<= 64 - at `\$\.signal`"):
         checked(messages.GuardReport(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
 
 
