@@ -30,7 +30,7 @@ from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
 from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers
-from dbg_command.audit import AuditEntry, What, decode_entry
+from dbg_command.audit import AuditEntry, AuditEvent, decode_entry
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.messages import Viewers
 from tests.fuzz.target import Target, pieces_of, whole
@@ -209,7 +209,7 @@ def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
 
 
 ENTRY = encode_entry(
-    AuditEntry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2)
+    AuditEntry(at=1.7e9, what=AuditEvent.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2)
 )
 TARGETS = (
     Target(

@@ -13,7 +13,7 @@ MAX_LINE = 16 * 1024
 """Maximum number of bytes of a line; longer lines are not from the broker."""
 
 
-class What(str, Enum):
+class AuditEvent(str, Enum):
     """Kind of event."""
 
     CONNECT = "connect"
@@ -49,7 +49,7 @@ class AuditEntry:
     """
 
     at: Annotated[float, msgspec.Meta(gt=-1e11, lt=1e11)]
-    what: What
+    what: AuditEvent
     role: str = ""
     token: str = ""
     terminal: str = ""

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from dbg_broker.cli.console import home_of, print_line
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
-from dbg_command.audit import MAX_LINE, AuditEntry, What, decode_entry
+from dbg_command.audit import MAX_LINE, AuditEntry, AuditEvent, decode_entry
 from dbg_command.command_line import read_duration
 from dbg_wire.errors import BadSecretFile, printable
 
@@ -61,7 +61,7 @@ def shown(entry: AuditEntry) -> str:
     """Format an entry as one line: the broker's facts, with the terminal's own name in quotes, and then any text."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
-    if entry.what is What.CUT:
+    if entry.what is AuditEvent.CUT:
         words.append(f"({entry.count} entries were lost)")
     elif entry.count > 1:
         words.append(f"({entry.count} times)")

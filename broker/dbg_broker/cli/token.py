@@ -29,7 +29,7 @@ from dbg_broker.home.tokens import (
     save_issued,
 )
 from dbg_broker.journal.audit import note
-from dbg_command.audit import What
+from dbg_command.audit import AuditEvent
 from dbg_command.command_line import read_duration
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_wire.errors import BadInput, BadSecretFile, printable
@@ -79,7 +79,7 @@ def _make(home: Path, options: TokenOptions, print_line: PrintLine, aside: Print
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).issue(made))
-    note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
+    note(home, AuditEvent.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     print_line(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` revokes it")
 
@@ -102,7 +102,7 @@ def revoke(home: Path, name: str, print_line: PrintLine, aside: PrintLine) -> in
     """Revoke a token; a running broker closes its connections. Raise DbgError."""
     with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).revoke(name, time.time()))
-    note(home, What.TOKEN_REVOKED, text=name)
+    note(home, AuditEvent.TOKEN_REVOKED, text=name)
     print_line(f"{name} is revoked")
     return 0
 
@@ -112,7 +112,7 @@ def rotate(home: Path, print_line: PrintLine, aside: PrintLine) -> int:
     _require_no_others(home)
     with _taken_by_broker(home, aside), tokens_locked(home):
         renew_job_tokens(home, rotate_tokens(home))
-    note(home, What.TOKENS_ROTATED)
+    note(home, AuditEvent.TOKENS_ROTATED)
     print_line("the home has new tokens; give them to the jobs that don't share this home before their ranks reconnect")
     return 0
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from dbg_command.audit import AuditEntry, What
+from dbg_command.audit import AuditEntry, AuditEvent
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
@@ -77,7 +77,7 @@ def _is_present(path: Path, descriptor: int) -> bool:
         return False
 
 
-def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
+def note(home: Path, what: AuditEvent, *, text: str = "", job: str = "") -> None:
     """Append an action of a user's command. Ignore a full disk, which must not prevent or interrupt the action."""
     entry = AuditEntry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
     with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ class AuditFile:
 
     def put(self, entries: list[AuditEntry], lost: int) -> bool:
         """Write entries, and the number of entries lost before them. Return False on failure."""
-        cut = [AuditEntry(at=time.time(), what=What.CUT, count=lost)] if lost else []
+        cut = [AuditEntry(at=time.time(), what=AuditEvent.CUT, count=lost)] if lost else []
         try:
             self._write(self._home, b"".join(map(encode_entry, [*entries, *cut])))
         except OSError as error:

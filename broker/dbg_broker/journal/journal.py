@@ -21,7 +21,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.table import Watcher
 from dbg_broker.timers import Timers
-from dbg_command.audit import AuditEntry, What
+from dbg_command.audit import AuditEntry, AuditEvent
 
 REFUSALS_SECONDS = 10.0
 """Period of refusals of one host that are one entry, in seconds."""
@@ -104,7 +104,7 @@ class Journal(Watcher):
         if self.occasions is not None:
             self.occasions.forget(key)
 
-    def note(self, doer: Doer, what: What, keys: Iterable[str] = (), *, action: str = "", text: str = "") -> None:
+    def note(self, doer: Doer, what: AuditEvent, keys: Iterable[str] = (), *, action: str = "", text: str = "") -> None:
         """Record an action of a terminal at these ranks, as one entry for each job."""
         if self.audit is None:
             return
@@ -130,7 +130,7 @@ class Journal(Watcher):
                 )
             )
 
-    def note_own(self, what: What, text: str) -> None:
+    def note_own(self, what: AuditEvent, text: str) -> None:
         """Record an action of the broker itself."""
         self.write(AuditEntry(at=self._timers.wall(), what=what, text=text, broker=self.broker))
 
@@ -156,5 +156,7 @@ class Journal(Watcher):
         self._refusals[host] = (now + REFUSALS_SECONDS, 0)
         at = self._timers.wall()
         self.audit(
-            AuditEntry(at=at, what=What.REFUSE, address=peer, text=why.strip(), count=count + 1, broker=self.broker)
+            AuditEntry(
+                at=at, what=AuditEvent.REFUSE, address=peer, text=why.strip(), count=count + 1, broker=self.broker
+            )
         )

@@ -43,7 +43,7 @@ from dbg_broker.serve.service import ServiceManager, start_log, status_line
 from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
-from dbg_command.audit import What
+from dbg_command.audit import AuditEvent
 from dbg_dial.dial import is_served
 from dbg_dial.endpoint import Rendezvous, wrong_host_reason
 from dbg_dial.home import kernel_name
@@ -298,8 +298,8 @@ def _open_journal(journal: Journal, setup: _Setup, meters: Meters, ending: conte
 
 def _note_life(journal: Journal, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
     """Record the broker's start and end in the audit log."""
-    journal.note_own(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
-    ending.callback(journal.note_own, What.END, f"pid {os.getpid()}")
+    journal.note_own(AuditEvent.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
+    ending.callback(journal.note_own, AuditEvent.END, f"pid {os.getpid()}")
 
 
 def _status(admission: Admission) -> str:

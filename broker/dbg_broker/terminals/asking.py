@@ -20,7 +20,7 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices, VisibleAction, visible_action
 from dbg_broker.timers import Timers
-from dbg_command.audit import What
+from dbg_command.audit import AuditEvent
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_ASK_SECONDS
 from dbg_wire.messages import (
@@ -107,7 +107,7 @@ class Asking:
         weight = FOR_EACH_RANK_OF_WATCHER if link.role is Role.WATCHER else FOR_EACH_RANK[Question]
         link.connection.charge(weight * len(keys))
         noted = text_of(message)
-        self._journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
+        self._journal.note(link, AuditEvent.QUESTION, message.keys, action=message.action.value, text=noted)
         if not keys:
             self._asked.end(number)
             return

@@ -30,7 +30,7 @@ from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
-from dbg_command.audit import What
+from dbg_command.audit import AuditEvent
 from dbg_wire import limits
 from dbg_wire.codec import Input, decode_data
 from dbg_wire.errors import PeerError
@@ -162,7 +162,7 @@ class Terminals:
         self.watchers.pop(number, None)
         if link.name is not None:
             viewer = self._seats.viewer(number)
-            self._journal.note(link, What.LEAVE, [] if viewer is None else [viewer.key])
+            self._journal.note(link, AuditEvent.LEAVE, [] if viewer is None else [viewer.key])
         self._notices.listen(number, wants=False)
         for question in self._asked.questions.of(number):
             self._asked.end(question)
@@ -231,7 +231,7 @@ class Terminals:
         if key is None:
             return
         if self._journal.audits_input and key in self._relay.ranks:
-            self._journal.note(link, What.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
+            self._journal.note(link, AuditEvent.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
         if not self._relay.keys(key, data, len(keys.data)):
             _discard(link, keys, _DOES_NOT_READ)
 
@@ -264,9 +264,9 @@ class Terminals:
         if key is None:
             return
         if isinstance(message, Interrupt):
-            self._journal.note(link, What.INTERRUPT, [key])
+            self._journal.note(link, AuditEvent.INTERRUPT, [key])
         elif isinstance(message, Reply) and self._journal.audits_input:
-            self._journal.note(link, What.INPUT, [key], text=message.text)
+            self._journal.note(link, AuditEvent.INPUT, [key], text=message.text)
         if not self._relay.send(key, message):
             refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
 
@@ -294,7 +294,7 @@ class Terminals:
         if link.name is not None:
             raise PeerError("a second `greet`")
         link.name = message.name
-        self._journal.note(link, What.CONNECT)
+        self._journal.note(link, AuditEvent.CONNECT)
         self._welcomes.send(link.connection, role=link.role.value)
 
     def _subscribe(self, link: TerminalLink, message: Subscribe) -> None:
@@ -317,7 +317,7 @@ class Terminals:
             refuse(link.connection, RefusalCode.FULL, text)
         else:
             name = link.name or "?"
-            self._journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
+            self._journal.note(link, AuditEvent.ATTACH, [message.key], action=message.mode.value)
             self._table.seat_changed(self._seats.attach(link.number, name, message, rank.report.generation))
             if rank.report.session is not None:
                 self._table.want_repaint(rank.key)
@@ -338,13 +338,13 @@ class Terminals:
     def _take(self, link: TerminalLink, _: Take) -> None:
         rank = self._rank_of(link)
         if rank is not None:
-            self._journal.note(link, What.TAKE, [rank.key])
+            self._journal.note(link, AuditEvent.TAKE, [rank.key])
             self._table.seat_changed(self._seats.take(link.number, rank.report.generation))
 
     def _detach(self, link: TerminalLink, _: Detach) -> None:
         viewer = self._seats.viewer(link.number)
         if viewer is not None:
-            self._journal.note(link, What.DETACH, [viewer.key])
+            self._journal.note(link, AuditEvent.DETACH, [viewer.key])
         self._table.seat_changed(self._seats.leave(link.number))
 
     def _resize(self, link: TerminalLink, message: Resize) -> None:

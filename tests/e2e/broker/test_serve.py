@@ -28,7 +28,7 @@ from dbg_broker.journal.events import Event, EventKind
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net.tcp import listen
 from dbg_broker.serve.listening import lines_to_paste
-from dbg_command.audit import AuditEntry, What, decode_entry
+from dbg_command.audit import AuditEntry, AuditEvent, decode_entry
 from tests.support.serving import Serve, environment, run, tokens
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
@@ -190,13 +190,13 @@ def test_follow_shows_what_comes_also_in_the_next_file_and_no_token(home: Path, 
             return entry
 
         serving = serve()
-        assert read().what is What.START
+        assert read().what is AuditEvent.START
         token = run(home, "token", "--role", "driver", "--name", "bob").stdout.strip()
-        assert read().what is What.TOKEN_MADE
-        append(home, encode_entry(AuditEntry(at=1.0, what=What.QUESTION, action="eval")), max_bytes=1)
+        assert read().what is AuditEvent.TOKEN_MADE
+        append(home, encode_entry(AuditEntry(at=1.0, what=AuditEvent.QUESTION, action="eval")), max_bytes=1)
         assert read().action == "eval"
         serving.end()
-        assert read().what is What.END
+        assert read().what is AuditEvent.END
         following.terminate()
     assert token not in "".join(path.read_text() for path in home.glob("audit.jsonl*"))
 

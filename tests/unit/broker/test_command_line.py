@@ -22,7 +22,7 @@ from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append, encode_entry
-from dbg_command.audit import AuditEntry, What
+from dbg_command.audit import AuditEntry, AuditEvent
 from dbg_wire.errors import OutputError
 from dbg_wire.messages import Goodbye
 from tests.conftest import Approved
@@ -143,7 +143,7 @@ def test_the_certificate_is_made_once_and_its_fingerprint_printed(command: Comma
 
 ASKED = AuditEntry(
     at=1_700_000_000.25,
-    what=What.QUESTION,
+    what=AuditEvent.QUESTION,
     action="eval",
     role="driver",
     token="alice",  # noqa: S106 - a name
@@ -158,8 +158,8 @@ ASKED = AuditEntry(
 def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None:
     entries = [
         ASKED,
-        AuditEntry(at=0.0, what=What.CUT, count=7),
-        AuditEntry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3),
+        AuditEntry(at=0.0, what=AuditEvent.CUT, count=7),
+        AuditEntry(at=0.0, what=AuditEvent.REFUSE, address="h:1", text="no", count=3),
     ]
     lines = [shown(entry) for entry in entries]
     assert all(line.isprintable() for line in lines)
@@ -169,7 +169,7 @@ def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None
 @pytest.mark.parametrize("name", ['me" from 10.0.0.1:1', 'me\\" from 10.0.0.1:1', 'a: b "c\\', "é\x1b", "\\x1b"])
 def test_a_name_ends_where_the_log_says_so(name: str) -> None:
     line = shown(
-        AuditEntry(at=0.0, what=What.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)")
+        AuditEntry(at=0.0, what=AuditEvent.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)")
     )
     found = re.fullmatch(r'.* by a watcher ("(?:[^"\\]|\\.)*") from h:1: x : y \(9 times\)', line)
     assert found is not None
@@ -192,7 +192,7 @@ def test_the_log_is_shown_by_job_and_time(
     open_home(str(home))
     append(home, encode_entry(ASKED))
     append(home, b"no entry\n")
-    append(home, encode_entry(AuditEntry(at=time.time(), what=What.ATTACH, job="train-2", ranks="h:1")))
+    append(home, encode_entry(AuditEntry(at=time.time(), what=AuditEvent.ATTACH, job="train-2", ranks="h:1")))
     lines = command("log", "--json", *words).out.splitlines()
     assert [json.loads(line)["job"] for line in lines] == jobs
     assert len(command("log", *words).out.splitlines()) == len(jobs)

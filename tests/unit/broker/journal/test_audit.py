@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files, encode_entry, text_of
 from dbg_broker.journal.worker import WorkerThread
-from dbg_command.audit import AuditEntry, What, decode_entry
+from dbg_command.audit import AuditEntry, AuditEvent, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Inspection, InspectionKind, LineOfFile, Scope
@@ -25,7 +25,7 @@ texts = st.text(st.characters(), max_size=100)
 entries = st.builds(
     AuditEntry,
     at=st.floats(0, 4e9).map(lambda at: round(at, 3)),
-    what=st.sampled_from(What),
+    what=st.sampled_from(AuditEvent),
     terminal=texts,
     job=texts,
     ranks=texts,
@@ -139,7 +139,7 @@ def test_breakpoints_are_noted_by_their_places() -> None:
 
 
 def entry(number: int) -> AuditEntry:
-    return AuditEntry(at=float(number), what=What.ATTACH, text=str(number))
+    return AuditEntry(at=float(number), what=AuditEvent.ATTACH, text=str(number))
 
 
 class Disk:
@@ -174,8 +174,8 @@ def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(tmp_path: Pat
     disk.gate.set()
     log.close()
     written = [line for line in disk.lines if line is not None]
-    assert [line.text for line in written if line.what is What.ATTACH] == [str(number) for number in range(11)]
-    assert [line.count for line in written if line.what is What.CUT] == [990]
+    assert [line.text for line in written if line.what is AuditEvent.ATTACH] == [str(number) for number in range(11)]
+    assert [line.count for line in written if line.what is AuditEvent.CUT] == [990]
 
 
 def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
@@ -195,6 +195,6 @@ def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
     log.put(entry(3))
     log.close()
     written = [line for line in disk.lines if line is not None]
-    assert [line.text for line in written if line.what is What.ATTACH] == ["3"]
-    assert [line.count for line in written if line.what is What.CUT] == [3]
+    assert [line.text for line in written if line.what is AuditEvent.ATTACH] == ["3"]
+    assert [line.count for line in written if line.what is AuditEvent.CUT] == [3]
     assert len(caplog.records) == 1

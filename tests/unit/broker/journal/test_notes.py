@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.journal.journal import MAX_HOSTS, REFUSALS_SECONDS
-from dbg_command.audit import AuditEntry, What
+from dbg_command.audit import AuditEntry, AuditEvent
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
@@ -56,14 +56,14 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     me = ("driver", "me@login1")
     there = ("4711.0", "gpu013:0")
     assert seen == [
-        (What.CONNECT, "", *me, "", ""),
-        (What.ATTACH, "drive", *me, *there),
-        (What.CONNECT, "", "watcher", "alice@h", "", ""),
-        (What.QUESTION, "where", *me, *there),
-        (What.INTERRUPT, "", *me, *there),
-        (What.TAKE, "", *me, *there),
-        (What.DETACH, "", *me, *there),
-        (What.LEAVE, "", "watcher", "alice@h", "", ""),
+        (AuditEvent.CONNECT, "", *me, "", ""),
+        (AuditEvent.ATTACH, "drive", *me, *there),
+        (AuditEvent.CONNECT, "", "watcher", "alice@h", "", ""),
+        (AuditEvent.QUESTION, "where", *me, *there),
+        (AuditEvent.INTERRUPT, "", *me, *there),
+        (AuditEvent.TAKE, "", *me, *there),
+        (AuditEvent.DETACH, "", *me, *there),
+        (AuditEvent.LEAVE, "", "watcher", "alice@h", "", ""),
     ]
     assert all(entry.address.startswith("127.0.0.1:") for entry in noted)
     assert "secret" not in repr(noted)
@@ -76,7 +76,7 @@ async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: l
     driver = await broker.seated(KEY)
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"p x\xff"))
     await rank.expect_data()
-    assert [entry.text for entry in noted if entry.what is What.INPUT] == ["p x\\xff"]
+    assert [entry.text for entry in noted if entry.what is AuditEvent.INPUT] == ["p x\\xff"]
 
 
 async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[AuditEntry]) -> None:
@@ -88,7 +88,7 @@ async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker
     driver = await broker.terminal()
     await driver.say(Question(request=1, keys=(*keys, "other/7", "gone"), action=Action.KILL, seconds=0.1))
     await driver.expect(Answers)
-    asked = [(entry.job, entry.ranks) for entry in noted if entry.what is What.QUESTION]
+    asked = [(entry.job, entry.ranks) for entry in noted if entry.what is AuditEvent.QUESTION]
     assert asked == [("4711.0", "0-2"), ("other", "gpu013:7")]
 
 
@@ -103,7 +103,7 @@ async def test_refused_tokens_of_one_address_are_counted_together(
         await knock()
     monkeypatch.setattr(broker.parts.timers, "clock", lambda: 10**9)
     await knock()
-    assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
+    assert [(entry.what, entry.count) for entry in noted] == [(AuditEvent.REFUSE, 1), (AuditEvent.REFUSE, 5)]
     approved(noted[0].text)
 
 
