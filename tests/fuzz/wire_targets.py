@@ -115,8 +115,8 @@ def inquiries(data: bytes) -> None:
 
 EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
-    evidence.ThreadWait(thread="MainThread", does=evidence.Doing(what=evidence.What.LOCK, name="lock")),
-    evidence.OtherProcess(pid=4711, does=evidence.Doing(what=evidence.What.SLEEP), holder=4712),
+    evidence.ThreadWait(thread="MainThread", does=evidence.ActivityInfo(what=evidence.Activity.LOCK, name="lock")),
+    evidence.OtherProcess(pid=4711, does=evidence.ActivityInfo(what=evidence.Activity.SLEEP), holder=4712),
     inspection.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),
 )

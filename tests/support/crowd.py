@@ -42,16 +42,16 @@ from dbg_wire.messages import (
     body_of,
 )
 from dbg_wire.records.evidence import (
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
     CollectiveState,
-    Doing,
     EvidenceRecord,
     GroupSeen,
     ProcessSeen,
     SourceSeen,
     Target,
     ThreadWait,
-    What,
 )
 from dbg_wire.records.ranks import Place, RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
@@ -228,10 +228,10 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
         age=WAITED,
         timeout=1800.0,
     )
-    reads = Doing(what=What.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:2049")
-    does = reads if is_missing else Doing(what=What.COLLECTIVE, name="all_reduce")
+    reads = ActivityInfo(what=Activity.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:2049")
+    does = reads if is_missing else ActivityInfo(what=Activity.COLLECTIVE, name="all_reduce")
     main = ThreadWait(thread="MainThread", does=does, is_main=True, frames=stack(is_missing=is_missing))
-    feed = ThreadWait(thread="feed", does=Doing(what=What.QUEUE_GET, name="queue"), frames=(TRAIN,))
+    feed = ThreadWait(thread="feed", does=ActivityInfo(what=Activity.QUEUE_GET, name="queue"), frames=(TRAIN,))
     return (
         SourceSeen(library="torch", version="2.13.0"),
         *groups(rank, world, last, is_missing=is_missing),

@@ -8,14 +8,14 @@ from typing import Any
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Finding, Kind, RankAnswer
 from dbg_wire.records.evidence import (
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
     CollectiveState,
-    Doing,
     Evidence,
     EvidenceRecord,
     GroupSeen,
     SourceSeen,
-    What,
 )
 from dbg_wire.records.ranks import Place, RankState
 from tests.unit.client.fake_broker import make_rank
@@ -100,9 +100,9 @@ def silent(number: int, **changes: object) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer.replace(rows=()))
 
 
-def in_c_code(name: str) -> Doing:
+def in_c_code(name: str) -> ActivityInfo:
     """Return what a thread tells that is in a C function, called at a line of the training program."""
-    return Doing(what=What.NATIVE, function=name, place=Place(file="train.py", line=41, function="main"))
+    return ActivityInfo(what=Activity.NATIVE, function=name, place=Place(file="train.py", line=41, function="main"))
 
 
 def stuck(seconds: float) -> dict[str, Any]:

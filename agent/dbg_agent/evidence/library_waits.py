@@ -20,7 +20,7 @@ from dbg_agent.host.descriptors import Waited, does, doing, held_by, lock_holder
 from dbg_agent.host.process import SystemCall, has_ended, named
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import within
-from dbg_wire.records.evidence import MAX_NAMES, Doing, NamedProcess, Relation, WaitKind, What
+from dbg_wire.records.evidence import MAX_NAMES, Activity, ActivityInfo, NamedProcess, Relation, WaitKind
 from dbg_wire.records.record import clamp
 
 MAX_QUEUED = 10_000
@@ -73,7 +73,7 @@ def _status(pid: int, known: Any) -> int | None:
     return None
 
 
-def from_workers(wait: Doing, descriptor: Any = None, among: Collection[int] | None = None) -> Waited:
+def from_workers(wait: ActivityInfo, descriptor: Any = None, among: Collection[int] | None = None) -> Waited:
     """Return ``wait`` with the processes that may send the awaited message, and the pid if there is only one.
 
     ``descriptor`` is the thread's end of the connection. ``among`` are the pids of the workers that may send it.
@@ -116,7 +116,7 @@ MAX_ACTORS = 8
 """Maximum number of pending results whose actors are looked up."""
 
 
-def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
+def pending_actors(wait: ActivityInfo, refs: Sequence[Any]) -> Waited:
     """Return the wait for these results with the actors that have not returned them yet.
 
     Without actors, the results come from tasks, or Ray does not answer. The pid belongs to the first actor on this
@@ -128,7 +128,7 @@ def pending_actors(wait: Doing, refs: Sequence[Any]) -> Waited:
     rows = within(ASKING_SECONDS, lambda: _pending(worker, tables, list(dict.fromkeys(refs))), none)
     processes = tuple(named(pid) if pid else NamedProcess(pid=0) for _, pid in rows)
     names = tuple(name for name, _ in rows)
-    kernel_waits = clamp(Doing, what=wait.what, names=names, processes=processes)
+    kernel_waits = clamp(ActivityInfo, what=wait.what, names=names, processes=processes)
     return kernel_waits, next((pid for _, pid in rows if pid), None)
 
 
@@ -159,7 +159,7 @@ class Wait(NamedTuple):
     the kernel or the interpreter.
     """
 
-    does: Doing
+    does: ActivityInfo
     others: frozenset[int] = frozenset()
     ask: Callable[[], Waited] | None = None
     holder: int | None = None
@@ -211,7 +211,7 @@ def _told(inside: Inside, function: tuple[str, str]) -> Wait | None:
         return Wait(doing(_PLAIN[function], name=inside.named))
     if function in _INNERMOST:
         # The function itself waits, but not while it calls other functions.
-        return Wait(Doing(what=_INNERMOST[function])) if inside.at == 0 else None
+        return Wait(ActivityInfo(what=_INNERMOST[function])) if inside.at == 0 else None
     rule = _RULES.get(function)
     return rule(inside) if rule is not None else None
 
@@ -221,43 +221,43 @@ def _threading(inside: Inside) -> Wait | None:
     owner = inside.local("self")
     if owner is UNKNOWN:
         function = inside.frame.f_code.co_name
-        return Wait(doing(What.THREADING, function=function, module="threading", name=inside.named))
+        return Wait(doing(Activity.THREADING, function=function, module="threading", name=inside.named))
     what = next((one for kind, one in _CLASSES.items() if is_a(owner, kind)), None)
-    if what is What.BARRIER:
+    if what is Activity.BARRIER:
         there, parties = attribute(owner, "_count"), attribute(owner, "_parties")
         counts = {"count": there, "total": parties} if type(there) is int and type(parties) is int else {}
-        return Wait(doing(What.BARRIER, name=inside.named, **counts))
+        return Wait(doing(Activity.BARRIER, name=inside.named, **counts))
     return Wait(doing(what, name=inside.named)) if what is not None else None
 
 
 _CLASSES = {
-    threading.Event: What.EVENT,
-    threading.Condition: What.CONDITION,
-    threading.Barrier: What.BARRIER,
-    threading.Semaphore: What.SEMAPHORE,
+    threading.Event: Activity.EVENT,
+    threading.Condition: Activity.CONDITION,
+    threading.Barrier: Activity.BARRIER,
+    threading.Semaphore: Activity.SEMAPHORE,
 }
 
 
 def _join(inside: Inside) -> Wait | None:
     joined = inside.local("self")
     if joined is UNKNOWN or not is_a(joined, threading.Thread):
-        return Wait(Doing(what=What.JOIN)) if joined is UNKNOWN else None
+        return Wait(ActivityInfo(what=Activity.JOIN)) if joined is UNKNOWN else None
     ident, name = attribute(joined, "_ident"), attribute(joined, "_name")
     is_bound = type(ident) is int and inside.local("timeout") is None
     others = frozenset({ident}) if is_bound else frozenset[int]()
-    return Wait(doing(What.JOIN, thread=name if type(name) is str else ""), others, is_sure=is_bound)
+    return Wait(doing(Activity.JOIN, thread=name if type(name) is str else ""), others, is_sure=is_bound)
 
 
 def _shutdown(inside: Inside) -> Wait:
     awaited = [one for one in inside.threads if not one.is_daemon and not one.is_main]
     names = tuple(one.name for one in awaited[:MAX_NAMES])
-    return Wait(doing(What.SHUTDOWN, names=names), frozenset(one.ident for one in awaited), is_sure=bool(awaited))
+    return Wait(doing(Activity.SHUTDOWN, names=names), frozenset(one.ident for one in awaited), is_sure=bool(awaited))
 
 
 def _popen(inside: Inside) -> Wait:
     # Without pipes, and after they are closed, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
-    does = Doing(what=What.CHILD_END if "wait" in within else What.CHILD_OUTPUT)
+    does = ActivityInfo(what=Activity.CHILD_END if "wait" in within else Activity.CHILD_OUTPUT)
     pid = attribute(inside.local("self"), "pid")
     return Wait(does, ask=(lambda: held_by(does, [pid])) if type(pid) is int else None)
 
@@ -275,8 +275,8 @@ def _process(inside: Inside) -> Wait:
     joined = inside.local("self")
     pid, name = attribute(attribute(joined, "_popen"), "pid"), attribute(joined, "_name")
     if type(pid) is not int or type(name) is not str:
-        return Wait(Doing(what=What.CHILD_END))
-    return Wait(doing(What.CHILD_END, processes=(child(pid, name),)), holder=pid, is_sure=True)
+        return Wait(ActivityInfo(what=Activity.CHILD_END))
+    return Wait(doing(Activity.CHILD_END, processes=(child(pid, name),)), holder=pid, is_sure=True)
 
 
 def _loader(inside: Inside) -> Wait:
@@ -285,7 +285,7 @@ def _loader(inside: Inside) -> Wait:
     workers = attribute(loader, "_workers")
     pids = [attribute(attribute(item(workers, at), "_popen"), "pid") for at in range(MAX_WORKERS)]
     known = [pid for pid in pids if type(pid) is int]
-    does = Doing(what=What.BATCH)
+    does = ActivityInfo(what=Activity.BATCH)
     if not known:
         return Wait(does)
     # Batches are delivered in the order of their numbers. _task_info has the worker of each batch before it arrives.
@@ -296,7 +296,7 @@ def _loader(inside: Inside) -> Wait:
     at = 0 if len(known) == 1 else at
     if type(at) is int and 0 <= at < len(known):
         pid = known[at]
-        return Wait(doing(What.LOADER, count=at, processes=(child(pid, ""),)), holder=pid, is_sure=True)
+        return Wait(doing(Activity.LOADER, count=at, processes=(child(pid, ""),)), holder=pid, is_sure=True)
     return Wait(does, ask=lambda: from_workers(does, among=known))
 
 
@@ -304,14 +304,14 @@ def _loop(inside: Inside) -> Wait | None:
     outer = inside.thread.frames[inside.at + 1 : inside.at + 2]
     if outer and outer[0].f_code.co_name == "_run_once":
         loop = local(outer[0], "self") if inside.thread.is_readable else None
-        return Wait(Doing(what=What.EVENT_LOOP), loop=loop)
+        return Wait(ActivityInfo(what=Activity.EVENT_LOOP), loop=loop)
     return None
 
 
 def _future(inside: Inside) -> Wait:
     future = inside.local("self")
     state = attribute(future, "_state")
-    does = doing(What.FUTURE, name=inside.named, state=state.lower() if type(state) is str else "")
+    does = doing(Activity.FUTURE, name=inside.named, state=state.lower() if type(state) is str else "")
     if future is UNKNOWN or inside.local("timeout") is not None:
         return Wait(does)
     for thread, frame in _pool_frames(inside.threads, "concurrent.futures.thread"):
@@ -336,7 +336,7 @@ def _pool_frames(threads: Sequence[SeenThread], module: str) -> Iterator[tuple[S
 
 
 def _pool_result(inside: Inside) -> Wait:
-    return Wait(doing(What.POOL_RESULT, processes=tuple(child(*one) for one in ended_workers())))
+    return Wait(doing(Activity.POOL_RESULT, processes=tuple(child(*one) for one in ended_workers())))
 
 
 def _file_lock(inside: Inside) -> Wait:
@@ -345,59 +345,61 @@ def _file_lock(inside: Inside) -> Wait:
     # this thread can't read them.
     found = (inside.local(name) for name in ("canonical_path", "lock_filename"))
     is_soft = "SoftFileLock" in type(inside.local("self")).__name__
-    return _of_file(What.LOCK_FILE if is_soft else What.FILE_LOCK, next((one for one in found if type(one) is str), ""))
+    return _of_file(
+        Activity.LOCK_FILE if is_soft else Activity.FILE_LOCK, next((one for one in found if type(one) is str), "")
+    )
 
 
 def _baton(inside: Inside) -> Wait:
     path = attribute(inside.local("self"), "lock_file_path")
-    return _of_file(What.LOCK_FILE, path if type(path) is str else "")
+    return _of_file(Activity.LOCK_FILE, path if type(path) is str else "")
 
 
-def _of_file(what: What, path: str) -> Wait:
+def _of_file(what: Activity, path: str) -> Wait:
     if not path:
-        return Wait(Doing(what=what))
+        return Wait(ActivityInfo(what=what))
     does = doing(what, name=os.path.abspath(path))  # noqa: PTH100 - no pathlib in a rank
 
     def ask() -> Waited:
         found = looked_up(does.name)
-        kernel_waits = does.replace(seconds=found.age if what is What.LOCK_FILE else None)
-        return held_by(kernel_waits, (openers if what is What.LOCK_FILE else lock_holders)(found.path))
+        kernel_waits = does.replace(seconds=found.age if what is Activity.LOCK_FILE else None)
+        return held_by(kernel_waits, (openers if what is Activity.LOCK_FILE else lock_holders)(found.path))
 
     return Wait(does, ask=ask)
 
 
 def _ray_get(inside: Inside) -> Wait:
     """Return the wait for a result of Ray, with the actors that have not returned it yet."""
-    refs, does = inside.local("object_refs"), Doing(what=What.RAY_GET)
+    refs, does = inside.local("object_refs"), ActivityInfo(what=Activity.RAY_GET)
     return Wait(does, ask=(lambda: pending_actors(does, refs)) if type(refs) is list else None)
 
 
 def _pdb(inside: Inside) -> Wait:
-    return Wait(Doing(what=What.PDB, place=short_place(inside.thread.frames)))
+    return Wait(ActivityInfo(what=Activity.PDB, place=short_place(inside.thread.frames)))
 
 
 _MESSAGES = {
-    ("multiprocessing.queues", "get"): What.QUEUE_GET,
-    ("multiprocessing.connection", "recv"): What.MESSAGE,
-    ("multiprocessing.connection", "recv_bytes"): What.MESSAGE,
-    ("multiprocessing.connection", "poll"): What.MESSAGE,
-    ("multiprocessing.connection", "wait"): What.MESSAGES,
+    ("multiprocessing.queues", "get"): Activity.QUEUE_GET,
+    ("multiprocessing.connection", "recv"): Activity.MESSAGE,
+    ("multiprocessing.connection", "recv_bytes"): Activity.MESSAGE,
+    ("multiprocessing.connection", "poll"): Activity.MESSAGE,
+    ("multiprocessing.connection", "wait"): Activity.MESSAGES,
 }
 """Functions that wait for data of another process."""
 
 _PLAIN = {
-    ("queue", "get"): What.QUEUE_GET,
-    ("queue", "put"): What.QUEUE_PUT,
-    ("queue", "join"): What.QUEUE_JOIN,
-    ("multiprocessing.queues", "put"): What.QUEUE_PUT,
-    ("multiprocessing.connection", "accept"): What.LISTEN,
-    ("concurrent.futures._base", "wait"): What.FUTURES,
+    ("queue", "get"): Activity.QUEUE_GET,
+    ("queue", "put"): Activity.QUEUE_PUT,
+    ("queue", "join"): Activity.QUEUE_JOIN,
+    ("multiprocessing.queues", "put"): Activity.QUEUE_PUT,
+    ("multiprocessing.connection", "accept"): Activity.LISTEN,
+    ("concurrent.futures._base", "wait"): Activity.FUTURES,
 }
 """Functions for which only the object's name is reported."""
 
 _INNERMOST = {
-    ("concurrent.futures.thread", "_worker"): What.POOL_WORK,
-    ("ray._private.worker", "main_loop"): What.RAY_IDLE,
+    ("concurrent.futures.thread", "_worker"): Activity.POOL_WORK,
+    ("ray._private.worker", "main_loop"): Activity.RAY_IDLE,
 }
 
 _RULES: dict[tuple[str, str], Callable[[Inside], Wait | None]] = {

@@ -18,7 +18,7 @@ from dbg_agent.frames.source import COMPREHENSIONS, Spot, nodes_in, operation, s
 from dbg_agent.frames.stacks import is_users_file, place_of
 from dbg_agent.frames.variables import UNKNOWN, method
 from dbg_agent.host.descriptors import looked_up
-from dbg_wire.records.evidence import Doing, What
+from dbg_wire.records.evidence import Activity, ActivityInfo
 from dbg_wire.records.record import clamp
 
 MAX_HELPERS = 1
@@ -47,7 +47,7 @@ def _repeated(loop: Loop) -> list[ast.AST]:
     return [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
 
 
-def retried(frames: Sequence[FrameType]) -> Doing | None:
+def retried(frames: Sequence[FrameType]) -> ActivityInfo | None:
     """Return the function whose loop sleeps between attempts, and the attempted calls; None if there is no such loop.
 
     ``frames`` are the frames of a sleeping thread. An attempt is a call in the loop that is in a ``try`` without the
@@ -79,14 +79,14 @@ def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
     )
 
 
-def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> Doing | None:
+def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> ActivityInfo | None:
     calls = (one for one in calls_in(loop) if tried(spot, one, sleep) or _decides(spot, one, loop))
     names = dict.fromkeys(name for one in calls if (name := _called_name(one)))
     if not names:
         return None
     place = place_of(spot.frame)
     candidates = (*list(names)[:MAX_TRIES], SLEEP)
-    return clamp(Doing, what=What.LOOPS, function=place.function, place=place, names=candidates)
+    return clamp(ActivityInfo, what=Activity.LOOPS, function=place.function, place=place, names=candidates)
 
 
 def _called_name(call: ast.Call) -> str:

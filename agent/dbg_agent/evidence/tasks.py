@@ -18,7 +18,7 @@ from dbg_agent.frames.source import spot_of
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, is_a, local
 from dbg_agent.host.descriptors import doing
-from dbg_wire.records.evidence import MAX_NAMES, Doing, WaitKind, What
+from dbg_wire.records.evidence import MAX_NAMES, Activity, ActivityInfo, WaitKind
 
 MAX_TASKS = 64
 """Maximum number of tasks of one loop that are reported: a server has thousands that only wait for their clients."""
@@ -34,7 +34,7 @@ class SeenTask(NamedTuple):
 
     task: Any
     name: str
-    does: Doing
+    does: ActivityInfo
     awaits: tuple[Any, ...]
     frames: tuple[FrameType, ...]
 
@@ -131,47 +131,47 @@ def _tasks_in(kind: Any, waiter: Any) -> Iterator[Any]:
         yield from (one for one in children[:MAX_TASKS] if is_a(one, kind) and not kind.done(one))
 
 
-_RULES: dict[tuple[str, str], What] = {
-    ("asyncio.queues", "get"): What.QUEUE_GET,
-    ("asyncio.queues", "put"): What.QUEUE_PUT,
-    ("asyncio.queues", "join"): What.QUEUE_JOIN,
-    ("asyncio.tasks", "sleep"): What.SLEEP,
-    ("asyncio.tasks", "wait"): What.OTHER_TASKS,
-    ("asyncio.streams", "read"): What.STREAM_READ,
-    ("asyncio.streams", "readline"): What.STREAM_READ,
-    ("asyncio.streams", "readexactly"): What.STREAM_READ,
-    ("asyncio.streams", "readuntil"): What.STREAM_READ,
-    ("asyncio.streams", "drain"): What.STREAM_WRITE,
-    ("asyncio.streams", "open_connection"): What.CONNECT,
-    ("asyncio.subprocess", "wait"): What.CHILD_END,
-    ("asyncio.subprocess", "communicate"): What.CHILD_OUTPUT,
-    ("asyncio.threads", "to_thread"): What.THREAD_CALL,
-    ("asyncio.base_events", "serve_forever"): What.SERVE,
+_RULES: dict[tuple[str, str], Activity] = {
+    ("asyncio.queues", "get"): Activity.QUEUE_GET,
+    ("asyncio.queues", "put"): Activity.QUEUE_PUT,
+    ("asyncio.queues", "join"): Activity.QUEUE_JOIN,
+    ("asyncio.tasks", "sleep"): Activity.SLEEP,
+    ("asyncio.tasks", "wait"): Activity.OTHER_TASKS,
+    ("asyncio.streams", "read"): Activity.STREAM_READ,
+    ("asyncio.streams", "readline"): Activity.STREAM_READ,
+    ("asyncio.streams", "readexactly"): Activity.STREAM_READ,
+    ("asyncio.streams", "readuntil"): Activity.STREAM_READ,
+    ("asyncio.streams", "drain"): Activity.STREAM_WRITE,
+    ("asyncio.streams", "open_connection"): Activity.CONNECT,
+    ("asyncio.subprocess", "wait"): Activity.CHILD_END,
+    ("asyncio.subprocess", "communicate"): Activity.CHILD_OUTPUT,
+    ("asyncio.threads", "to_thread"): Activity.THREAD_CALL,
+    ("asyncio.base_events", "serve_forever"): Activity.SERVE,
 }
 """Waits of asyncio's coroutines, by module and function."""
 
 
-def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> Doing:
+def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> ActivityInfo:
     for at, frame in enumerate(frames):
         module, function = module_of(frame), frame.f_code.co_name
         is_lock = module == "asyncio.locks" and function in ("wait", "acquire")
         what = _of_class(local(frame, "self")) if is_lock else _RULES.get((module, function))
         if what is not None:
-            is_unknown = {"function": function, "module": "asyncio"} if what is What.THREADING else {}
+            is_unknown = {"function": function, "module": "asyncio"} if what is Activity.THREADING else {}
             return doing(what, name=_named(frames[at - 1], function) if at else "", **is_unknown)
     if awaits:
         names = dict.fromkeys(_name_of(kind, one) for one in awaits)
-        return doing(What.TASKS, names=tuple(islice(names, MAX_NAMES)), count=len(awaits))
+        return doing(Activity.TASKS, names=tuple(islice(names, MAX_NAMES)), count=len(awaits))
     if waiter is None:
-        return Doing(what=What.READY)
-    return doing(What.TASK_FUTURE, function=frames[-1].f_code.co_name if frames else "")
+        return ActivityInfo(what=Activity.READY)
+    return doing(Activity.TASK_FUTURE, function=frames[-1].f_code.co_name if frames else "")
 
 
-def _of_class(value: Any) -> What:
+def _of_class(value: Any) -> Activity:
     known = vars(sys.modules["asyncio.locks"])
     names = ("Event", "Condition", "Barrier", "Lock", "Semaphore")
     found = next((name for name in names if is_a(value, known.get(name, Any))), "threading")
-    return What.TASK_LOCK if found == "Lock" else What[found.upper()]
+    return Activity.TASK_LOCK if found == "Lock" else Activity[found.upper()]
 
 
 def _name_of(kind: Any, task: Any) -> str:

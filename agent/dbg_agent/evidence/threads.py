@@ -27,11 +27,11 @@ from dbg_wire.records.evidence import (
     MAX_AWAITED,
     MAX_NAMES,
     MAX_WAIT_FRAMES,
-    Doing,
+    Activity,
+    ActivityInfo,
     OtherProcess,
     Target,
     ThreadWait,
-    What,
 )
 from dbg_wire.records.record import clamp
 
@@ -140,7 +140,7 @@ def _ended() -> list[ThreadWait]:
         clamp(
             ThreadWait,
             thread=one.name,
-            does=doing(What.RAISED, name=one.error, place=one.place, seconds=one.seconds),
+            does=doing(Activity.RAISED, name=one.error, place=one.place, seconds=one.seconds),
         )
         for one in ended_threads()
     ]
@@ -153,7 +153,7 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
     if main is None or handled is None:
         return []
     name, place = handled
-    return [clamp(ThreadWait, thread=main.name, does=doing(What.HANDLES, name=name, place=place))]
+    return [clamp(ThreadWait, thread=main.name, does=doing(Activity.HANDLES, name=name, place=place))]
 
 
 def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
@@ -172,19 +172,19 @@ def _by_frames(
 ) -> Wait | CallSite | None:
     """Return the thread's wait; else its call, if only the kernel knows what it waits for; else None."""
     if thread.ident == halted:
-        return Wait(Doing(what=What.STOP))
+        return Wait(ActivityInfo(what=Activity.STOP))
     if not thread.frames:
-        return Wait(Doing(what=What.NO_CODE))
+        return Wait(ActivityInfo(what=Activity.NO_CODE))
     place = short_place(thread.frames)
     try:
         collective = collective_of(thread.places)
         if collective:
-            return Wait(doing(What.COLLECTIVE, name=collective, address=_store(thread), place=place))
+            return Wait(doing(Activity.COLLECTIVE, name=collective, address=_store(thread), place=place))
         record = library_wait(thread, threads)
         if record is not None:
             return record
         if not is_calling(thread.frames[0]):
-            return Wait(Doing(what=What.RUNS, place=place))
+            return Wait(ActivityInfo(what=Activity.RUNS, place=place))
         site = call_site(thread.frames[0], reads=thread.is_readable)
         if site is None:
             return None
@@ -192,7 +192,7 @@ def _by_frames(
         return Wait(in_library) if in_library is not None else _in_lock(thread, threads, holders, site) or site
     except Exception as error:
         # The frame's code may not come from the compiler.
-        return Wait(doing(What.UNREADABLE, state=type(error).__name__))
+        return Wait(doing(Activity.UNREADABLE, state=type(error).__name__))
 
 
 def _store(thread: SeenThread) -> str:
@@ -219,18 +219,18 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     found = waits_in(call) if call is not None else None
     now, place = all_frames().get(thread.ident), short_place(thread.frames)
     if now is not thread.frames[0] or now.f_lasti != before:
-        return Wait(Doing(what=What.RUNS, place=place))
+        return Wait(ActivityInfo(what=Activity.RUNS, place=place))
     called = known.called.text if known is not None else ""
     if found is None:
         state = call.name if call is not None else ""
-        return Wait(doing(What.NATIVE, function=called, place=place, state=state))
+        return Wait(doing(Activity.NATIVE, function=called, place=place, state=state))
     record, holder = found
     if record.target is Target.SOCKET and not record.name:
         # The kernel does not name the other end of a socket pair; most likely a child has it.
         record, holder = from_workers(record)
-    if record.what is What.SLEEP and called:
+    if record.what is Activity.SLEEP and called:
         # A library that sleeps in C waits for something else, as SQLite waits for a lock.
-        record = doing(What.SLEEP, function=called, place=place)
+        record = doing(Activity.SLEEP, function=called, place=place)
     return Wait(record, holder=holder, is_sure=True)
 
 
@@ -243,11 +243,11 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
     named = _named(wanted.text, thread.frames[0])
     owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
-        return Wait(doing(What.LOCK, **named))
+        return Wait(doing(Activity.LOCK, **named))
     # Any other argument may be a timeout, after which the thread continues.
     is_bound = site.is_whole and not site.named and site.positional in ((), (True,))
     # The place is where the thread waits, not where it took the lock.
-    what = What.OWN_LOCK if owner.ident == thread.ident else What.LOCK
+    what = Activity.OWN_LOCK if owner.ident == thread.ident else Activity.LOCK
     does = doing(what, thread=owner.name, place=short_place(owner.frames), **named)
     # Only an RLock knows its owner; for other locks the holder is derived from frames.
     is_sure = owner_of(wanted.lock) == owner.ident
@@ -260,7 +260,7 @@ def _named(text: str, frame: FrameType) -> dict[str, str]:
     return {"name": text, "module": module_of(frame) if is_library else ""}
 
 
-def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
+def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
     """Return the wait of a thread at another blocking object, by the object's class, or None."""
     value = site.called.value if site.is_with else site.called.owner
     kind = class_of(value)
@@ -268,33 +268,33 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
     built_in = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
     if built_in == "_queue.SimpleQueue" and site.called.name == "get":
-        return doing(What.QUEUE_GET, name=text)
+        return doing(Activity.QUEUE_GET, name=text)
     if site.called.name in ("get", "wait") and kind in _STORES:
         key = site.positional[0] if len(site.positional) == 1 else UNKNOWN
-        return doing(What.STORE_KEY, name=key[:80] if type(key) is str else "", module=kind[1], owner=text)
+        return doing(Activity.STORE_KEY, name=key[:80] if type(key) is str else "", module=kind[1], owner=text)
     if built_in == "_multiprocessing.SemLock":
-        return doing(What.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
+        return doing(Activity.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
     if site.called.name == "wait" and kind in _WORKS:
         # The flight recorder reports collectives, but not sends and receives of gloo.
-        return doing(What.WORK, name=text)
+        return doing(Activity.WORK, name=text)
     if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
         made = site.made.called
-        return doing(What.GROUP_CALL, name=made.name, owner=made.owner_text, place=short_place([frame]))
+        return doing(Activity.GROUP_CALL, name=made.name, owner=made.owner_text, place=short_place([frame]))
     if built_in == "_thread._ThreadHandle":
-        return Doing(what=What.JOIN)
+        return ActivityInfo(what=Activity.JOIN)
     if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):
-        return doing(What.LOCK, **_named(text, frame))
+        return doing(Activity.LOCK, **_named(text, frame))
     return None
 
 
-def _sleeping(thread: SeenThread, site: CallSite) -> Doing:
+def _sleeping(thread: SeenThread, site: CallSite) -> ActivityInfo:
     """Return the activity of a sleeping thread: a poll of a file, a retry, or a plain sleep."""
     given: Any = site.positional[0] if len(site.positional) == 1 else UNKNOWN
     seconds = given if type(given) in (int, float) else None
     polled = polled_file(thread.frames, reads=thread.is_readable)
     if polled is not None:
-        return doing(What.POLLED_FILE, name=polled, seconds=seconds)
-    return retried(thread.frames) or doing(What.SLEEP, function="time.sleep", seconds=seconds)
+        return doing(Activity.POLLED_FILE, name=polled, seconds=seconds)
+    return retried(thread.frames) or doing(Activity.SLEEP, function="time.sleep", seconds=seconds)
 
 
 def _at_exit(thread: SeenThread, wait: Wait) -> Wait:

@@ -20,7 +20,7 @@ from dbg_agent.frames.stacks import all_frames, is_users_file, outward
 from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, GroupSeen, SourceSeen, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import clamp
 
@@ -82,7 +82,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
 
-def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> Doing | None:
+def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> ActivityInfo | None:
     """Return the activity of a thread in mpi4py, whose waits keep a CPU busy; None if it is not in mpi4py."""
     mpi = sys.modules.get(MODULE)
     if mpi is None:
@@ -93,8 +93,8 @@ def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> D
     if not (is_of_mpi or is_derived or _call_of(mpi, innermost) is not None):
         return None
     # A request does not show whether it belongs to a send, a receive or a collective.
-    what = What.MPI_REQUEST if called.name in _WAITS else What.MPI
-    return clamp(Doing, what=what, name=called.text or called.name, place=place)
+    what = Activity.MPI_REQUEST if called.name in _WAITS else Activity.MPI
+    return clamp(ActivityInfo, what=what, name=called.text or called.name, place=place)
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
@@ -260,10 +260,10 @@ def awaited(innermost: FrameType) -> str:
     return printable((outer and (outer.called.text or outer.called.name)) or own.f_code.co_name)
 
 
-def jax_wait(innermost: FrameType, place: Place | None) -> Doing | None:
+def jax_wait(innermost: FrameType, place: Place | None) -> ActivityInfo | None:
     """Return the wait of a thread in JAX, or None if it is not in JAX."""
     name = awaited(innermost)
-    return clamp(Doing, what=What.JAX, name=name, place=place) if name else None
+    return clamp(ActivityInfo, what=Activity.JAX, name=name, place=place) if name else None
 
 
 def _waits_in_jax(site: CallSite, frame: FrameType) -> bool:

@@ -49,7 +49,7 @@ from dbg_wire.messages import (
     Sender,
     answer_to,
 )
-from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Activity, ActivityInfo, EvidenceRecord, ThreadWait, fitting
 from dbg_wire.records.ranks import Place, signal_name
 from dbg_wire.records.record import clamp
 
@@ -404,7 +404,7 @@ class GuardReporter:
 def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
     """Return the kernel's data about a rank that can't answer; its main thread is in C code."""
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
-    does = Doing(what=What.NATIVE)
+    does = ActivityInfo(what=Activity.NATIVE)
     wait = clamp(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
     return fitting([wait, process_seen(pid)])
 

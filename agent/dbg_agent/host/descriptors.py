@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dbg_agent.host.proc import read_proc
 from dbg_agent.host.process import SystemCall, named, path_of, peer_of, polled, state_of, system_call
 from dbg_agent.process.threads import BoundedThreads
-from dbg_wire.records.evidence import Doing, Target, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, Target
 from dbg_wire.records.record import clamp
 
 MAX_SECONDS = 0.1
@@ -27,16 +27,16 @@ file_system = BoundedThreads("dbg-agent-path", 1)
 MAX_CHILDREN = 32
 """Maximum number of child processes whose descriptors are read."""
 
-Waited = tuple[Doing, int | None]
+Waited = tuple[ActivityInfo, int | None]
 """The thread's activity, and the pid of the only process that holds the awaited resource, or None if unknown."""
 
 
-def doing(what: What, **fields: Any) -> Doing:
+def doing(what: Activity, **fields: Any) -> ActivityInfo:
     """Build a Doing from values of the program."""
-    return clamp(Doing, what=what, **fields)
+    return clamp(ActivityInfo, what=what, **fields)
 
 
-def held_by(does: Doing, pids: Iterable[int]) -> Waited:
+def held_by(does: ActivityInfo, pids: Iterable[int]) -> Waited:
     """Return ``does`` with the processes that hold the awaited resource, and the pid if there is only one."""
     listed = list(dict.fromkeys(pids))
     return does.replace(processes=tuple(map(named, listed[:MAX_CHILDREN]))), listed[0] if len(listed) == 1 else None
@@ -114,25 +114,27 @@ def _mode(pid: int, number: str) -> int | None:
 
 
 _ON_DESCRIPTORS = {
-    **dict.fromkeys(("read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg"), What.READ),
-    **dict.fromkeys(("write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"), What.WRITE),
-    **dict.fromkeys(("fsync", "fdatasync", "ioctl", "ftruncate", "fallocate", "fstat", "lseek"), What.ON_DESCRIPTOR),
-    **dict.fromkeys(("sendfile", "copy_file_range", "getdents64", "sync_file_range"), What.ON_DESCRIPTOR),
+    **dict.fromkeys(("read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg"), Activity.READ),
+    **dict.fromkeys(("write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"), Activity.WRITE),
+    **dict.fromkeys(
+        ("fsync", "fdatasync", "ioctl", "ftruncate", "fallocate", "fstat", "lseek"), Activity.ON_DESCRIPTOR
+    ),
+    **dict.fromkeys(("sendfile", "copy_file_range", "getdents64", "sync_file_range"), Activity.ON_DESCRIPTOR),
 }
 """System calls whose first argument is a descriptor."""
 
 _PLAIN = {
-    **dict.fromkeys(("nanosleep", "clock_nanosleep"), What.SLEEP),
-    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), What.SELECT),
-    **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), What.SIGNAL),
+    **dict.fromkeys(("nanosleep", "clock_nanosleep"), Activity.SLEEP),
+    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), Activity.SELECT),
+    **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Activity.SIGNAL),
 }
 """System calls that determine the activity by themselves."""
 
 _STATES = {
-    **dict.fromkeys(("", "Z", "X"), What.GONE),
-    "T": What.SUSPENDED,
-    "t": What.TRACED,
-    "D": What.DISK,
+    **dict.fromkeys(("", "Z", "X"), Activity.GONE),
+    "T": Activity.SUSPENDED,
+    "t": Activity.TRACED,
+    "D": Activity.DISK,
 }
 """Activity of a process by those states of the kernel that determine it by themselves."""
 
@@ -141,51 +143,53 @@ def does(pid: int) -> Waited:
     """Return the activity of another process's main thread, as far as this process may see it."""
     state = state_of(pid)
     if state in _STATES:
-        return Doing(what=_STATES[state]), None
+        return ActivityInfo(what=_STATES[state]), None
     call = system_call(pid, str(pid))
     facts = waits_in(call) if call is not None else None
     if facts is not None:
         return facts
     if call is None:
-        return Doing(what=What.COMPUTES if state == "R" else What.UNKNOWN), None
+        return ActivityInfo(what=Activity.COMPUTES if state == "R" else Activity.UNKNOWN), None
     is_lock = call.name.startswith("futex")
-    return (Doing(what=What.NATIVE_LOCK) if is_lock else doing(What.SYSTEM_CALL, function=call.name)), None
+    return (
+        ActivityInfo(what=Activity.NATIVE_LOCK) if is_lock else doing(Activity.SYSTEM_CALL, function=call.name)
+    ), None
 
 
 def waits_in(call: SystemCall) -> Waited | None:
     """Return what a thread in this system call waits for, or None if the call does not determine it."""
     name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
-        return Doing(what=_PLAIN[name]), None
+        return ActivityInfo(what=_PLAIN[name]), None
     if name in _ON_DESCRIPTORS:
         return _on(call, first, _ON_DESCRIPTORS[name], function=name)
     if name in ("poll", "ppoll"):
         found = polled(call)
-        return _on(call, found[0], What.POLL, count=len(found) - 1) if found else None
+        return _on(call, found[0], Activity.POLL, count=len(found) - 1) if found else None
     if name in ("select", "pselect6"):
         # A select() without descriptors is a sleep.
-        plain = Doing(what=What.SELECT if first else What.SLEEP), None
-        return _on(call, 0, What.POLL) if first == 1 else plain
+        plain = ActivityInfo(what=Activity.SELECT if first else Activity.SLEEP), None
+        return _on(call, 0, Activity.POLL) if first == 1 else plain
     if name in ("flock", "fcntl"):
         return _locked(call)
     if name in ("accept", "accept4"):
-        return doing(What.LISTEN, name=_addresses(first)[0] or "a socket"), None
+        return doing(Activity.LISTEN, name=_addresses(first)[0] or "a socket"), None
     if name == "connect":
-        return doing(What.CONNECT, name=peer_of(call) or "an unknown address"), None
+        return doing(Activity.CONNECT, name=peer_of(call) or "an unknown address"), None
     if name in ("wait4", "waitid"):
         return _child(call)
     path = path_of(call)
-    return (doing(What.OPEN if name.startswith("open") else What.LOOK_AT, name=path), None) if path else None
+    return (doing(Activity.OPEN if name.startswith("open") else Activity.LOOK_AT, name=path), None) if path else None
 
 
 def _child(call: SystemCall) -> Waited:
     # The first argument of waitid() is the id type: 1 is P_PID, 3 is P_PIDFD.
     pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
-    return held_by(Doing(what=What.CHILD_END), [pid] if 0 < pid < 2**31 else [])
+    return held_by(ActivityInfo(what=Activity.CHILD_END), [pid] if 0 < pid < 2**31 else [])
 
 
 def _locked(call: SystemCall) -> Waited:
-    found, _ = _on(call, call.arguments[0] & 0x7FFFFFFF, What.DESCRIPTOR_LOCK)
+    found, _ = _on(call, call.arguments[0] & 0x7FFFFFFF, Activity.DESCRIPTOR_LOCK)
     return held_by(found, lock_holders(found.name)) if found.target is Target.FILE else (found, None)
 
 
@@ -194,7 +198,7 @@ def _target(process: str, number: int) -> str:
     return os.readlink(f"/proc/{process}/fd/{number}")  # noqa: PTH115 - no pathlib in a rank
 
 
-def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
+def _on(call: SystemCall, first: int, what: Activity, **fields: Any) -> Waited:
     """Return the activity of a call on the descriptor ``first``, with the descriptor's target."""
     process, number = call.process, first
     try:
@@ -203,7 +207,7 @@ def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
         return doing(what, target=Target.OTHER, descriptor=number, **fields), None
     if target.startswith("pipe:"):
         return _pipe(process, number, target, doing(what, descriptor=number, **fields))
-    is_reading = what in (What.READ, What.POLL)
+    is_reading = what in (Activity.READ, Activity.POLL)
     kind, name = Target.FILE, target
     if target.startswith(("/dev/pts/", "/dev/tty")) and is_reading and _is_input(process, number, target):
         kind = Target.TERMINAL
@@ -224,9 +228,9 @@ def _is_input(process: str, number: int, target: str) -> bool:
     return False
 
 
-def _pipe(process: str, number: int, pipe: str, found: Doing) -> Waited:
+def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> Waited:
     """Return the wait at a pipe with the processes at its other end, among this process and its children."""
-    is_own, is_writing = process == "self", found.what is What.WRITE
+    is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
         # Another process is seen in this call only if the pipe is full; otherwise the call returns at once.
@@ -234,7 +238,7 @@ def _pipe(process: str, number: int, pipe: str, found: Doing) -> Waited:
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
     if is_own and children_alone:
-        return held_by(found.replace(what=What.CHILD_OUTPUT), children_alone[:1])
+        return held_by(found.replace(what=Activity.CHILD_OUTPUT), children_alone[:1])
     if is_own and _is_input(process, number, pipe):
         return found.replace(target=Target.INPUT), None
     return held_by(found.replace(target=Target.PIPE), others)

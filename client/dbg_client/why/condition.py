@@ -10,7 +10,7 @@ from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
 from dbg_wire.libraries import collective_of
 from dbg_wire.messages import Finding as GuardFinding
-from dbg_wire.records.evidence import Doing, ThreadWait, WaitKind, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, ThreadWait, WaitKind
 from dbg_wire.records.ranks import CRASH, EndKind, RankState
 
 
@@ -70,18 +70,18 @@ class RankCondition:
     age: float | None = None
     is_still: bool = False
     is_sure: bool = True
-    does: Doing | None = None
+    does: ActivityInfo | None = None
     threads: tuple[ThreadWait, ...] = ()
 
     @property
     def is_loop(self) -> bool:
         """Whether the rank repeats something in a loop. It reports the loop at each snapshot, wherever its stack is."""
-        return self.does is not None and self.does.what is What.LOOPS
+        return self.does is not None and self.does.what is Activity.LOOPS
 
     @property
     def is_stopped(self) -> bool:
         """Whether the rank is stopped in a debugger, ours or another one."""
-        in_pdb = self.does is not None and self.does.what is What.PDB
+        in_pdb = self.does is not None and self.does.what is Activity.PDB
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
 

@@ -10,7 +10,7 @@ from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched
 from dbg_client.why.condition import main_wait
 from dbg_client.why.process_groups import Member, ProcessGroup, RankEvidence
-from dbg_wire.records.evidence import Doing, ProcessSeen, WaitKind, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, ProcessSeen, WaitKind
 
 COMPUTING = 0.3
 """Minimum fraction of processor time between two snapshots for a main thread to count as computing."""
@@ -39,7 +39,7 @@ class JobProgress:
     within: frozenset[int] = frozenset()
     computing: frozenset[int] = frozenset()
     data: frozenset[int] = frozenset()
-    loops: Mapping[int, Doing] = field(default_factory=dict)
+    loops: Mapping[int, ActivityInfo] = field(default_factory=dict)
 
     @property
     def moved(self) -> frozenset[int]:
@@ -89,11 +89,11 @@ def _share(one: RankEvidence) -> float:
     return LEAST_COMPUTING if main is not None and main.kind in _COMPUTES else COMPUTING
 
 
-def _loop(old: RankEvidence, new: RankEvidence) -> Doing | None:
+def _loop(old: RankEvidence, new: RankEvidence) -> ActivityInfo | None:
     """Return the loop that a rank has reported, if its stack is in the loop at both snapshots; else None."""
     for one in (new, old):
         main = main_wait(one)
-        if main is not None and main.does.what is What.LOOPS:
+        if main is not None and main.does.what is Activity.LOOPS:
             own = [own_frames(other.answer.frames) for other in (old, new)]
             is_in_it = all(any(place.function == main.does.function for place in frames) for frames in own)
             return main.does if is_in_it else None

@@ -15,7 +15,7 @@ from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, rank_node
 from dbg_client.why.wait_text import NO_RANKS, Ranks, wait_text
 from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of
-from dbg_wire.records.evidence import Relation, Target, WaitKind, What
+from dbg_wire.records.evidence import Activity, Relation, Target, WaitKind
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, EndKind, RankInfo
 
 MAX_TEXT, MAX_NAME = 300, 40
@@ -27,7 +27,9 @@ MAX_LINKS = 3
 MAX_THREADS = 4
 """Maximum number of threads of a deadlock in a sentence."""
 
-_FROM_THREADS = frozenset({What.QUEUE_GET, What.QUEUE_PUT, What.QUEUE_JOIN, What.CONDITION, What.EVENT})
+_FROM_THREADS = frozenset(
+    {Activity.QUEUE_GET, Activity.QUEUE_PUT, Activity.QUEUE_JOIN, Activity.CONDITION, Activity.EVENT}
+)
 """Waits that another thread of the process usually ends."""
 
 STATES: dict[State, str] = {

@@ -20,7 +20,7 @@ from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
 from dbg_client.why.progress import JobProgress
 from dbg_client.why.verdict import Certainty, VerdictKind
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, ThreadWait, WaitKind
+from dbg_wire.records.evidence import ActivityInfo, CollectiveSeen, CollectiveState, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 
 _BLIND = frozenset({WaitKind.LOCK, WaitKind.DATA, WaitKind.LOOP, WaitKind.UNKNOWN, WaitKind.SLEEP})
@@ -160,7 +160,7 @@ class Doer:
     ``one`` and ``condition`` are set for a process that has an agent.
     """
 
-    does: Doing | None
+    does: ActivityInfo | None
     one: RankEvidence | None = None
     condition: RankCondition | None = None
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line
 from dbg_wire.errors import first_of, printable
-from dbg_wire.records.evidence import Doing, NamedProcess, ProcessSeen, Relation, Target, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, NamedProcess, ProcessSeen, Relation, Target
 from dbg_wire.records.ranks import End, Place
 
 MAX_TEXT = 300
@@ -26,81 +26,81 @@ MAX_COMMAND, MAX_PATH = 16, 24
 MAX_NAMED = 3
 """Maximum number of names, and of processes, of one wait."""
 
-_TEMPLATES: Mapping[What, str] = {
-    What.LOCK: "waits for {lock}{holder}",
-    What.OWN_LOCK: "waits for {lock} that this thread already holds{at}",
-    What.PROCESS_LOCK: "waits for the multiprocessing lock{name}, which another process may hold",
-    What.TASK_LOCK: "waits for the lock{name}",
-    What.CONDITION: "waits for the condition{name} to be notified",
-    What.EVENT: "waits for the event{name} to be set",
-    What.SEMAPHORE: "waits for the semaphore{name}",
-    What.BARRIER: "waits at the barrier{name}{there}",
-    What.THREADING: "waits in {function}() of {module}{name}",
-    What.JOIN: "waits for the end of {thread}",
-    What.SHUTDOWN: "has ended its program{rest}",
-    What.FUTURE: "waits for the result of the future{name}{state}{in_thread}{sender}",
-    What.TASK_FUTURE: "waits for a future{in_function}",
-    What.FUTURES: "waits for the results of futures",
-    What.TASKS: "waits for {tasks}",
-    What.OTHER_TASKS: "waits for other tasks",
-    What.THREAD_CALL: "waits for a thread",
-    What.NATIVE_LOCK: "waits for a lock or a thread",
-    What.QUEUE_GET: "waits for an item of the queue{name}{sender}",
-    What.QUEUE_PUT: "waits for room in the queue{name}",
-    What.QUEUE_JOIN: "waits until all items of the queue{name} are done",
-    What.POOL_WORK: "waits for work from its thread pool",
-    What.STORE_KEY: "waits for the key{name} of the {store}{owner} to be set",
-    What.LOADER: "waits for DataLoader worker {count} ({process})",
-    What.BATCH: "waits for a DataLoader batch{sender}",
-    What.RAY_IDLE: "waits for an actor call or a Ray task",
-    What.MESSAGE: "waits for a message on the connection{name}{sender}",
-    What.MESSAGES: "waits for messages{sender}",
-    What.POOL_RESULT: "waits for a result of a pool{of_workers}",
-    What.CHILD_END: "waits for {child}",
-    What.CHILD_OUTPUT: "reads the output of {child}",
-    What.RAY_GET: "waits in ray.get for {actors}",
-    What.FILE_LOCK: "waits for the lock of the file{name}{holders}",
-    What.LOCK_FILE: "waits for the removal of the file{name}{holders_of_file}",
-    What.POLLED_FILE: "polls for {polled} ({sleep} in between)",
-    What.OPEN: "opens{name}",
-    What.LOOK_AT: "checks{name}",
-    What.READ: "reads {target}",
-    What.WRITE: "writes to {target}",
-    What.POLL: "waits for {target}{and_more}",
-    What.ON_DESCRIPTOR: "is in {function}() on {target}",
-    What.DESCRIPTOR_LOCK: "waits for the lock of {target}{holders}",
-    What.LISTEN: "waits for connections on{name}",
-    What.CONNECT: "connects to{name}",
-    What.SELECT: "waits for events on its descriptors",
-    What.STREAM_READ: "reads the stream{name}",
-    What.STREAM_WRITE: "waits for room in the stream{name}",
-    What.SERVE: "serves requests",
-    What.SLEEP: "sleeps{for_seconds}{in_function}",
-    What.SIGNAL: "waits for a signal",
-    What.LOOPS: "has looped in {function}{in_file}{so_long}: {loop_names}",
-    What.EVENT_LOOP: "waits for {tasks}",
-    What.COLLECTIVE: "is in{name}{at_store}{at}",
-    What.MPI: "is in MPI ({call_at})",
-    What.MPI_REQUEST: "waits for an MPI request ({call_at})",
-    What.JAX: "is in C code of JAX ({call_at})",
-    What.WORK: "is in{name}.wait of a send, receive or collective that it started",
-    What.GROUP_CALL: "is in{name} of the process group{owner}{at}",
-    What.NATIVE: "is in C code{called}{system_call}",
-    What.RUNS: "runs Python code{at}",
-    What.READY: "is ready to run",
-    What.NO_CODE: "runs no Python code",
-    What.UNREADABLE: "can't be inspected ({error})",
-    What.STOP: "is stopped in the debugger",
-    What.PDB: "is stopped in pdb{at} and waits for a person to type",
-    What.RAISED: "ended with{name}{at}{ago}",
-    What.HANDLES: "handles{name}{at}",
-    What.GONE: "has ended",
-    What.SUSPENDED: "is suspended",
-    What.TRACED: "is suspended by a tracer",
-    What.DISK: "waits for a disk or a file system",
-    What.SYSTEM_CALL: "is in the system call {function}",
-    What.COMPUTES: "computes{in_place}",
-    What.UNKNOWN: "waits for something that can't be read from here",
+_TEMPLATES: Mapping[Activity, str] = {
+    Activity.LOCK: "waits for {lock}{holder}",
+    Activity.OWN_LOCK: "waits for {lock} that this thread already holds{at}",
+    Activity.PROCESS_LOCK: "waits for the multiprocessing lock{name}, which another process may hold",
+    Activity.TASK_LOCK: "waits for the lock{name}",
+    Activity.CONDITION: "waits for the condition{name} to be notified",
+    Activity.EVENT: "waits for the event{name} to be set",
+    Activity.SEMAPHORE: "waits for the semaphore{name}",
+    Activity.BARRIER: "waits at the barrier{name}{there}",
+    Activity.THREADING: "waits in {function}() of {module}{name}",
+    Activity.JOIN: "waits for the end of {thread}",
+    Activity.SHUTDOWN: "has ended its program{rest}",
+    Activity.FUTURE: "waits for the result of the future{name}{state}{in_thread}{sender}",
+    Activity.TASK_FUTURE: "waits for a future{in_function}",
+    Activity.FUTURES: "waits for the results of futures",
+    Activity.TASKS: "waits for {tasks}",
+    Activity.OTHER_TASKS: "waits for other tasks",
+    Activity.THREAD_CALL: "waits for a thread",
+    Activity.NATIVE_LOCK: "waits for a lock or a thread",
+    Activity.QUEUE_GET: "waits for an item of the queue{name}{sender}",
+    Activity.QUEUE_PUT: "waits for room in the queue{name}",
+    Activity.QUEUE_JOIN: "waits until all items of the queue{name} are done",
+    Activity.POOL_WORK: "waits for work from its thread pool",
+    Activity.STORE_KEY: "waits for the key{name} of the {store}{owner} to be set",
+    Activity.LOADER: "waits for DataLoader worker {count} ({process})",
+    Activity.BATCH: "waits for a DataLoader batch{sender}",
+    Activity.RAY_IDLE: "waits for an actor call or a Ray task",
+    Activity.MESSAGE: "waits for a message on the connection{name}{sender}",
+    Activity.MESSAGES: "waits for messages{sender}",
+    Activity.POOL_RESULT: "waits for a result of a pool{of_workers}",
+    Activity.CHILD_END: "waits for {child}",
+    Activity.CHILD_OUTPUT: "reads the output of {child}",
+    Activity.RAY_GET: "waits in ray.get for {actors}",
+    Activity.FILE_LOCK: "waits for the lock of the file{name}{holders}",
+    Activity.LOCK_FILE: "waits for the removal of the file{name}{holders_of_file}",
+    Activity.POLLED_FILE: "polls for {polled} ({sleep} in between)",
+    Activity.OPEN: "opens{name}",
+    Activity.LOOK_AT: "checks{name}",
+    Activity.READ: "reads {target}",
+    Activity.WRITE: "writes to {target}",
+    Activity.POLL: "waits for {target}{and_more}",
+    Activity.ON_DESCRIPTOR: "is in {function}() on {target}",
+    Activity.DESCRIPTOR_LOCK: "waits for the lock of {target}{holders}",
+    Activity.LISTEN: "waits for connections on{name}",
+    Activity.CONNECT: "connects to{name}",
+    Activity.SELECT: "waits for events on its descriptors",
+    Activity.STREAM_READ: "reads the stream{name}",
+    Activity.STREAM_WRITE: "waits for room in the stream{name}",
+    Activity.SERVE: "serves requests",
+    Activity.SLEEP: "sleeps{for_seconds}{in_function}",
+    Activity.SIGNAL: "waits for a signal",
+    Activity.LOOPS: "has looped in {function}{in_file}{so_long}: {loop_names}",
+    Activity.EVENT_LOOP: "waits for {tasks}",
+    Activity.COLLECTIVE: "is in{name}{at_store}{at}",
+    Activity.MPI: "is in MPI ({call_at})",
+    Activity.MPI_REQUEST: "waits for an MPI request ({call_at})",
+    Activity.JAX: "is in C code of JAX ({call_at})",
+    Activity.WORK: "is in{name}.wait of a send, receive or collective that it started",
+    Activity.GROUP_CALL: "is in{name} of the process group{owner}{at}",
+    Activity.NATIVE: "is in C code{called}{system_call}",
+    Activity.RUNS: "runs Python code{at}",
+    Activity.READY: "is ready to run",
+    Activity.NO_CODE: "runs no Python code",
+    Activity.UNREADABLE: "can't be inspected ({error})",
+    Activity.STOP: "is stopped in the debugger",
+    Activity.PDB: "is stopped in pdb{at} and waits for a person to type",
+    Activity.RAISED: "ended with{name}{at}{ago}",
+    Activity.HANDLES: "handles{name}{at}",
+    Activity.GONE: "has ended",
+    Activity.SUSPENDED: "is suspended",
+    Activity.TRACED: "is suspended by a tracer",
+    Activity.DISK: "waits for a disk or a file system",
+    Activity.SYSTEM_CALL: "is in the system call {function}",
+    Activity.COMPUTES: "computes{in_place}",
+    Activity.UNKNOWN: "waits for something that can't be read from here",
 }
 """Text of each activity. A part in braces is a key of _PARTS; most parts are empty if their field is unknown."""
 
@@ -116,7 +116,7 @@ Ranks = Mapping[int, int]
 NO_RANKS: Ranks = MappingProxyType({})
 
 
-def wait_text(does: Doing, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
+def wait_text(does: ActivityInfo, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
     """Return the activity of a thread or process. A process in ``ranks`` is named as a rank.
 
     From ``brief`` 1 on, names are shortened and times omitted. From 2 on, commands of processes are omitted too, and
@@ -132,23 +132,23 @@ def wait_text(does: Doing, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
     return printable(text, MAX_TEXT)
 
 
-def shortened(does: Doing, brief: int, ranks: Ranks = NO_RANKS) -> Doing:
+def shortened(does: ActivityInfo, brief: int, ranks: Ranks = NO_RANKS) -> ActivityInfo:
     """Return a copy that is shortened to level ``brief``."""
     if not brief:
         return does
     processes = tuple(_shortened_process(does, one, brief, ranks) for one in does.processes)
     _, slash, name = does.name.rpartition("/")
     path = f"…/{name}" if slash and len(does.name) > MAX_PATH else does.name
-    seconds = None if does.what in (What.RAISED, What.LOCK_FILE) else does.seconds
+    seconds = None if does.what in (Activity.RAISED, Activity.LOCK_FILE) else does.seconds
     place = does.place if brief < 3 else None
     return does.replace(name=path, processes=processes, seconds=seconds, place=place)
 
 
-def _shortened_process(does: Doing, process: NamedProcess, brief: int, ranks: Ranks) -> NamedProcess:
+def _shortened_process(does: ActivityInfo, process: NamedProcess, brief: int, ranks: Ranks) -> NamedProcess:
     if brief == 1:
         is_long = len(process.command) > MAX_COMMAND
         return process.replace(command=f"{process.command[:MAX_COMMAND]}…") if is_long else process
-    is_named = process.name and process.pid not in ranks and does.what is not What.LOADER
+    is_named = process.name and process.pid not in ranks and does.what is not Activity.LOADER
     return process.replace(command="", pid=0 if is_named else process.pid)
 
 
@@ -166,7 +166,7 @@ def process_text(process: ProcessSeen) -> str:
 class _Parts(dict[str, str]):
     """Parts of a sentence, each made when its template asks for it."""
 
-    def __init__(self, does: Doing, ranks: Ranks) -> None:
+    def __init__(self, does: ActivityInfo, ranks: Ranks) -> None:
         super().__init__()
         self.does, self.ranks = does, ranks
 
@@ -178,32 +178,32 @@ def _place(place: Place | None) -> str:
     return file_line(place) if place is not None else ""
 
 
-def _lock(does: Doing, ranks: Ranks) -> str:
+def _lock(does: ActivityInfo, ranks: Ranks) -> str:
     title = f"the lock {does.name}" if does.name else "a lock"
     return f"{title} of {does.module}" if does.module else title
 
 
-def _holder(does: Doing, ranks: Ranks) -> str:
+def _holder(does: ActivityInfo, ranks: Ranks) -> str:
     if does.thread:
         return f" that thread {does.thread} holds{_at(does, ranks)}"
     return "; its holder is unknown"
 
 
-def _at(does: Doing, ranks: Ranks) -> str:
+def _at(does: ActivityInfo, ranks: Ranks) -> str:
     return f" ({_place(does.place)})" if does.place is not None else ""
 
 
-def _there(does: Doing, ranks: Ranks) -> str:
+def _there(does: ActivityInfo, ranks: Ranks) -> str:
     return f", with {does.count} of {does.total} there" if does.count is not None and does.total is not None else ""
 
 
-def _rest(does: Doing, ranks: Ranks) -> str:
+def _rest(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.names:
         return ", and waits for other threads"
     return f" except thread{'s' * (len(does.names) > 1)} {', '.join(does.names)}"
 
 
-def _tasks(does: Doing, ranks: Ranks) -> str:
+def _tasks(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.names:
         return "events of its asyncio loop"
     count, names = does.count or len(does.names), list(dict.fromkeys(does.names))
@@ -237,15 +237,15 @@ def _end(process: NamedProcess) -> str:
     return End(exit=process.status or 0).sentence
 
 
-def _several(does: Doing, ranks: Ranks, named: Callable[[NamedProcess, Ranks], str] = _whom) -> str:
+def _several(does: ActivityInfo, ranks: Ranks, named: Callable[[NamedProcess, Ranks], str] = _whom) -> str:
     left = len(does.processes[MAX_NAMED:]) + does.more
     phrase = " and ".join(named(one, ranks) for one in does.processes[:MAX_NAMED])
     return f"{phrase} and {left} more" if left else phrase
 
 
-def _sender(does: Doing, ranks: Ranks) -> str:
+def _sender(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.processes:
-        return {What.MESSAGE: " to another process", What.MESSAGES: " from other processes"}.get(does.what, "")
+        return {Activity.MESSAGE: " to another process", Activity.MESSAGES: " from other processes"}.get(does.what, "")
     first = does.processes[0]
     if len(does.processes) > 1:
         return f" from one of its children: {_several(does, ranks, _child)}"
@@ -257,19 +257,19 @@ def _sender(does: Doing, ranks: Ranks) -> str:
     return f" from {_whom(first, ranks)}"
 
 
-def _of_workers(does: Doing, ranks: Ranks) -> str:
+def _of_workers(does: ActivityInfo, ranks: Ranks) -> str:
     ended = " and ".join(f"{_child(one, ranks)} {_end(one)}" for one in does.processes[:MAX_NAMED])
     return f", whose worker {ended} and was replaced" if ended else " of processes"
 
 
-def _awaited_child(does: Doing, ranks: Ranks) -> str:
+def _awaited_child(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.processes:
         return f"the process {does.name}" if does.name else "the end of any child process"
     (first, *_) = does.processes
     return f"the end of its child {_child(first, ranks)}" if first.name else _whom(first, ranks)
 
 
-def _actors(does: Doing, ranks: Ranks) -> str:
+def _actors(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.names:
         return "results"
     more = f" and {len(does.names) - MAX_NAMED} more" if len(does.names) > MAX_NAMED else ""
@@ -279,7 +279,7 @@ def _actors(does: Doing, ranks: Ranks) -> str:
     return f"the actor{'s' * (len(does.names) > 1)} {' and '.join(named)}{more}"
 
 
-def _holders(does: Doing, ranks: Ranks) -> str:
+def _holders(does: ActivityInfo, ranks: Ranks) -> str:
     if not does.processes:
         return ""
     if len(does.processes) > 1:
@@ -288,7 +288,7 @@ def _holders(does: Doing, ranks: Ranks) -> str:
     return ", which this process holds itself" if is_own else f", which {_whom(does.processes[0], ranks)} holds"
 
 
-def _holders_of_file(does: Doing, ranks: Ranks) -> str:
+def _holders_of_file(does: ActivityInfo, ranks: Ranks) -> str:
     if does.processes:
         return _holders(does, ranks)
     made = f", created {_ago(does.seconds)}" if does.seconds is not None else ""
@@ -299,35 +299,35 @@ def _ago(seconds: float | None) -> str:
     return f"{show_age(seconds)} ago" if seconds is not None else ""
 
 
-def _polled(does: Doing, ranks: Ranks) -> str:
+def _polled(does: ActivityInfo, ranks: Ranks) -> str:
     return f"the file {does.name}" if does.name else "a file"
 
 
-def _sleep(does: Doing, ranks: Ranks) -> str:
+def _sleep(does: ActivityInfo, ranks: Ranks) -> str:
     return f"time.sleep({does.seconds:g})" if does.seconds is not None else "time.sleep"
 
 
-def _for_seconds(does: Doing, ranks: Ranks) -> str:
+def _for_seconds(does: ActivityInfo, ranks: Ranks) -> str:
     return f" ({_sleep(does, ranks)})" if does.function == "time.sleep" else ""
 
 
-def _in_function(does: Doing, ranks: Ranks) -> str:
+def _in_function(does: ActivityInfo, ranks: Ranks) -> str:
     return f" in {does.function}{_at(does, ranks)}" if does.function not in ("", "time.sleep") else ""
 
 
-def _target(does: Doing, ranks: Ranks) -> str:
+def _target(does: ActivityInfo, ranks: Ranks) -> str:
     """Return the file of a descriptor, with the process at the other end of a pipe."""
     stream = f" ({_STREAMS[does.descriptor]})" if does.descriptor in _STREAMS else ""
-    way = "to" if does.what is What.WRITE else "from"
-    whom = f" {way} {_several(does, ranks)}" if does.processes and does.what is not What.DESCRIPTOR_LOCK else ""
+    way = "to" if does.what is Activity.WRITE else "from"
+    whom = f" {way} {_several(does, ranks)}" if does.processes and does.what is not Activity.DESCRIPTOR_LOCK else ""
     if does.target is Target.SOCKET:
         return f"the socket {does.name}{stream}" if does.name else f"a socket{stream}{_sender(does, ranks)}"
     if does.target is Target.FULL_PIPE and len(does.processes) == 1 and does.processes[0].pid in ranks:
         return f"a full pipe{stream} that only rank {ranks[does.processes[0].pid]} could read"
     if does.target in (Target.PIPE, Target.FULL_PIPE):
         full = "full " * (does.target is Target.FULL_PIPE)
-        unknown = "; its reader is unknown" if does.what is What.WRITE and not whom else ""
-        if does.what is not What.WRITE and {one.relation for one in does.processes} == {Relation.ITSELF}:
+        unknown = "; its reader is unknown" if does.what is Activity.WRITE and not whom else ""
+        if does.what is not Activity.WRITE and {one.relation for one in does.processes} == {Relation.ITSELF}:
             whom = " of its own process"
         return f"a {full}pipe{stream}{whom}{unknown}"
     if does.target is Target.OTHER:
@@ -338,38 +338,38 @@ def _target(does: Doing, ranks: Ranks) -> str:
 _STREAMS: Mapping[int | None, str] = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
 
 
-def _call_at(does: Doing, ranks: Ranks) -> str:
+def _call_at(does: ActivityInfo, ranks: Ranks) -> str:
     return ", ".join(filter(None, (does.name, _place(does.place))))
 
 
-def _called(does: Doing, ranks: Ranks) -> str:
+def _called(does: ActivityInfo, ranks: Ranks) -> str:
     if does.place is None and not does.function:
         return ""
     where = f"called at {_place(does.place)}" if does.place is not None else ""
     return f" ({' '.join(filter(None, (does.function, where)))})"
 
 
-def _so_long(does: Doing, ranks: Ranks) -> str:
+def _so_long(does: ActivityInfo, ranks: Ranks) -> str:
     if does.total:
         return f" for up to {show_age(does.total)}"
     return f" for at least {show_age(does.seconds)}" if does.seconds is not None and does.seconds >= 1 else ""
 
 
-def _in_file(does: Doing, ranks: Ranks) -> str:
+def _in_file(does: ActivityInfo, ranks: Ranks) -> str:
     return f" ({printable(does.place.file.rpartition('/')[2], MAX_NAME)})" if does.place is not None else ""
 
 
-def _field(name: str, before: str = "", behind: str = "") -> Callable[[Doing, Ranks], str]:
+def _field(name: str, before: str = "", behind: str = "") -> Callable[[ActivityInfo, Ranks], str]:
     """Return a function that makes a part from a text field; the part is empty if the field is."""
 
-    def part(does: Doing, ranks: Ranks) -> str:
+    def part(does: ActivityInfo, ranks: Ranks) -> str:
         value: str = getattr(does, name)
         return f"{before}{value}{behind}" if value else ""
 
     return part
 
 
-_PARTS: Mapping[str, Callable[[Doing, Ranks], str]] = {
+_PARTS: Mapping[str, Callable[[ActivityInfo, Ranks], str]] = {
     "name": _field("name", " "),
     "owner": _field("owner", " "),
     "module": _field("module"),

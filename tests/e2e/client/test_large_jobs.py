@@ -13,7 +13,7 @@ from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import fits, sentence_of
 from dbg_client.why.show import show_verdicts
 from dbg_client.why.verdict import Certainty, VerdictKind, exit_status
-from dbg_wire.records.evidence import Doing, Evidence, ProcessSeen, ThreadWait, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, Evidence, ProcessSeen, ThreadWait
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
 from tests.unit.client.after.test_files import case_of, saved, written
@@ -66,7 +66,7 @@ def thousand(*, differ: bool) -> list[RankEvidence]:
         threads = [
             ThreadWait(
                 thread=f"thread{own}_{at}",
-                does=Doing(what=What.LOCK, name=f"lock{own}"),
+                does=ActivityInfo(what=Activity.LOCK, name=f"lock{own}"),
                 frames=tuple(Place(file=f"/home/me/module{own}.py", line=line, function="f") for line in range(20)),
             )
             for at in range(8)

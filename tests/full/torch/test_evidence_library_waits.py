@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.evidence import OtherProcess, ThreadWait, What
+from dbg_wire.records.evidence import Activity, OtherProcess, ThreadWait
 from dbg_wire.records.record import decode_record
 from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
@@ -77,7 +77,7 @@ next(loader)
 def test_a_data_loader_is_told_with_the_worker_that_is_to_come_next_and_what_that_does(tmp_path: Path) -> None:
     main, (worker,) = told(tmp_path, LOADER)
     assert (main.does.count, main.holder, [one.pid for one in main.does.processes]) == (1, worker.pid, [worker.pid])
-    assert worker.does.what is What.SUSPENDED
+    assert worker.does.what is Activity.SUSPENDED
 
 
 HOLDER = """
@@ -97,13 +97,13 @@ BATON = "import torch.utils.file_baton; torch.utils.file_baton.FileBaton({!r}).w
 @pytest.mark.parametrize(
     ("holds", "waits", "what", "is_held"),
     [
-        pytest.param(HOLDS, LOCKS, What.FILE_LOCK, True, id="a file lock"),
-        pytest.param("pass", BATON, What.LOCK_FILE, False, id="a baton that nobody has"),
-        pytest.param("file = open(sys.argv[1])", BATON, What.LOCK_FILE, True, id="a baton"),
+        pytest.param(HOLDS, LOCKS, Activity.FILE_LOCK, True, id="a file lock"),
+        pytest.param("pass", BATON, Activity.LOCK_FILE, False, id="a baton that nobody has"),
+        pytest.param("file = open(sys.argv[1])", BATON, Activity.LOCK_FILE, True, id="a baton"),
     ],
 )
 def test_a_lock_of_a_file_is_told_with_the_process_that_has_it_also_by_a_link(
-    tmp_path: Path, holds: str, waits: str, what: What, is_held: bool
+    tmp_path: Path, holds: str, waits: str, what: Activity, is_held: bool
 ) -> None:
     (tmp_path / "build").mkdir()
     (tmp_path / "link").symlink_to("build")
@@ -112,7 +112,7 @@ def test_a_lock_of_a_file_is_told_with_the_process_that_has_it_also_by_a_link(
     main, _ = told(tmp_path, HOLDER.format(holds, path, what.name, waits.format(path)))
     assert Path(main.does.name).resolve() == Path(path).resolve()
     assert [one.command.startswith("python") for one in main.does.processes] == [True] * is_held
-    assert (main.does.seconds is not None) == (what is What.LOCK_FILE)
+    assert (main.does.seconds is not None) == (what is Activity.LOCK_FILE)
 
 
 def test_a_key_of_a_store_that_nobody_has_set_is_named(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ class WaitKind(str, enum.Enum):
     UNKNOWN = "unknown"
 
 
-class What(str, enum.Enum):
-    """Activity or wait of a thread, an asyncio task or a process. A :class:`Doing` adds the details in its fields.
+class Activity(str, enum.Enum):
+    """Activity or wait of a thread, an asyncio task or a process. A :class:`ActivityInfo` adds the details in its fields.
 
     The word before the dot is the :class:`WaitKind`.
     """
@@ -228,7 +228,7 @@ class Target(str, enum.Enum):
     SOCKET = "socket"
     """(its two addresses, or its number)"""
     PIPE = "pipe"
-    """The ``processes`` of the :class:`Doing` have its other end."""
+    """The ``processes`` of the :class:`ActivityInfo` have its other end."""
     FULL_PIPE = "full-pipe"
     OTHER = "other"
     """(as the kernel names it, or its number)"""
@@ -267,15 +267,15 @@ class NamedProcess(Record, omit_defaults=True):
     status: Annotated[int, integers()] | None = None
 
 
-class Doing(Record, omit_defaults=True):
-    """Activity or wait of a thread, a task or a process. The :class:`What` defines which fields are set.
+class ActivityInfo(Record, omit_defaults=True):
+    """Activity or wait of a thread, a task or a process. The :class:`Activity` defines which fields are set.
 
     ``name`` is the awaited object's name in the program, with its ``owner`` or ``module``, or its path. ``place`` is
     the position of the thread in the user's code. ``more`` is the number of omitted processes or names. After the
     program has ended, ``at_exit`` is the ``atexit`` function that makes the call.
     """
 
-    what: What
+    what: Activity
     name: Sentence = ""
     owner: Sentence = ""
     module: Sentence = ""
@@ -298,7 +298,7 @@ class Doing(Record, omit_defaults=True):
     def kind(self) -> WaitKind:
         """Kind of the wait."""
         is_of_others = any(one.relation is not Relation.ITSELF for one in self.processes)
-        if is_of_others and (self.what is What.FUTURE or self.target is Target.PIPE):
+        if is_of_others and (self.what is Activity.FUTURE or self.target is Target.PIPE):
             return WaitKind.CHILD
         of_target = _KINDS_OF_TARGETS.get(self.target) if self.target is not None else None
         return of_target or WaitKind(self.what.partition(".")[0])
@@ -367,7 +367,7 @@ class ThreadWait(Row, tag="wait"):
     """
 
     thread: Sentence
-    does: Doing
+    does: ActivityInfo
     is_main: bool = False
     number: Count = 0
     awaits: Annotated[tuple[Count, ...], elements(MAX_AWAITED)] = ()
@@ -385,7 +385,7 @@ class OtherProcess(Row, tag="other-process"):
     """Another process on the rank's host that the rank waits for, directly or not. The fields are as in ThreadWait."""
 
     pid: Count
-    does: Doing
+    does: ActivityInfo
     holder: Count | None = None
 
 

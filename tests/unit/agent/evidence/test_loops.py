@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence.loops import SLEEP, polled_file, retried
-from dbg_wire.records.evidence import Doing
+from dbg_wire.records.evidence import ActivityInfo
 
 CASES = Path(__file__).with_name("loops.txt")
 FILE = "cases.py"
@@ -33,7 +33,7 @@ class Job:
 
     def __init__(self) -> None:
         self.file: str | None = None
-        self.tries: Doing | None = None
+        self.tries: ActivityInfo | None = None
 
     def pause(self) -> None:
         """Stand for a sleep: keep what is told of the loop around it, and leave the loop."""

@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.evidence import unrecorded as mpi
 from dbg_agent.frames.expressions import UNRESOLVED, Expression
 from dbg_agent.frames.variables import UNKNOWN
-from dbg_wire.records.evidence import CollectiveSeen, Doing, GroupSeen, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, CollectiveSeen, GroupSeen
 
 MULTIPLE, SERIALIZED = 3, 2
 
@@ -128,13 +128,13 @@ def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNames
     window = type("Win", (), {"__module__": mpi.MODULE})()
     derived = type("MyComm", (Comm,), {})("mine")
 
-    def wait(owner: object, name: str = "Fence") -> Doing | None:
+    def wait(owner: object, name: str = "Fence") -> ActivityInfo | None:
         return mpi.mpi_wait(sys._getframe(), Expression(f"one.{name}", UNKNOWN, "one", owner, name), None)
 
     of_mpi = {wait(one) for one in (window, derived, Request(), seen.module)}
-    assert of_mpi == {Doing(what=What.MPI, name="one.Fence")}
+    assert of_mpi == {ActivityInfo(what=Activity.MPI, name="one.Fence")}
     assert not any(wait(one) for one in (sys, UNKNOWN, "text", None))
-    assert wait(Request(), "Wait") == Doing(what=What.MPI_REQUEST, name="one.Wait")
+    assert wait(Request(), "Wait") == ActivityInfo(what=Activity.MPI_REQUEST, name="one.Wait")
 
 
 def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:

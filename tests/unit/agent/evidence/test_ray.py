@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.evidence import library_waits as ray
 from dbg_agent.evidence.library_waits import library_wait
 from dbg_agent.evidence.stacks import SeenThread
-from dbg_wire.records.evidence import Doing, What
+from dbg_wire.records.evidence import Activity, ActivityInfo
 
 HERE = "10.0.0.1"
 
@@ -63,7 +63,7 @@ RESULTS = (["0a"], ["0a", "0b", "0a again"], ["0a ready", "0c"], ["0a ready"], [
 
 
 def test_actors_whose_results_are_missing_are_told() -> None:
-    waits = [ray.pending_actors(Doing(what=What.RAY_GET), [Ref(ref) for ref in refs]) for refs in RESULTS]
+    waits = [ray.pending_actors(ActivityInfo(what=Activity.RAY_GET), [Ref(ref) for ref in refs]) for refs in RESULTS]
     assert [(does.names, [one.pid for one in does.processes]) for does, _ in waits] == [
         (("Tool",), [os.getppid()]),
         (("Tool", "Critic"), [os.getppid(), 0]),

@@ -15,7 +15,7 @@ import pytest
 from dbg_agent.evidence.tasks import MAX_TASKS, SeenTask, roots, seen_tasks
 from dbg_agent.evidence.threads import threads_seen
 from dbg_client.why.wait_text import wait_text
-from dbg_wire.records.evidence import What
+from dbg_wire.records.evidence import Activity
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
@@ -149,7 +149,7 @@ def test_the_thread_that_does_the_work_is_found() -> None:
         waiting = threading.Thread(target=future.result, name="waits")
         waiting.start()
         told = None
-        while told is None or told.does.what is not What.FUTURE:
+        while told is None or told.does.what is not Activity.FUTURE:
             told = next(one for one in threads_seen(None) if one.thread == "waits")
         end.set()
         waiting.join()

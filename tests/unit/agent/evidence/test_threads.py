@@ -25,7 +25,7 @@ from dbg_agent.host import process
 from dbg_agent.host.descriptors import waits_in
 from dbg_agent.host.process import SystemCall
 from dbg_client.why.wait_text import wait_text
-from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, Target, WaitKind, What
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Activity, ActivityInfo, Target, WaitKind
 from dbg_wire.records.record import checked
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -126,13 +126,13 @@ if not WRITES_THROUGH:
         with _Thread(wait_traced) as thread:
             found = thread.told()
         assert found.kind is WaitKind.LOCK
-        assert (found.does.what, found.does.name) == (What.THREADING, "thread.ended")
+        assert (found.does.what, found.does.name) == (Activity.THREADING, "thread.ended")
 
 
 # -------------------------------------------------------------------------------------------- what a system call reads
 
 
-def seen_in(call: SystemCall) -> Doing:
+def seen_in(call: SystemCall) -> ActivityInfo:
     told = waits_in(call)
     assert told is not None
     return told[0]
@@ -143,7 +143,7 @@ def test_a_pipe_whose_other_end_nobody_has_is_told() -> None:
     os.close(writing)
     told = seen_in(SystemCall("read", (reading, 0, 1, 0, 0, 0)))
     os.close(reading)
-    assert (told.what, told.target, told.processes, told.kind) == (What.READ, Target.PIPE, (), WaitKind.UNKNOWN)
+    assert (told.what, told.target, told.processes, told.kind) == (Activity.READ, Target.PIPE, (), WaitKind.UNKNOWN)
 
 
 def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
@@ -161,7 +161,7 @@ def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
 
 def test_select_of_the_standard_input_alone_is_a_wait_for_it() -> None:
     told = [seen_in(SystemCall(name, (1, 0, 0, 0, 0, 0))) for name in ("select", "pselect6")]
-    assert [(one.what, one.descriptor) for one in told] == [(What.POLL, 0)] * 2
+    assert [(one.what, one.descriptor) for one in told] == [(Activity.POLL, 0)] * 2
     assert seen_in(SystemCall("select", (2, 0, 0, 0, 0, 0))).kind is WaitKind.SOCKET
 
 

@@ -11,9 +11,9 @@ import pytest
 from dbg_agent.evidence import library_waits as workers
 from dbg_agent.evidence.library_waits import Worker, from_workers
 from dbg_agent.frames import ended
-from dbg_wire.records.evidence import Doing, What
+from dbg_wire.records.evidence import Activity, ActivityInfo
 
-SOCKET, LOCK, SLEEP = What.SELECT, What.NATIVE_LOCK, What.SLEEP
+SOCKET, LOCK, SLEEP = Activity.SELECT, Activity.NATIVE_LOCK, Activity.SLEEP
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ SOCKET, LOCK, SLEEP = What.SELECT, What.NATIVE_LOCK, What.SLEEP
     ],
 )
 def test_the_worker_that_does_not_wait_for_work_is_the_one_for_which_its_parent_waits(
-    monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, What], dead: int | None, holder: int | None
+    monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, Activity], dead: int | None, holder: int | None
 ) -> None:
     found = [Worker(pid, f"W-{pid}", None) for pid in kinds] + ([Worker(7, "W-7", dead)] if dead else [])
     monkeypatch.setattr(workers, "workers", lambda: found)
     monkeypatch.setattr(workers, "has_ended", lambda _: False)
-    monkeypatch.setattr(workers, "does", lambda pid: (Doing(what=kinds[pid]), None))
-    told, pid = from_workers(Doing(what=What.MESSAGE))
+    monkeypatch.setattr(workers, "does", lambda pid: (ActivityInfo(what=kinds[pid]), None))
+    told, pid = from_workers(ActivityInfo(what=Activity.MESSAGE))
     assert pid == holder
     named = {one.name for one in told.processes}
     assert named == ({f"W-{holder}"} if holder else {"W-7"} if dead else {one.name for one in found})

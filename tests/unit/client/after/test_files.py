@@ -28,7 +28,7 @@ from dbg_client.after.case_file import (
 from dbg_client.after.files import find_in, rank_in
 from dbg_client.why.explain import HangEvidence, JobSnapshot
 from dbg_client.why.process_groups import RankEvidence
-from dbg_wire.records.evidence import Doing, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, rows_of, silent, waiting
@@ -212,7 +212,7 @@ def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer, evidence=evidence)
 
 
-READS = Doing(what=What.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:4711")
+READS = ActivityInfo(what=Activity.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:4711")
 SOCKET = ThreadWait(thread="MainThread", does=READS, is_main=True)
 
 
@@ -255,7 +255,7 @@ def test_looks_are_read_again(snapshots: list[list[RankEvidence]]) -> None:
 
 def test_secrets_are_left_out() -> None:
     process = NamedProcess(pid=9, command="x password=hunter22")
-    secret = ThreadWait(thread="main", does=Doing(what=What.CHILD_END, processes=(process,)), is_main=True)
+    secret = ThreadWait(thread="main", does=ActivityInfo(what=Activity.CHILD_END, processes=(process,)), is_main=True)
     clean = cleaned(saved(case_of([with_waits(elsewhere(0), secret)])))
     assert "hunter22" not in repr(clean)
     assert OUT in repr(clean)

@@ -18,13 +18,13 @@ from dbg_client.why.show import evidence_of
 from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_client.why.wait_analysis import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_wire.records.evidence import (
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
-    Doing,
     Evidence,
     GroupSeen,
     SourceSeen,
     ThreadWait,
-    What,
 )
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
@@ -37,7 +37,7 @@ def at(number: int, seen: CollectiveSeen, *frames: Place) -> RankEvidence:
     """Return a rank whose main thread is in a collective, below these frames."""
     stack = (*frames, TORCH.replace(function=seen.name))
     one = told(number, groups=[group(at=4)], calls=[seen, done(4)], frames=stack, age=60.0)
-    wait = ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE), is_main=True, frames=stack)
+    wait = ThreadWait(thread="MainThread", does=ActivityInfo(what=Activity.COLLECTIVE), is_main=True, frames=stack)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 

@@ -16,9 +16,10 @@ from dbg_client.why.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.messages import Finding, Kind
 from dbg_wire.records.evidence import (
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
     CollectiveState,
-    Doing,
     Evidence,
     GroupSeen,
     NamedProcess,
@@ -26,7 +27,6 @@ from dbg_wire.records.evidence import (
     SourceSeen,
     Target,
     ThreadWait,
-    What,
 )
 from dbg_wire.records.ranks import CRASH, Coordinate, End, EndKind, Limit, LimitKind, Place, RankState
 from tests.conftest import Approved
@@ -88,17 +88,17 @@ def without_answer(one: RankEvidence) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer.replace(kind=Kind.LOST))
 
 
-def main(does: Doing) -> ThreadWait:
+def main(does: ActivityInfo) -> ThreadWait:
     return ThreadWait(thread="MainThread", does=does, is_main=True)
 
 
-def child(command: str) -> Doing:
-    return Doing(what=What.CHILD_END, processes=(NamedProcess(pid=99, command=command),))
+def child(command: str) -> ActivityInfo:
+    return ActivityInfo(what=Activity.CHILD_END, processes=(NamedProcess(pid=99, command=command),))
 
 
-SHARD = Doing(what=What.READ, target=Target.FILE, name="/data/shard-3.bin")
-SVD = Doing(what=What.NATIVE, function="numpy.linalg.svd")
-SLEEPS = Doing(what=What.SLEEP)
+SHARD = ActivityInfo(what=Activity.READ, target=Target.FILE, name="/data/shard-3.bin")
+SVD = ActivityInfo(what=Activity.NATIVE, function="numpy.linalg.svd")
+SLEEPS = ActivityInfo(what=Activity.SLEEP)
 
 
 # ----------------------------------------------------------------------------------------------------- collectives
@@ -183,7 +183,7 @@ def test_what_keeps_the_missing_rank_is_told_once(
 
 
 def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:
-    handles = Doing(what=What.HANDLES, name="OSError: disk full", place=MAIN)
+    handles = ActivityInfo(what=Activity.HANDLES, name="OSError: disk full", place=MAIN)
     handled = ThreadWait(thread="MainThread", does=handles)
     other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
     late = waits(elsewhere(2), main(SLEEPS), handled)
@@ -471,17 +471,19 @@ WORKER = NamedProcess(pid=99)
 @pytest.mark.parametrize(
     ("holder", "does", "seconds"),
     [
-        pytest.param(None, Doing(what=What.FILE_LOCK, name="/data/lock"), None, id="a file lock"),
-        pytest.param(None, Doing(what=What.LOCK_FILE, name="/data/f", seconds=3.0), 8.0, id="an old file"),
-        pytest.param(99, Doing(what=What.LOADER, count=0, processes=(WORKER,)), None, id="a worker of DataLoader"),
+        pytest.param(None, ActivityInfo(what=Activity.FILE_LOCK, name="/data/lock"), None, id="a file lock"),
+        pytest.param(None, ActivityInfo(what=Activity.LOCK_FILE, name="/data/f", seconds=3.0), 8.0, id="an old file"),
+        pytest.param(
+            99, ActivityInfo(what=Activity.LOADER, count=0, processes=(WORKER,)), None, id="a worker of DataLoader"
+        ),
     ],
 )
 def test_who_polls_waits_though_lines_of_the_library_change(
-    holder: int | None, does: Doing, seconds: float | None
+    holder: int | None, does: ActivityInfo, seconds: float | None
 ) -> None:
     later = does.replace(seconds=seconds)
 
-    def rank(number: int, line: int, does: Doing = later) -> RankEvidence:
+    def rank(number: int, line: int, does: ActivityInfo = later) -> RankEvidence:
         frames = (MAIN, LOCKING.replace(line=line))
         return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(does).replace(holder=holder))
 
@@ -503,7 +505,7 @@ def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> R
         groups=(world,),
         collectives=(CollectiveSeen(group="W", name="Allreduce", state=CollectiveState.ENQUEUED),),
         process=ProcessSeen(state="R", main_cpu=cpu),
-        waits=(main(Doing(what=What.MPI, name="comm.Allreduce", place=MAIN)),),
+        waits=(main(ActivityInfo(what=Activity.MPI, name="comm.Allreduce", place=MAIN)),),
     )
     polling = Place(file="/venv/lib/python3.11/site-packages/mpi4py/poll.py", line=line, function="poll")
     return told(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
@@ -570,11 +572,11 @@ def groups() -> st.SearchStrategy[GroupSeen]:
     )
 
 
-def doings() -> st.SearchStrategy[Doing]:
+def doings() -> st.SearchStrategy[ActivityInfo]:
     processes = st.builds(NamedProcess, pid=st.sampled_from([8800, 8801]), name=TEXTS, command=TEXTS)
     return st.builds(
-        Doing,
-        what=st.sampled_from(What),
+        ActivityInfo,
+        what=st.sampled_from(Activity),
         target=st.one_of(st.none(), st.sampled_from(Target)),
         name=TEXTS,
         function=TEXTS,

@@ -14,9 +14,10 @@ from dbg_client.why.show import evidence_of
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
     CollectiveState,
-    Doing,
     GroupSeen,
     NamedProcess,
     OtherProcess,
@@ -24,7 +25,6 @@ from dbg_wire.records.evidence import (
     Relation,
     Target,
     ThreadWait,
-    What,
 )
 from dbg_wire.records.ranks import CRASH, DIED, Place, RankInfo, RankState
 from tests.conftest import Approved
@@ -37,9 +37,9 @@ URLOPEN = Place(file="/usr/lib/python3.11/urllib/request.py", line=216, function
 
 
 def tries(number: int, *below: Place, line: int = 12, loops: bool = False) -> RankEvidence:
-    does = Doing(what=What.CONNECT, name="10.0.0.1:80")
+    does = ActivityInfo(what=Activity.CONNECT, name="10.0.0.1:80")
     if loops:
-        does = Doing(what=What.LOOPS, function="post_metrics", names=("urlopen", "sleep"), place=POSTING)
+        does = ActivityInfo(what=Activity.LOOPS, function="post_metrics", names=("urlopen", "sleep"), place=POSTING)
     return with_waits(elsewhere(number, frames=(MAIN, POSTING.replace(line=line), *below), age=0.1), main(does))
 
 
@@ -126,30 +126,30 @@ def with_waits(one: RankEvidence, *threads: ThreadWait, others: tuple[OtherProce
     return replace(one, evidence=replace(one.evidence, waits=threads, others=others))
 
 
-def main(does: Doing, **changes: object) -> ThreadWait:
+def main(does: ActivityInfo, **changes: object) -> ThreadWait:
     values = {"number": 1, "is_sure": True, **changes}
     return ThreadWait(thread="MainThread", does=does, is_main=True, **values)  # type: ignore[arg-type]
 
 
-def thread(number: int, does: Doing, **changes: object) -> ThreadWait:
+def thread(number: int, does: ActivityInfo, **changes: object) -> ThreadWait:
     return ThreadWait(thread=f"t{number}", does=does, number=number, **changes)  # type: ignore[arg-type]
 
 
-JOINS, GETS = Doing(what=What.JOIN, thread="t2"), Doing(what=What.QUEUE_GET, name="q")
-TWO_TASKS = Doing(what=What.EVENT_LOOP, names=("load", "save"), count=2)
-READS = Doing(what=What.READ, target=Target.FILE, name="/data/1")
+JOINS, GETS = ActivityInfo(what=Activity.JOIN, thread="t2"), ActivityInfo(what=Activity.QUEUE_GET, name="q")
+TWO_TASKS = ActivityInfo(what=Activity.EVENT_LOOP, names=("load", "save"), count=2)
+READS = ActivityInfo(what=Activity.READ, target=Target.FILE, name="/data/1")
 
 
 def process(pid: int, **fields: object) -> NamedProcess:
     return NamedProcess(pid=pid, **fields)  # type: ignore[arg-type]
 
 
-def waits_for(pid: int, **fields: object) -> Doing:
-    return Doing(what=What.CHILD_END, processes=(process(pid, **fields),))
+def waits_for(pid: int, **fields: object) -> ActivityInfo:
+    return ActivityInfo(what=Activity.CHILD_END, processes=(process(pid, **fields),))
 
 
-def wants(path: str, holder: int | None) -> Doing:
-    return Doing(what=What.FILE_LOCK, name=path, processes=(process(holder),) if holder is not None else ())
+def wants(path: str, holder: int | None) -> ActivityInfo:
+    return ActivityInfo(what=Activity.FILE_LOCK, name=path, processes=(process(holder),) if holder is not None else ())
 
 
 def job(late: RankEvidence) -> Explanation:
@@ -166,7 +166,7 @@ def reason(found: Explanation) -> str:
     return sentence_of(verdict).partition(": it ")[2].rpartition("; ")[0]
 
 
-SLEEPS = OtherProcess(pid=99, does=Doing(what=What.SLEEP))
+SLEEPS = OtherProcess(pid=99, does=ActivityInfo(what=Activity.SLEEP))
 
 
 @pytest.mark.parametrize(
@@ -195,17 +195,19 @@ def test_what_stands_behind_a_wait_is_told_in_turn(
 
 
 CHILD = 99
-FROM_CHILD = Doing(what=What.MESSAGE, name="p", processes=(process(CHILD, name="W-1", relation=Relation.CHILD),))
+FROM_CHILD = ActivityInfo(
+    what=Activity.MESSAGE, name="p", processes=(process(CHILD, name="W-1", relation=Relation.CHILD),)
+)
 WAITS = main(FROM_CHILD, holder=CHILD)
-CHILD_SLEEPS = main(Doing(what=What.SLEEP, function="time.sleep"))
-TO_PIPE = Doing(what=What.WRITE, target=Target.FULL_PIPE, processes=(process(8802),))
+CHILD_SLEEPS = main(ActivityInfo(what=Activity.SLEEP, function="time.sleep"))
+TO_PIPE = ActivityInfo(what=Activity.WRITE, target=Target.FULL_PIPE, processes=(process(8802),))
 
 
 @pytest.mark.parametrize(
     ("wait", "changes"),
     [
         pytest.param(CHILD_SLEEPS, {}, id="sleeps"),
-        pytest.param(main(Doing(what=What.LOCK)), {}, id="waits for a lock"),
+        pytest.param(main(ActivityInfo(what=Activity.LOCK)), {}, id="waits for a lock"),
         pytest.param(CHILD_SLEEPS, {"state": RankState.STOPPED, "where": LOADING[-1]}, id="stands in the debugger"),
         pytest.param(main(TO_PIPE, holder=8802), {}, id="a pipe"),
         pytest.param(CHILD_SLEEPS, {"child": None, "rank": 1}, id="is a rank"),
@@ -214,7 +216,9 @@ TO_PIPE = Doing(what=What.WRITE, target=Target.FULL_PIPE, processes=(process(880
 def test_a_wait_is_followed_into_a_child_process(
     approved: Approved, wait: ThreadWait, changes: dict[str, object]
 ) -> None:
-    late = with_waits(elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, does=Doing(what=What.NATIVE_LOCK)),))
+    late = with_waits(
+        elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, does=ActivityInfo(what=Activity.NATIVE_LOCK)),)
+    )
     child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
     others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
     look = JobSnapshot(at=0.0, everybody=[*others, late, with_waits(child, wait)])
@@ -222,7 +226,7 @@ def test_a_wait_is_followed_into_a_child_process(
 
 
 def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
-    parent = with_waits(told(0, child=1, pid=CHILD), main(Doing(what=What.MESSAGES)))
+    parent = with_waits(told(0, child=1, pid=CHILD), main(ActivityInfo(what=Activity.MESSAGES)))
     look = JobSnapshot(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
     (verdict,) = explain([look, look], 0.0).verdicts
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
@@ -240,7 +244,7 @@ def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() ->
 @pytest.mark.parametrize("is_sure", [True, False])
 def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
-    both = (main(JOINS, awaits=(2,)), thread(2, Doing(what=What.LOCK), awaits=(1,), is_sure=is_sure))
+    both = (main(JOINS, awaits=(2,)), thread(2, ActivityInfo(what=Activity.LOCK), awaits=(1,), is_sure=is_sure))
     look = JobSnapshot(at=0.0, everybody=[with_waits(alone, *both)])
 
     (verdict,) = explain([look, look], 0.0).verdicts
@@ -398,7 +402,7 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
 
 @pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
 def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
-    sleeps = main(Doing(what=What.SLEEP, function="time.sleep", seconds=0.2))
+    sleeps = main(ActivityInfo(what=Activity.SLEEP, function="time.sleep", seconds=0.2))
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
     snapshots = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]
     (verdict,) = explain(snapshots, 0.0).verdicts

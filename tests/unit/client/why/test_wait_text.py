@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.why.wait_text import wait_text
-from dbg_wire.records.evidence import Doing, NamedProcess, Relation, Target, What
+from dbg_wire.records.evidence import Activity, ActivityInfo, NamedProcess, Relation, Target
 from dbg_wire.records.ranks import Place
 
 PLACE = Place(file="/home/me/train.py", line=7, function="step")
@@ -24,9 +24,9 @@ FULL = {
 
 
 @pytest.mark.parametrize("target", [None, *Target])
-@pytest.mark.parametrize("what", What)
-def test_each_kind_has_words_whatever_else_is_told(what: What, target: Target | None) -> None:
-    for does in (Doing(what=what, target=target), Doing(what=what, target=target, **FULL)):  # type: ignore[arg-type]
+@pytest.mark.parametrize("what", Activity)
+def test_each_kind_has_words_whatever_else_is_told(what: Activity, target: Target | None) -> None:
+    for does in (ActivityInfo(what=what, target=target), ActivityInfo(what=what, target=target, **FULL)):  # type: ignore[arg-type]
         said = wait_text(does)
         assert said
         assert said.isprintable()
@@ -34,6 +34,6 @@ def test_each_kind_has_words_whatever_else_is_told(what: What, target: Target | 
 
 
 def test_a_process_that_is_a_rank_is_named_as_one() -> None:
-    lock = Doing(what=What.FILE_LOCK, name="/data/lock", processes=PROCESSES[:1])
+    lock = ActivityInfo(what=Activity.FILE_LOCK, name="/data/lock", processes=PROCESSES[:1])
     assert wait_text(lock).endswith("process 11 (`sort big`) holds")
     assert wait_text(lock, {11: 3}).endswith("which rank 3 holds")

@@ -13,15 +13,15 @@ from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Answer, AnswerBody, Complete, Kind, Message, Notice, Question, Sender, answer_to
 from dbg_wire.records.evidence import (
     MAX_EVIDENCE_BYTES,
+    Activity,
+    ActivityInfo,
     CollectiveSeen,
     CollectiveState,
-    Doing,
     EvidenceRecord,
     GroupSeen,
     ProcessSeen,
     SourceSeen,
     ThreadWait,
-    What,
     evidence_in,
     fitting,
 )
@@ -270,7 +270,7 @@ RECORDS: list[EvidenceRecord] = [
     SourceSeen(library="torch", version="2.13.0"),
     GROUP,
     PENDING,
-    ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE, name="all_reduce"), is_main=True),
+    ThreadWait(thread="MainThread", does=ActivityInfo(what=Activity.COLLECTIVE, name="all_reduce"), is_main=True),
     ProcessSeen(state="S", main_cpu=1.5),
 ]
 
@@ -299,7 +299,7 @@ def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None
 
 
 def test_what_does_not_fit_into_an_answer_is_counted() -> None:
-    waits = [ThreadWait(thread=f"{n}{'x' * 500}", does=Doing(what=What.LOCK)) for n in range(2000)]
+    waits = [ThreadWait(thread=f"{n}{'x' * 500}", does=ActivityInfo(what=Activity.LOCK)) for n in range(2000)]
 
     rows = fitting([GROUP, *waits])
 
@@ -314,7 +314,7 @@ def test_what_does_not_fit_into_an_answer_is_counted() -> None:
 
 def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
-    wait = ThreadWait(thread="pump", does=Doing(what=What.LOCK), frames=frames)
+    wait = ThreadWait(thread="pump", does=ActivityInfo(what=Activity.LOCK), frames=frames)
 
     found = evidence_in(fitting([wait]))
 
