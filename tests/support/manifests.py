@@ -46,9 +46,9 @@ def manifest(name: str) -> list[Document]:
 
 
 def one(found: list[Document], kind: str, name: str | None = None) -> Document:
-    fitting = [each for each in found if each["kind"] == kind and name in (None, each["metadata"]["name"])]
-    assert len(fitting) == 1, f"{len(fitting)} documents are a {kind} {name or ''}"
-    return fitting[0]
+    limit_rows = [each for each in found if each["kind"] == kind and name in (None, each["metadata"]["name"])]
+    assert len(limit_rows) == 1, f"{len(limit_rows)} documents are a {kind} {name or ''}"
+    return limit_rows[0]
 
 
 def pod_spec(document: Document) -> Document:

@@ -22,7 +22,7 @@ from dbg_wire.records.evidence import (
     GroupSeen,
     ProcessSeen,
     SourceSeen,
-    fitting,
+    limit_rows,
 )
 from dbg_wire.records.record import clamp
 
@@ -64,4 +64,4 @@ def evidence_of(look: DetailLevel, *, halted: int | None, is_still: bool = False
         waits = threads_seen(halted)
         records += [*waits, *processes_seen(waits), process_seen()]
     # An answer always has a row, even if it is empty.
-    return fitting(records or [ProcessSeen()])
+    return limit_rows(records or [ProcessSeen()])

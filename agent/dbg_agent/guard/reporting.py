@@ -49,7 +49,7 @@ from dbg_wire.messages import (
     Sender,
     answer_to,
 )
-from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Activity, ActivityInfo, EvidenceRecord, ThreadWait, fitting
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Activity, ActivityInfo, EvidenceRecord, ThreadWait, limit_rows
 from dbg_wire.records.ranks import Place, signal_name
 from dbg_wire.records.record import clamp
 
@@ -406,7 +406,7 @@ def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     does = ActivityInfo(what=Activity.NATIVE)
     wait = clamp(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
-    return fitting([wait, process_seen(pid)])
+    return limit_rows([wait, process_seen(pid)])
 
 
 def suspended_by(pid: int) -> str:

@@ -157,8 +157,8 @@ def listed(
         shown = list(found if target is not None else there(known))
     else:
         more = _fitting(target, ended_of_live_runs(known))
-        fitting = found if target is not None else there(known)
-        shown = [rank for rank in fitting if rank.state is not RankState.EXITED]
+        limit_rows = found if target is not None else there(known)
+        shown = [rank for rank in limit_rows if rank.state is not RankState.EXITED]
     keys = {rank.key for rank in shown}
     return shown + [rank for rank in more if rank.key not in keys]
 

@@ -100,8 +100,8 @@ class PickList:
         words = self.filter.lower().split()
         there = [rank for rank in ranks if rank.state is not RankState.EXITED]
         self.total = len(there)
-        fitting = [rank for rank in there if _fits(rank, words)]
-        self._ranks = tuple(sorted(fitting, key=lambda rank: (not is_ready(rank), rank_order(rank))))
+        limit_rows = [rank for rank in there if _fits(rank, words)]
+        self._ranks = tuple(sorted(limit_rows, key=lambda rank: (not is_ready(rank), rank_order(rank))))
         if self._ranks:
             self._key = self._ranks[self._index()].key
 

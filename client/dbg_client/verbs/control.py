@@ -60,9 +60,9 @@ class RankCommand(WaitingVerb):
 
     async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
         """Send the command to the ranks that it applies to, if there are any. Raises the asker's errors."""
-        fitting = [rank for rank in ranks if self.fits(rank)]
-        answers = await asker.ask(Action(self.name), fitting) if fitting else []
-        return answered(self.name, list(zip(fitting, answers, strict=True)), ranks)
+        limit_rows = [rank for rank in ranks if self.fits(rank)]
+        answers = await asker.ask(Action(self.name), limit_rows) if limit_rows else []
+        return answered(self.name, list(zip(limit_rows, answers, strict=True)), ranks)
 
     async def ask(self, asking: Asking) -> OrderAnswer:
         answer = await self.give(asking.asker, asking.ranks)

@@ -435,7 +435,7 @@ def evidence_in(rows: Iterable[object]) -> Evidence | None:
     )
 
 
-def fitting(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
+def limit_rows(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
     """Return the records that fit into MAX_EVIDENCE_BYTES, and a row with the number of omitted records, if any.
 
     Frames with long paths are dropped first: what a thread waits for is more useful than where it waits.

@@ -278,8 +278,8 @@ def clamp(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _K
         return checked(make(*args, **values))
     except InvalidMessage:
         hints = hints_of(typing.cast(type[Record], make))
-        fitting = {name: fit(hints[name], value) for name, value in values.items()}
-        return make(*args, **fitting)
+        limit_rows = {name: fit(hints[name], value) for name, value in values.items()}
+        return make(*args, **limit_rows)
 
 
 @cache

@@ -23,7 +23,7 @@ from dbg_wire.records.evidence import (
     SourceSeen,
     ThreadWait,
     evidence_in,
-    fitting,
+    limit_rows,
 )
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
@@ -276,7 +276,7 @@ RECORDS: list[EvidenceRecord] = [
 
 
 def test_each_record_comes_back() -> None:
-    answer = decode(encode(answer_to(1, Kind.VALUE, "", rows=fitting(RECORDS))), Sender.AGENT)
+    answer = decode(encode(answer_to(1, Kind.VALUE, "", rows=limit_rows(RECORDS))), Sender.AGENT)
     assert isinstance(answer, Answer)
     found = evidence_in(body_in(answer).rows)
 
@@ -301,7 +301,7 @@ def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None
 def test_what_does_not_fit_into_an_answer_is_counted() -> None:
     waits = [ThreadWait(thread=f"{n}{'x' * 500}", does=ActivityInfo(what=Activity.LOCK)) for n in range(2000)]
 
-    rows = fitting([GROUP, *waits])
+    rows = limit_rows([GROUP, *waits])
 
     assert sum(map(size_of, rows)) <= MAX_EVIDENCE_BYTES + 200
     found = evidence_in(rows)
@@ -316,7 +316,7 @@ def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
     wait = ThreadWait(thread="pump", does=ActivityInfo(what=Activity.LOCK), frames=frames)
 
-    found = evidence_in(fitting([wait]))
+    found = evidence_in(limit_rows([wait]))
 
     assert found is not None
     assert [(one.thread, one.does, one.frames) for one in found.waits] == [("pump", wait.does, ())]
