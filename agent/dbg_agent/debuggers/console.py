@@ -20,7 +20,7 @@ from dbg_agent.stop.inbox import (
     BreakPrompt,
     DebuggerExit,
     ExitDebugger,
-    MoveOn,
+    MoveThread,
     ProgramRaised,
     SwitchDebugger,
     TypedLine,
@@ -43,7 +43,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 PROMPT_GONE = "the prompt it was typed for is gone"
 """Reason for discarding a reply."""
 
-UNWINDING = (ExitDebugger, MoveOn, SwitchDebugger, ProgramRaised)
+UNWINDING = (ExitDebugger, MoveThread, SwitchDebugger, ProgramRaised)
 """Exceptions that a prompt raises to end the whole debugger, not only the command that asks."""
 
 TAIL_SECONDS = 0.2

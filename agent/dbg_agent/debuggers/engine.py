@@ -26,7 +26,7 @@ from dbg_agent.frames.stacks import (
     outward,
     skip_runner,
 )
-from dbg_agent.stop.inbox import DebuggerExit, ExitDebugger, MoveOn, ProgramRaised, StepRequest, SwitchDebugger
+from dbg_agent.stop.inbox import DebuggerExit, ExitDebugger, MoveThread, ProgramRaised, StepRequest, SwitchDebugger
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Engine(bdb.Bdb):
         except ExitDebugger as leave:
             self.set_continue()
             leave.done()
-        except MoveOn as move:
+        except MoveThread as move:
             self.move(move.wanted, move.frame)
         except SwitchDebugger:
             return DebuggerExit.SWITCH

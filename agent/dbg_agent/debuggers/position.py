@@ -139,7 +139,7 @@ class Position:
         The seconds are None if they are unknown.
         """
         if self._stands():
-            return time.monotonic() - self._stops.stands_since, False
+            return time.monotonic() - self._stops.halted_since, False
         if self._stops.owner not in (None, threading.main_thread().ident):
             return None, False
         seconds = self._unmoved.poll()

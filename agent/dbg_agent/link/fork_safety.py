@@ -39,7 +39,7 @@ class ForkSafety:
         # Python's locks are not fair: if a thread releases a lock and acquires it again, other threads get no chance.
         self._turn = threading.RLock()
         self._round = 0
-        self._waited_in_vain: int | None = None
+        self._timed_out: int | None = None
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
@@ -71,12 +71,12 @@ class ForkSafety:
         """
         this_round = self._round
         bound = IMPORT_SECONDS if this_round == 0 else ROUND_SECONDS
-        deadline = time.monotonic() + (0.0 if this_round == self._waited_in_vain else bound)
+        deadline = time.monotonic() + (0.0 if this_round == self._timed_out else bound)
         if self._turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
             if self._busy.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 return
             self._turn.release()
-        self._waited_in_vain = this_round
+        self._timed_out = this_round
 
     def after_fork(self) -> None:
         """Let the link's thread continue; runs in the parent, in the thread that has forked."""
@@ -86,7 +86,7 @@ class ForkSafety:
             self._busy.release()
 
 
-class Question:
+class Lookup:
     """A question that its own thread answers, no matter how long that takes."""
 
     def __init__(self) -> None:
@@ -105,11 +105,11 @@ class Lookups:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, Question] = {}
+        self._open: dict[Hashable, Lookup] = {}
         self._quiet = threading.Condition()
-        self._waited_in_vain = False
+        self._timed_out = False
 
-    def start(self, name: Hashable, call: Callable[[], object]) -> Question:
+    def start(self, name: Hashable, call: Callable[[], object]) -> Lookup:
         """Make a thread answer a question by ``call``; questions with the same ``name`` are the same question.
 
         Raise RuntimeError if no thread can be started.
@@ -117,7 +117,7 @@ class Lookups:
         with self._quiet:
             question = self._open.get(name)
             if question is None:
-                question = Question()
+                question = Lookup()
                 own_thread(partial(self._answer, name, question, call), "dbg-agent-lookup").start()
                 self._open[name] = question
             return question
@@ -151,14 +151,14 @@ class Lookups:
         forks don't wait again until no question is open.
         """
         self._quiet.acquire()
-        bound = 0.0 if self._waited_in_vain else ROUND_SECONDS
-        self._waited_in_vain = not self._quiet.wait_for(lambda: not self._open, bound)
+        bound = 0.0 if self._timed_out else ROUND_SECONDS
+        self._timed_out = not self._quiet.wait_for(lambda: not self._open, bound)
 
     def after_fork(self) -> None:
         """Let questions continue; runs in the parent, in the thread that has forked."""
         self._quiet.release()
 
-    def _answer(self, name: Hashable, question: Question, call: Callable[[], object]) -> None:
+    def _answer(self, name: Hashable, question: Lookup, call: Callable[[], object]) -> None:
         try:
             question.value = call()
         except BaseException as error:

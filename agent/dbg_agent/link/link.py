@@ -493,8 +493,8 @@ class Link:
                 # broken connection on the job's stderr.
                 await asyncio.sleep(0)
                 continue
-            if self.outgoing.starved:
-                self.outgoing.starved = False
+            if self.outgoing.needs_redraw:
+                self.outgoing.needs_redraw = False
                 self._owner.redraw()
             await event.wait()
             event.clear()

@@ -44,7 +44,7 @@ Item = str | bytes | ReportNow
 class Outgoing:
     """A queue of text frames, binary frames and report marks.
 
-    If screen output exceeds its limit, all of it is dropped, and ``starved`` stays true until the link's thread
+    If screen output exceeds its limit, all of it is dropped, and ``needs_redraw`` stays true until the link's thread
     requests a redraw of the screen. Single messages are never dropped, because the broker would then have outdated
     facts. If messages exceed their limit, the whole queue is emptied and ``start_afresh`` is called; a new connection
     sends the whole state.
@@ -59,7 +59,7 @@ class Outgoing:
         self._output_bytes = 0
         self._messages = 0
         self._message_bytes = 0
-        self.starved = False
+        self.needs_redraw = False
 
     def open(self) -> None:
         """Empty the queue and accept items for a new connection."""
@@ -99,7 +99,7 @@ class Outgoing:
     def put_output(self, frame: bytes) -> bool:
         """Queue output, or drop all queued output if it is too much; return True if the frame is queued."""
         with self._lock:
-            if not self._open or self.starved:
+            if not self._open or self.needs_redraw:
                 return False
             if self._output_bytes + len(frame) > MAX_LINK_BACKLOG:
                 for _ in range(len(self._items)):
@@ -107,7 +107,7 @@ class Outgoing:
                     if not isinstance(item, bytes):
                         self._items.append(item)
                 self._output_bytes = 0
-                self.starved = True
+                self.needs_redraw = True
                 return False
             last = self._items[-1] if self._items else None
             joined = join_outputs(last, frame) if isinstance(last, bytes) else None
@@ -146,7 +146,7 @@ class Outgoing:
         self._output_bytes = 0
         self._messages = 0
         self._message_bytes = 0
-        self.starved = False
+        self.needs_redraw = False
 
 
 logger = Logger("dbg_agent.rank")
@@ -170,7 +170,7 @@ class ProgramState:
     """An uncaught exception as text, and its traceback. The exception itself would keep all its frames alive."""
 
 
-class Addressed(Protocol):
+class HasAddress(Protocol):
     """An object that knows the rank's number and its address, which the broker may change."""
 
     @property
@@ -186,7 +186,7 @@ class ToBroker:
     """Queues the rank's messages to the broker; may be used from any thread."""
 
     def __init__(
-        self, who: Addressed, outgoing: Outgoing, call_later: Callable[[float, Callable[[], None]], None]
+        self, who: HasAddress, outgoing: Outgoing, call_later: Callable[[float, Callable[[], None]], None]
     ) -> None:
         self._who = who
         self._outgoing = outgoing

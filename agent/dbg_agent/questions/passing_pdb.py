@@ -15,7 +15,7 @@ from dbg_agent.frames.capture import Capture
 from dbg_agent.frames.variables import write_back
 from dbg_agent.questions.evaluate import Evaluated, interrupted, printed_only, raised
 from dbg_agent.stop.inbox import MOVES, StepRequest
-from dbg_agent.stop.stops import NOTHING_MOVES
+from dbg_agent.stop.stops import CRASHED_CANT_MOVE
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import BreakpointChanges
 
@@ -106,7 +106,7 @@ class OneShotPdb(RankPdb):
         if ";;" in command and not is_block(command):
             raise CommandNotAllowed("a set of ranks runs one command at a time; enter each command separately")
         if word in MOVES and self._workplace.halt.crash is not None and not str(word).startswith("c"):
-            raise CommandNotAllowed(NOTHING_MOVES)
+            raise CommandNotAllowed(CRASHED_CANT_MOVE)
         if word in ASK_WITHOUT_NUMBERS and command == word:
             raise CommandNotAllowed(
                 f"`{word}` without numbers asks a question; name the breakpoints, or attach to the rank"

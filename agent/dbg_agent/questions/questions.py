@@ -21,8 +21,8 @@ from dbg_agent.process.threads import own_thread
 from dbg_agent.questions.break_in import AT_ONCE_SECONDS
 from dbg_agent.questions.stop_work import StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
-from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, StepRequest
-from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
+from dbg_agent.stop.inbox import MOVES, Move, OpenDebugger, ResumeThread, RunJob, StepRequest
+from dbg_agent.stop.stops import CRASHED_CANT_MOVE, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, DetailLevel, Kind, answer_to
 from dbg_wire.records.inspection import ScreenSize
@@ -143,14 +143,14 @@ class Questions:
     def _continue(self, ask: Ask) -> None:
         stop = self._work.halted(ask)
         if stop is not None:
-            self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
+            self._work.put(ask, stop, ResumeThread(lambda: self.answer(ask, Kind.VALUE, "continued")))
 
     def _release(self, ask: Ask) -> None:
         stop, _ = self._stops.current
         if stop is None or not self._stops.is_hold:
             self.answer(ask, Kind.ERROR, "not held")
         else:
-            self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
+            self._work.put(ask, stop, ResumeThread(lambda: self.answer(ask, Kind.VALUE, "released")))
 
     def _screen(self, ask: Ask) -> None:
         stop = self._work.halted(ask)
@@ -320,7 +320,7 @@ class Questions:
         if stop is None:
             return
         if self._halt.crash is not None and move != "continue":
-            self.answer(ask, Kind.ERROR, NOTHING_MOVES)
+            self.answer(ask, Kind.ERROR, CRASHED_CANT_MOVE)
             return
         self._put_move(ask, stop, StepRequest(move), "")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dbg_agent.debuggers.position import Position
-from dbg_agent.stop.inbox import GoOn, Inbox, Move, RunJob
+from dbg_agent.stop.inbox import Inbox, Move, ResumeThread, RunJob
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import Stops
 from dbg_wire.errors import error_line
@@ -80,7 +80,7 @@ class StopWork:
         """Answer that the rank runs."""
         self._answer(ask, Kind.RUNNING, self.running_text())
 
-    def put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
+    def put(self, ask: Ask, stop: int, work: ResumeThread | RunJob | Move) -> None:
         """Make the stopped thread run work that answers."""
         if not self._inbox.put(stop, work):
             self._answer(ask, Kind.ERROR, "too much work is waiting for this rank's stopped thread; try again")

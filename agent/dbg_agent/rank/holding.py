@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.process.log import write_stderr
 from dbg_agent.settings import HOLD_GRACE_SECONDS
-from dbg_agent.stop.inbox import GoOn
+from dbg_agent.stop.inbox import ResumeThread
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
@@ -348,7 +348,9 @@ class Holding:
             return
         self._let_go = stop
         # The resumed thread prints it, because the process may end right after, and the program's stream may block.
-        self._inbox.put(stop, GoOn(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None))
+        self._inbox.put(
+            stop, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None)
+        )
 
     def _others_kept(self) -> tuple[int, ...]:
         return tuple(rank for rank in self._kept if rank != self._broker.number)

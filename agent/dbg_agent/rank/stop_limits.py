@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import write_stderr
-from dbg_agent.stop.inbox import GoOn
+from dbg_agent.stop.inbox import ResumeThread
 from dbg_agent.stop.stops import HELD
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Notice, Viewers
@@ -191,7 +191,7 @@ class Lease:
 
     def _go_on(self, number: int, why: str) -> None:
         # The resumed thread prints it, because the process may end right after, and the program's stream may block.
-        self._inbox.put(number, GoOn(lambda: write_stderr(f"{self._broker.address} continues: {why}")))
+        self._inbox.put(number, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}")))
 
 
 def _span(seconds: float) -> str:

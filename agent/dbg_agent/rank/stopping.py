@@ -15,10 +15,10 @@ from dbg_agent.process.log import write_stderr
 from dbg_agent.stop.inbox import (
     DebuggerExit,
     ExitDebugger,
-    GoOn,
     Move,
-    MoveOn,
+    MoveThread,
     OpenDebugger,
+    ResumeThread,
     RunJob,
     Switch,
     SwitchDebugger,
@@ -197,11 +197,11 @@ class Stopping:
 
     def carry_out(self, work: Work | None) -> None:
         """Run a job of the inbox inside the open debugger, or raise an exception that unwinds the debugger."""
-        if isinstance(work, GoOn):
+        if isinstance(work, ResumeThread):
             raise ExitDebugger(work.done)
         if isinstance(work, Move):
             work.begun()
-            raise MoveOn(work.wanted, self._view.looked_at())
+            raise MoveThread(work.wanted, self._view.looked_at())
         if isinstance(work, Switch):
             raise SwitchDebugger
         if isinstance(work, RunJob):
@@ -290,7 +290,7 @@ class Stopping:
         try:
             while True:
                 work = self._inbox.next_work(self._stops.number)
-                if isinstance(work, GoOn):
+                if isinstance(work, ResumeThread):
                     if self._debuggers.workplace.breakpoints.are_traced:
                         # A breakpoint may have been set while the rank was running, or by a question.
                         self._debuggers.have_one()

@@ -22,7 +22,7 @@ MAX_WORK = 256
 """Maximum number of work items that wait for one stopped thread; further items are rejected."""
 
 MAX_GO_ON = 2 * MAX_WORK
-"""The same limit for GoOn, which is higher because a hold or a lease must end even if much other work waits."""
+"""The same limit for ResumeThread, which is higher because a hold or a lease must end even if much other work waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class OpenDebugger:
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class ResumeThread:
     """Leave the debugger, however deep in dialogs, and resume the thread as ``c`` does; then call ``done``."""
 
     done: Callable[[], None]
@@ -201,7 +201,7 @@ class BreakPrompt:
     prompt: int
 
 
-Work = OpenDebugger | GoOn | Redraw | RunJob | Switch | Move | TypedLine | BreakPrompt
+Work = OpenDebugger | ResumeThread | Redraw | RunJob | Switch | Move | TypedLine | BreakPrompt
 
 
 class ProgramRaised(BaseException):
@@ -242,7 +242,7 @@ class ExitDebugger(BaseException):
         self.done = done
 
 
-class MoveOn(BaseException):
+class MoveThread(BaseException):
     """Raised to unwind the debugger from any depth and move; ``wanted.frame`` takes precedence over ``frame``."""
 
     def __init__(self, wanted: StepRequest, frame: FrameType | None) -> None:
@@ -281,7 +281,7 @@ class Inbox:
         """The number of the last ended stop; -1 before the first."""
 
     def put(self, stop: int, work: Work) -> bool:
-        """Add work for a stop; return False if the queue is full: MAX_GO_ON for GoOn, MAX_WORK for other work.
+        """Add work for a stop; return False if the queue is full: MAX_GO_ON for ResumeThread, MAX_WORK for other work.
 
         Work for a stop that has ended is dropped.
         """
@@ -290,7 +290,7 @@ class Inbox:
                 dropped = [work]
             elif (stop, work) in self._work:
                 return True
-            elif len(self._work) >= (MAX_GO_ON if isinstance(work, GoOn) else MAX_WORK):
+            elif len(self._work) >= (MAX_GO_ON if isinstance(work, ResumeThread) else MAX_WORK):
                 return False
             else:
                 self._work.append((stop, work))

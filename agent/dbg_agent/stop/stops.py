@@ -68,7 +68,7 @@ def move_stop(phase: StopPhase, event: StopEvent) -> StopPhase:
 
 logger = Logger("dbg_agent.stop")
 
-NOTHING_MOVES = "the rank is kept after a crash and can't move; `c` lets it end"
+CRASHED_CANT_MOVE = "the rank is kept after a crash and can't move; `c` lets it end"
 
 HELD = "hold"
 """Reason of the stop of a rank that was not chosen to stop: it waits for stopped ranks."""
@@ -108,7 +108,7 @@ class _Reported:
     """The frame where the stop began."""
     place: Place = NOWHERE
     since: float = 0.0
-    stands_since: float = 0.0
+    halted_since: float = 0.0
     thread: str = ""
     limit: Limit | None = None
     lease: tuple[float, float] | None = None
@@ -152,9 +152,9 @@ class Stops:
         return self._reported.frame
 
     @property
-    def stands_since(self) -> float:
+    def halted_since(self) -> float:
         """Time of the stopped thread's arrival at its present or last place."""
-        return self._reported.stands_since
+        return self._reported.halted_since
 
     @property
     def number(self) -> int:
@@ -300,7 +300,7 @@ class Stops:
                     # At its exit a rank waits in the agent's code, which is not a place in the program.
                     place_of(frame) if not is_own(frame) else NOWHERE,
                     since=now,
-                    stands_since=now,
+                    halted_since=now,
                     thread=threading.current_thread().name,
                 )
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
@@ -379,9 +379,9 @@ class Stops:
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
             reported = self._reported
-            reported.stands_since = time.monotonic()
+            reported.halted_since = time.monotonic()
             if self._is_slow:
-                reported.since = reported.stands_since
+                reported.since = reported.halted_since
             self._is_slow = False
             reported.place = place_of(frame)
         self._changed()

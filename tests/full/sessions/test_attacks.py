@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.stop.stops import NOTHING_MOVES
+from dbg_agent.stop.stops import CRASHED_CANT_MOVE
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
@@ -225,7 +225,7 @@ def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Proc
         if "running" in texts(ask(home, "command", "0", "n")).get("0", ""):
             break
     wait_until(home, lambda listed: [one["reason"] for one in listed] == ["crash"], "a crash")
-    assert NOTHING_MOVES in texts(ask(home, "command", "0", "n"))["0"]
+    assert CRASHED_CANT_MOVE in texts(ask(home, "command", "0", "n"))["0"]
     assert attach(home, "continue", "0").returncode == 0
     assert rank.wait(seconds(20)) == 1
     assert "Exception ignored" not in rank.text("stderr")

@@ -254,7 +254,7 @@ def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> 
     got, offset = bytearray(), 2_000_100 - MAX_LOG
     while offset < 2_000_100:
         rank.debuggers.console.replay(1, offset)
-        assert not outgoing.starved
+        assert not outgoing.needs_redraw
         while isinstance(frame := outgoing.pop(), bytes):
             output = decode_data(frame, Sender.AGENT)
             assert isinstance(output, Output)

@@ -105,7 +105,7 @@ def test_output_beyond_the_bound_is_dropped_whole_and_leaves_messages_alone() ->
     for _ in range(MAX_LINK_BACKLOG // 1024 + 1):
         outgoing.put_output(b"x" * 1024)
     outgoing.put_message("last")
-    assert outgoing.starved
+    assert outgoing.needs_redraw
     outgoing.put_output(b"more")
     assert drain(outgoing) == ["first", "last"]
 

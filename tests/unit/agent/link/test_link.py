@@ -439,7 +439,7 @@ def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
                 signal.raise_signal(signal.SIGALRM)
             return super().wait(timeout)
 
-    class InterruptedQuestion(fork_safety.Question):
+    class InterruptedQuestion(fork_safety.Lookup):
         def __init__(self) -> None:
             super().__init__()
             self.ended = Interrupted()

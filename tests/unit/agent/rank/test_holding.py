@@ -18,7 +18,7 @@ from dbg_agent.rank.holding import (
     Holding,
     HoldVerdict,
 )
-from dbg_agent.stop.inbox import GoOn
+from dbg_agent.stop.inbox import ResumeThread
 from dbg_wire.messages import Arrival, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
@@ -45,7 +45,7 @@ class Held:
     def publish(self) -> None:
         """Report nothing."""
 
-    def _put(self, stop: int, work: GoOn) -> None:
+    def _put(self, stop: int, work: ResumeThread) -> None:
         self.went_on.append(stop)
         work.done()
 

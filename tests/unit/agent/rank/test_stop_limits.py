@@ -12,7 +12,7 @@ import pytest
 
 from dbg_agent.rank import stop_limits
 from dbg_agent.rank.stop_limits import Deadline, Lease, StopLimits, first_deadline
-from dbg_agent.stop.inbox import GoOn, Inbox
+from dbg_agent.stop.inbox import Inbox, ResumeThread
 from dbg_agent.stop.stops import HELD, Stops
 from dbg_agent.torch import group_timeouts
 from dbg_agent.torch.group_timeouts import MODULE, GroupTimeouts
@@ -42,7 +42,7 @@ class Rig:
         self.limits = SimpleNamespace(lease=self.lease)
 
     def _put(self, number: int, work: object) -> None:
-        assert isinstance(work, GoOn)
+        assert isinstance(work, ResumeThread)
         self.ended.append(number)
         self.stops.end()
         work.done()

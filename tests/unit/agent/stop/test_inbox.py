@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, RunJob, TypedKeys, unharmed
+from dbg_agent.stop.inbox import MAX_WORK, Inbox, ProgramRaised, Redraw, ResumeThread, RunJob, TypedKeys, unharmed
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 from tests.conftest import Approved
@@ -27,7 +27,7 @@ def test_work_goes_before_keys_and_in_order() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     inbox.type(Input(1, 7, 1, 0, b"n"), lambda: (7, 1))
-    first, second = RunJob(nothing), GoOn(nothing)
+    first, second = RunJob(nothing), ResumeThread(nothing)
     assert inbox.put(7, first)
     assert inbox.put(7, second)
     assert inbox.next_work_or_keys(7, beyond=0, timeout=None) is first
@@ -44,7 +44,7 @@ def test_work_for_an_ended_stop_is_dropped_and_what_is_put_for_the_next_one_mean
     loss = inbox.end(1, lambda: (inbox.put(2, Redraw()), None)[1], "the stop ended")
     assert loss is not None
     assert loss.count == 2
-    inbox.put(1, GoOn(nothing))
+    inbox.put(1, ResumeThread(nothing))
     assert inbox.next_work(2) == Redraw()
 
 
@@ -53,8 +53,8 @@ def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))
     jobs = [RunJob(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
     assert [inbox.put(1, job) for job in jobs].count(False) == 1
-    assert inbox.put(1, GoOn(nothing)), "what lets a thread go on is taken behind however much other work"
-    assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == GoOn(nothing)
+    assert inbox.put(1, ResumeThread(nothing)), "what lets a thread go on is taken behind however much other work"
+    assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == ResumeThread(nothing)
 
 
 def test_a_wait_ends_with_patience_or_with_work_that_another_thread_puts() -> None:

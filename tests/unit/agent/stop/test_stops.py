@@ -42,13 +42,13 @@ def test_a_stop_goes_through_its_phases_and_is_told() -> None:
     assert report.stop is not None
     assert (report.state, report.stop.number, report.stop.reason) == (RankState.STOPPED, 1, "breakpoint")
     assert report.stop.where.function == "test_a_stop_goes_through_its_phases_and_is_told"
-    session, arrived = stops.open_session("pudb", 30, 100), stops.stands_since
+    session, arrived = stops.open_session("pudb", 30, 100), stops.halted_since
     assert stops.current == (1, session.number)
     stops.step()
     assert watched.report().state is RankState.STOPPED, "a quick step does not show"
     stops.halt(sys._getframe())
     assert stops.current == (1, session.number), "a step keeps stop and session"
-    assert 0 < arrived < stops.stands_since, "the time counts from the step's end"
+    assert 0 < arrived < stops.halted_since, "the time counts from the step's end"
     stops.end()
     assert stops.current[0] is None
     assert watched.report().state is RankState.RUNNING
