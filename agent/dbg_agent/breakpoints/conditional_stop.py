@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.frames.stacks import lacks_room
+from dbg_agent.frames.stacks import reports_no_room
 from dbg_agent.frames.variables import read_locals
 from dbg_wire.errors import error_line
 from dbg_wire.limits import MAX_CONDITION
@@ -211,7 +211,7 @@ def check_stop(
             # As in set_trace: stepping must not show lines of this module or of a condition.
             sys.settrace(None)
         # Conditions and log texts need stack, too: a RecursionError would look like a condition that raised.
-        if lacks_room(failed) or not is_due(tracer is not None):
+        if reports_no_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:
         # The first promise: no fault of the debugger ends a training job.

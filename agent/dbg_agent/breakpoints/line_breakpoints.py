@@ -167,7 +167,7 @@ class LineBreakpoints:
         self._failure = ""
         """Why only a traced thread stops; empty if the mechanism works."""
 
-    def grant(self, spec: BreakpointChanges) -> tuple[BreakpointState, ...]:
+    def apply(self, spec: BreakpointChanges) -> tuple[BreakpointState, ...]:
         """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
         # Read files before taking the lock: a file system may hang, and the program takes the lock when it stops.
         cleared = [(known, loaded_path(known.file) or known.file) for known in spec.clear]

@@ -19,7 +19,7 @@ from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
-PASSED_BY = "passed without stopping, because"
+SKIPPED = "passed without stopping, because"
 
 
 class StartupStop(ConditionalStop):
@@ -37,7 +37,7 @@ class StartupStop(ConditionalStop):
         self.is_reached = False
         self.places: dict[str, Placed] = {}
         """The place of the stop by the path of each loaded file that contains it."""
-        self.passed_by = ""
+        self.skip_reason = ""
         """Why the program last passed this stop without stopping."""
 
     @property
@@ -99,7 +99,7 @@ class StartupStop(ConditionalStop):
         return self.holds(frame, _rank, write_stderr)
 
     def _stop_at(self, frame: FrameType) -> None:
-        self.passed_by = _process.stop_at(frame, {}, (), before_line=True, asked_for=True) or ""
+        self.skip_reason = _process.stop_at(frame, {}, (), before_line=True, asked_for=True) or ""
 
 
 def _begins_line(frame: FrameType) -> bool:
@@ -198,8 +198,8 @@ def _report() -> None:
     if not _prints_messages or os.getpid() != _pid:
         return
     for point in STARTUP_STOPS:
-        if point.passed_by:
-            write_stderr(f"{point.shown} was {PASSED_BY} {printable(point.passed_by)}")
+        if point.skip_reason:
+            write_stderr(f"{point.shown} was {SKIPPED} {printable(point.skip_reason)}")
         elif not point.counted:
             write_stderr(f"rank {_rank()} didn't stop at {point.shown}: {printable(_why_not(point))}")
 

@@ -19,7 +19,7 @@ from dbg_agent.frames.stacks import (
     is_at_end,
     is_own,
     is_redirected,
-    is_rest,
+    is_resumed_part,
     is_split,
     is_under_ours,
     is_users_file,
@@ -151,7 +151,7 @@ class Engine(bdb.Bdb):
 
     def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
         """Follow a call; a step that ends at lines continues to the first line of the function."""
-        if (self.ends_at_lines or is_rest(frame)) and self.stop_here(frame):
+        if (self.ends_at_lines or is_resumed_part(frame)) and self.stop_here(frame):
             return self.trace_dispatch
         return super().dispatch_call(frame, arg)
 
@@ -187,10 +187,10 @@ class Engine(bdb.Bdb):
             return False
         caller = frame.f_back
         if not super().stop_here(frame):
-            return caller is not None and caller is self.stopframe and is_rest(frame)
+            return caller is not None and caller is self.stopframe and is_resumed_part(frame)
         if caller is None:
             return True
-        is_inner = is_rest(frame) or is_users_file(frame.f_code.co_filename)
+        is_inner = is_resumed_part(frame) or is_users_file(frame.f_code.co_filename)
         if is_redirected(frame) or (is_split(caller) and not is_inner):
             # The call is a stop, or torch compiles the rest of the function. The step ends after the call, or in that
             # rest.

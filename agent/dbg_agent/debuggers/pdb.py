@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.debuggers.console import UNWINDING, Console
 from dbg_agent.debuggers.engine import Engine
-from dbg_agent.frames.capture import talking_to
+from dbg_agent.frames.capture import redirected
 from dbg_agent.frames.stacks import is_split
 from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, DebuggerExit
@@ -310,7 +310,7 @@ class RankPdb(CompletingPdb):
 
     def onecmd(self, line: str) -> bool:
         """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
-        with talking_to(self._console), _waiting_for(self._console, PromptState.INPUT), self.interruptible():
+        with redirected(self._console), _waiting_for(self._console, PromptState.INPUT), self.interruptible():
             if self._console.consume_interrupt():
                 raise KeyboardInterrupt
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
@@ -481,7 +481,7 @@ class RankPdb(CompletingPdb):
         whole_job = ", which ends the whole job" if self._workplace.is_launched() else ""
         address = self._workplace.broker.address
         crash = self._workplace.halt.crash
-        go_on = "continue" if crash is None else crash.what_continue_does
+        go_on = "continue" if crash is None else crash.continue_effect
         self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
         with _waiting_for(self._console, PromptState.CONFIRM):
             try:

@@ -26,7 +26,7 @@ from dbg_agent.debuggers.engine import Engine
 from dbg_agent.debuggers.faults import error_text, is_fault, is_fault_of_value, is_interrupt
 from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
 from dbg_agent.debuggers.workplace import Workplace
-from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.capture import Capture, redirected
 from dbg_agent.process.imports import unwarned
 from dbg_agent.stop.inbox import DebuggerExit, Redraw, SwitchDebugger
 from dbg_wire.errors import printable
@@ -98,7 +98,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.find_bottom(frame)
         # This makes PuDB draw the line as a breakpoint, which ``b`` switches off.
         self.set_traces.setdefault(self.place(frame), True)
-        return self.leave_by(partial(self._show_fenced, frame))
+        return self.leave_by(partial(self._show_or_fall_back, frame))
 
     def show_crash(self, error: BaseException) -> DebuggerExit:
         """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
@@ -107,7 +107,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.post_mortem = True
         try:
             exc_tuple = (type(error), error, error.__traceback__)
-            return self.leave_by(partial(self._show_fenced, None, exc_tuple))
+            return self.leave_by(partial(self._show_or_fall_back, None, exc_tuple))
         finally:
             self.post_mortem = False
 
@@ -115,7 +115,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
         if frame is not None:
             self._workplace.thread.traced_thread_halts(
-                PUDB, frame, partial(self.leave_by, partial(self._show_fenced, frame, exc_tuple))
+                PUDB, frame, partial(self.leave_by, partial(self._show_or_fall_back, frame, exc_tuple))
             )
 
     def open_afresh(self) -> None:
@@ -124,7 +124,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.ui = RankUI(self, self._screen)
         _bind_keys(self.ui, self, self._workplace)
 
-    def _show_fenced(self, *arguments: Any) -> None:
+    def _show_or_fall_back(self, *arguments: Any) -> None:
         """Run PuDB's interaction until it is left; if it fails, show the same stop in pdb."""
         try:
             with self.busy.interruptible(), _leaving_no_trace():
@@ -284,7 +284,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         """Run a command and show its output; return the exception that it raised, or None."""
         printed, frame = Capture(), self.debugger.curframe
         try:
-            with talking_to(printed, "stdin", "stdout", "stderr"), self._busy.working():
+            with redirected(printed, "stdin", "stdout", "stderr"), self._busy.working():
                 namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
                 # Commands see the same names as in PuDB itself. Python needs a newline at the end of a loop.
                 eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
@@ -415,7 +415,7 @@ def _ask_how_to_leave(ui: RankUI, workplace: Workplace) -> object:
     crash = workplace.halt.crash
     whole_job = " Its launcher then ends the whole job." if workplace.is_launched() else ""
     button = "Resume" if crash is not None else "Continue"
-    then = crash.what_continue_does if crash is not None else "remove all breakpoints and resume the rank"
+    then = crash.continue_effect if crash is not None else "remove all breakpoints and resume the rank"
     text = (
         f"{workplace.broker.address} is stopped here.\n\n"
         f"c  {button}: {then}.\n"

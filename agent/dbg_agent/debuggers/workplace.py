@@ -29,14 +29,14 @@ class UserBreakpoints:
         self.lines: dict[str, list[int]] = {}
         """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
         self._known = 0
-        self.wished: LineBreakpoints | None = None
+        self.served: LineBreakpoints | None = None
         """Serves the breakpoints without tracing; None before the first question about them."""
 
-    def grant(self, spec: BreakpointChanges) -> Sequence[BreakpointState]:
+    def apply(self, spec: BreakpointChanges) -> Sequence[BreakpointState]:
         """Set and clear the requested breakpoints, and return the state of all; not in the link's thread."""
-        if self.wished is None:
-            self.wished = self._serve(self)
-        states = self.wished.grant(spec)
+        if self.served is None:
+            self.served = self._serve(self)
+        states = self.served.apply(spec)
         if spec.set or spec.clear:
             self.update()
         return states
@@ -44,13 +44,13 @@ class UserBreakpoints:
     @property
     def are_traced(self) -> bool:
         """Whether a running thread must be traced for a breakpoint; to be read in the stopped thread."""
-        return bool(self.lines) and (self.wished is None or not self.wished.refresh())
+        return bool(self.lines) and (self.served is None or not self.served.refresh())
 
     def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
         """Return whether breakpoints are served in addition to bdb, and the breakpoint that stops the traced frame."""
-        if self.wished is None:
+        if self.served is None:
             return False, None
-        return True, self.wished.chosen(frame, file, line)
+        return True, self.served.chosen(frame, file, line)
 
     def count(self) -> int:
         """Return the number of lines with breakpoints; may be called from any thread."""
@@ -61,8 +61,8 @@ class UserBreakpoints:
 
         A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
         """
-        if self.wished is not None:
-            self.wished.refresh()
+        if self.served is not None:
+            self.served.refresh()
         if (known := self.count()) != self._known:
             self._known = known
             self._changed()

@@ -16,7 +16,7 @@ from dbg_agent.frames.ended import ended_workers
 from dbg_agent.frames.expressions import call_site
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local
-from dbg_agent.host.descriptors import Waited, does, doing, held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.host.descriptors import WaitWithHolder, does, doing, held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.host.process import SystemCall, has_ended, named
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import within
@@ -73,7 +73,7 @@ def _status(pid: int, known: Any) -> int | None:
     return None
 
 
-def from_workers(wait: ActivityInfo, descriptor: Any = None, among: Collection[int] | None = None) -> Waited:
+def from_workers(wait: ActivityInfo, descriptor: Any = None, among: Collection[int] | None = None) -> WaitWithHolder:
     """Return ``wait`` with the processes that may send the awaited message, and the pid if there is only one.
 
     ``descriptor`` is the thread's end of the connection. ``among`` are the pids of the workers that may send it.
@@ -116,7 +116,7 @@ MAX_ACTORS = 8
 """Maximum number of pending results whose actors are looked up."""
 
 
-def pending_actors(wait: ActivityInfo, refs: Sequence[Any]) -> Waited:
+def pending_actors(wait: ActivityInfo, refs: Sequence[Any]) -> WaitWithHolder:
     """Return the wait for these results with the actors that have not returned them yet.
 
     Without actors, the results come from tasks, or Ray does not answer. The pid belongs to the first actor on this
@@ -161,14 +161,14 @@ class Wait(NamedTuple):
 
     does: ActivityInfo
     others: frozenset[int] = frozenset()
-    ask: Callable[[], Waited] | None = None
+    ask: Callable[[], WaitWithHolder] | None = None
     holder: int | None = None
     is_sure: bool = False
     loop: Any = None
     """The asyncio event loop that the thread waits in."""
 
 
-class Inside(NamedTuple):
+class LibraryFrame(NamedTuple):
     """A thread's frame in a library, with all threads of the process."""
 
     thread: SeenThread
@@ -202,11 +202,11 @@ def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | No
     for index, frame in enumerate(thread.frames):
         if is_users_file(frame.f_code.co_filename):
             break
-        found = _told(Inside(thread, index, threads), (module_of(frame), frame.f_code.co_name)) or found
+        found = _told(LibraryFrame(thread, index, threads), (module_of(frame), frame.f_code.co_name)) or found
     return found
 
 
-def _told(inside: Inside, function: tuple[str, str]) -> Wait | None:
+def _told(inside: LibraryFrame, function: tuple[str, str]) -> Wait | None:
     if function in _PLAIN:
         return Wait(doing(_PLAIN[function], name=inside.named))
     if function in _INNERMOST:
@@ -216,7 +216,7 @@ def _told(inside: Inside, function: tuple[str, str]) -> Wait | None:
     return rule(inside) if rule is not None else None
 
 
-def _threading(inside: Inside) -> Wait | None:
+def _threading(inside: LibraryFrame) -> Wait | None:
     """Return the wait for an object of :mod:`threading`, according to the class of ``self``."""
     owner = inside.local("self")
     if owner is UNKNOWN:
@@ -238,7 +238,7 @@ _CLASSES = {
 }
 
 
-def _join(inside: Inside) -> Wait | None:
+def _join(inside: LibraryFrame) -> Wait | None:
     joined = inside.local("self")
     if joined is UNKNOWN or not is_a(joined, threading.Thread):
         return Wait(ActivityInfo(what=Activity.JOIN)) if joined is UNKNOWN else None
@@ -248,13 +248,13 @@ def _join(inside: Inside) -> Wait | None:
     return Wait(doing(Activity.JOIN, thread=name if type(name) is str else ""), others, is_sure=is_bound)
 
 
-def _shutdown(inside: Inside) -> Wait:
+def _shutdown(inside: LibraryFrame) -> Wait:
     awaited = [one for one in inside.threads if not one.is_daemon and not one.is_main]
     names = tuple(one.name for one in awaited[:MAX_NAMES])
     return Wait(doing(Activity.SHUTDOWN, names=names), frozenset(one.ident for one in awaited), is_sure=bool(awaited))
 
 
-def _popen(inside: Inside) -> Wait:
+def _popen(inside: LibraryFrame) -> Wait:
     # Without pipes, and after they are closed, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
     does = ActivityInfo(what=Activity.CHILD_END if "wait" in within else Activity.CHILD_OUTPUT)
@@ -262,7 +262,7 @@ def _popen(inside: Inside) -> Wait:
     return Wait(does, ask=(lambda: held_by(does, [pid])) if type(pid) is int else None)
 
 
-def _message(inside: Inside) -> Wait:
+def _message(inside: LibraryFrame) -> Wait:
     """Return the wait for a message from another process: a child or the parent."""
     owner = inside.local("self")
     does = doing(_MESSAGES[module_of(inside.frame), inside.frame.f_code.co_name], name=inside.named)
@@ -271,7 +271,7 @@ def _message(inside: Inside) -> Wait:
     return Wait(does, ask=lambda: from_workers(does, descriptor))
 
 
-def _process(inside: Inside) -> Wait:
+def _process(inside: LibraryFrame) -> Wait:
     joined = inside.local("self")
     pid, name = attribute(attribute(joined, "_popen"), "pid"), attribute(joined, "_name")
     if type(pid) is not int or type(name) is not str:
@@ -279,7 +279,7 @@ def _process(inside: Inside) -> Wait:
     return Wait(doing(Activity.CHILD_END, processes=(child(pid, name),)), holder=pid, is_sure=True)
 
 
-def _loader(inside: Inside) -> Wait:
+def _loader(inside: LibraryFrame) -> Wait:
     """Return the wait for a batch, with the worker that must send it, or with all workers if any may send it."""
     loader = inside.local("self")
     workers = attribute(loader, "_workers")
@@ -300,7 +300,7 @@ def _loader(inside: Inside) -> Wait:
     return Wait(does, ask=lambda: from_workers(does, among=known))
 
 
-def _loop(inside: Inside) -> Wait | None:
+def _loop(inside: LibraryFrame) -> Wait | None:
     outer = inside.thread.frames[inside.at + 1 : inside.at + 2]
     if outer and outer[0].f_code.co_name == "_run_once":
         loop = local(outer[0], "self") if inside.thread.is_readable else None
@@ -308,7 +308,7 @@ def _loop(inside: Inside) -> Wait | None:
     return None
 
 
-def _future(inside: Inside) -> Wait:
+def _future(inside: LibraryFrame) -> Wait:
     future = inside.local("self")
     state = attribute(future, "_state")
     does = doing(Activity.FUTURE, name=inside.named, state=state.lower() if type(state) is str else "")
@@ -335,11 +335,11 @@ def _pool_frames(threads: Sequence[SeenThread], module: str) -> Iterator[tuple[S
                 yield thread, frame
 
 
-def _pool_result(inside: Inside) -> Wait:
+def _pool_result(inside: LibraryFrame) -> Wait:
     return Wait(doing(Activity.POOL_RESULT, processes=tuple(child(*one) for one in ended_workers())))
 
 
-def _file_lock(inside: Inside) -> Wait:
+def _file_lock(inside: LibraryFrame) -> Wait:
     """Return the wait for a ``FileLock``, which polls its lock, with the lock's file and holders."""
     # Before release 3.30 the path is the one that the program has passed. The lock keeps its attributes per thread, so
     # this thread can't read them.
@@ -350,7 +350,7 @@ def _file_lock(inside: Inside) -> Wait:
     )
 
 
-def _baton(inside: Inside) -> Wait:
+def _baton(inside: LibraryFrame) -> Wait:
     path = attribute(inside.local("self"), "lock_file_path")
     return _of_file(Activity.LOCK_FILE, path if type(path) is str else "")
 
@@ -360,7 +360,7 @@ def _of_file(what: Activity, path: str) -> Wait:
         return Wait(ActivityInfo(what=what))
     does = doing(what, name=os.path.abspath(path))  # noqa: PTH100 - no pathlib in a rank
 
-    def ask() -> Waited:
+    def ask() -> WaitWithHolder:
         found = looked_up(does.name)
         kernel_waits = does.replace(seconds=found.age if what is Activity.LOCK_FILE else None)
         return held_by(kernel_waits, (openers if what is Activity.LOCK_FILE else lock_holders)(found.path))
@@ -368,13 +368,13 @@ def _of_file(what: Activity, path: str) -> Wait:
     return Wait(does, ask=ask)
 
 
-def _ray_get(inside: Inside) -> Wait:
+def _ray_get(inside: LibraryFrame) -> Wait:
     """Return the wait for a result of Ray, with the actors that have not returned it yet."""
     refs, does = inside.local("object_refs"), ActivityInfo(what=Activity.RAY_GET)
     return Wait(does, ask=(lambda: pending_actors(does, refs)) if type(refs) is list else None)
 
 
-def _pdb(inside: Inside) -> Wait:
+def _pdb(inside: LibraryFrame) -> Wait:
     return Wait(ActivityInfo(what=Activity.PDB, place=short_place(inside.thread.frames)))
 
 
@@ -402,7 +402,7 @@ _INNERMOST = {
     ("ray._private.worker", "main_loop"): Activity.RAY_IDLE,
 }
 
-_RULES: dict[tuple[str, str], Callable[[Inside], Wait | None]] = {
+_RULES: dict[tuple[str, str], Callable[[LibraryFrame], Wait | None]] = {
     ("threading", "wait"): _threading,
     ("threading", "acquire"): _threading,
     ("threading", "join"): _join,

@@ -57,7 +57,7 @@ class Capture(io.TextIOBase):
         return "".join(self._parts)
 
 
-class ForOneThread:
+class ThreadStream:
     """A stream that redirects one thread to ``ours``; all other threads use the program's own stream."""
 
     def __init__(self, ours: Any, real: Any) -> None:
@@ -82,10 +82,10 @@ class ForOneThread:
 
 
 @contextmanager
-def talking_to(ours: Any, *names: str) -> Iterator[None]:
+def redirected(ours: Any, *names: str) -> Iterator[None]:
     """Redirect these streams of ``sys`` to ``ours``, for this thread and context; by default stdin and stdout."""
     before = {name: getattr(sys, name) for name in names or ("stdin", "stdout")}
-    mine = {name: ForOneThread(ours, stream) for name, stream in before.items()}
+    mine = {name: ThreadStream(ours, stream) for name, stream in before.items()}
     vars(sys).update(mine)
     try:
         yield
@@ -99,6 +99,6 @@ def talking_to(ours: Any, *names: str) -> Iterator[None]:
 
 def _in_use(stream: Any) -> Any:
     """Return the stream without redirections that other threads have released in the meantime."""
-    while type(stream) is ForOneThread and stream.is_released:
+    while type(stream) is ThreadStream and stream.is_released:
         stream = stream.real
     return stream

@@ -168,7 +168,7 @@ def is_redirected(frame: FrameType) -> bool:
     return frame.f_code.co_name == REDIRECTED
 
 
-def is_rest(frame: FrameType) -> bool:
+def is_resumed_part(frame: FrameType) -> bool:
     """Return True if the frame's function is the rest of a function that torch.compile has split."""
     return frame.f_code.co_name.startswith("torch_dynamo_resume_in_")
 
@@ -440,7 +440,7 @@ def has_room(frames: int = STACK_FRAMES) -> bool:
     return False
 
 
-def lacks_room(failed: Callable[[Exception], object], frames: int = STACK_FRAMES) -> bool:
+def reports_no_room(failed: Callable[[Exception], object], frames: int = STACK_FRAMES) -> bool:
     """Return True, and report the error to ``failed``, if the calling thread can't nest ``frames`` more calls."""
     if has_room(frames):
         return False

@@ -27,7 +27,7 @@ file_system = BoundedThreads("dbg-agent-path", 1)
 MAX_CHILDREN = 32
 """Maximum number of child processes whose descriptors are read."""
 
-Waited = tuple[ActivityInfo, int | None]
+WaitWithHolder = tuple[ActivityInfo, int | None]
 """The thread's activity, and the pid of the only process that holds the awaited resource, or None if unknown."""
 
 
@@ -36,7 +36,7 @@ def doing(what: Activity, **fields: Any) -> ActivityInfo:
     return clamp(ActivityInfo, what=what, **fields)
 
 
-def held_by(does: ActivityInfo, pids: Iterable[int]) -> Waited:
+def held_by(does: ActivityInfo, pids: Iterable[int]) -> WaitWithHolder:
     """Return ``does`` with the processes that hold the awaited resource, and the pid if there is only one."""
     listed = list(dict.fromkeys(pids))
     return does.replace(processes=tuple(map(named, listed[:MAX_CHILDREN]))), listed[0] if len(listed) == 1 else None
@@ -139,7 +139,7 @@ _STATES = {
 """Activity of a process by those states of the kernel that determine it by themselves."""
 
 
-def does(pid: int) -> Waited:
+def does(pid: int) -> WaitWithHolder:
     """Return the activity of another process's main thread, as far as this process may see it."""
     state = state_of(pid)
     if state in _STATES:
@@ -156,7 +156,7 @@ def does(pid: int) -> Waited:
     ), None
 
 
-def waits_in(call: SystemCall) -> Waited | None:
+def waits_in(call: SystemCall) -> WaitWithHolder | None:
     """Return what a thread in this system call waits for, or None if the call does not determine it."""
     name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
@@ -182,13 +182,13 @@ def waits_in(call: SystemCall) -> Waited | None:
     return (doing(Activity.OPEN if name.startswith("open") else Activity.LOOK_AT, name=path), None) if path else None
 
 
-def _child(call: SystemCall) -> Waited:
+def _child(call: SystemCall) -> WaitWithHolder:
     # The first argument of waitid() is the id type: 1 is P_PID, 3 is P_PIDFD.
     pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
     return held_by(ActivityInfo(what=Activity.CHILD_END), [pid] if 0 < pid < 2**31 else [])
 
 
-def _locked(call: SystemCall) -> Waited:
+def _locked(call: SystemCall) -> WaitWithHolder:
     found, _ = _on(call, call.arguments[0] & 0x7FFFFFFF, Activity.DESCRIPTOR_LOCK)
     return held_by(found, lock_holders(found.name)) if found.target is Target.FILE else (found, None)
 
@@ -198,7 +198,7 @@ def _target(process: str, number: int) -> str:
     return os.readlink(f"/proc/{process}/fd/{number}")  # noqa: PTH115 - no pathlib in a rank
 
 
-def _on(call: SystemCall, first: int, what: Activity, **fields: Any) -> Waited:
+def _on(call: SystemCall, first: int, what: Activity, **fields: Any) -> WaitWithHolder:
     """Return the activity of a call on the descriptor ``first``, with the descriptor's target."""
     process, number = call.process, first
     try:
@@ -228,7 +228,7 @@ def _is_input(process: str, number: int, target: str) -> bool:
     return False
 
 
-def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> Waited:
+def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> WaitWithHolder:
     """Return the wait at a pipe with the processes at its other end, among this process and its children."""
     is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]

@@ -63,7 +63,7 @@ def stop_at(
         finally:
             sys.settrace(tracer)
         if rank is None:
-            return _pass_by(frame)
+            return _skip_site(frame)
         rank.halt.awaits_in = threading.get_ident() if may_await else None
         try:
             _stop_or_hold(rank, frame, settings, before_line=before_line)
@@ -94,7 +94,7 @@ def _failed(error: Exception) -> str:
     return failure
 
 
-def _pass_by(frame: FrameType) -> str | None:
+def _skip_site(frame: FrameType) -> str | None:
     """Record that the program skips this stop, so that the rank reports it once a broker is connected.
 
     Return why no broker is connected, or None if this process is not a rank.

@@ -69,10 +69,10 @@ def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, t
     """
     spec = ask.inquiry if isinstance(ask.inquiry, BreakpointChanges) else BreakpointChanges()
 
-    def grant() -> None:
-        states = breakpoints.grant(spec)
+    def apply() -> None:
+        states = breakpoints.apply(spec)
         if spec.set or spec.clear:
             then()
         answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
 
-    _answer_in(_for_breakpoints, "breakpoints", ask, answer, grant)
+    _answer_in(_for_breakpoints, "breakpoints", ask, answer, apply)

@@ -15,7 +15,7 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.capture import Capture, redirected
 from dbg_agent.frames.variables import read_locals
 from dbg_agent.values.record import abridged, error_text, without_addresses
 from dbg_agent.values.tensors import sharded_classes
@@ -52,7 +52,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
 
     printed = Capture()
     try:
-        with talking_to(printed):
+        with redirected(printed):
             value = _value(ask.text, frame, known_locals)
             described = describe(value, seconds=ask.seconds / 2)
     except KeyboardInterrupt:

@@ -54,7 +54,7 @@ def run_command(
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
             # The object that serves them handles the number `rank` in a condition.
-            workplace.breakpoints.grant(BreakpointChanges())
+            workplace.breakpoints.apply(BreakpointChanges())
             # A breakpoint needs a debugger that traces for it when the rank continues.
             debuggers.have_one()
     except KeyboardInterrupt:

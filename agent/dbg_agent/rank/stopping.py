@@ -8,7 +8,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, lacks_room, outward, place_of
+from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, outward, place_of, reports_no_room
 from dbg_agent.launch.claim import has_claimed
 from dbg_agent.launch.this_process import claim
 from dbg_agent.process.log import write_stderr
@@ -135,9 +135,9 @@ class Stopping:
         if stops.is_mine() and stops.phase is not StopPhase.STEPPING:
             # A stop inside an expression that was typed into the open debugger could never end.
             return True
-        is_off = (engine is not None and engine.ignores(frame)) or lacks_room(self._too_deep, DEBUGGER_FRAMES)
+        is_off = (engine is not None and engine.ignores(frame)) or reports_no_room(self._too_deep, DEBUGGER_FRAMES)
         if is_off and site is not None:
-            self._pass_by(site)
+            self._skip_site(site)
         return is_off
 
     def _too_deep(self, error: Exception) -> None:
@@ -165,7 +165,7 @@ class Stopping:
             # The breakpoint is in a finalizer or handler of the program that runs during our own work. The stop can't
             # halt a second time, and a failing debugger would end it.
             return
-        if lacks_room(self._too_deep, DEBUGGER_FRAMES):
+        if reports_no_room(self._too_deep, DEBUGGER_FRAMES):
             return
         self._halt.note(frame)
         reason = "interrupt" if engine is not None and engine.breaks_in else "breakpoint"
@@ -399,7 +399,7 @@ class Stopping:
         if self._stops.is_mine() and self._stops.phase is StopPhase.STEPPING:
             self.end()
 
-    def _pass_by(self, site: str) -> None:
+    def _skip_site(self, site: str) -> None:
         """Count a stop that the user has switched off as completed, because other ranks would wait for it."""
         self._holding.counts.arrive(site)
         self._holding.counts.complete(site)

@@ -90,7 +90,7 @@ class Crash:
     ends: str = ""
 
     @property
-    def what_continue_does(self) -> str:
+    def continue_effect(self) -> str:
         """Effect of leaving this stop, as a clause without a subject."""
         return f"let {self.ends} end by its exception" if self.ends else "let the program continue after post_mortem()"
 

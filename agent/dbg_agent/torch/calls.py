@@ -149,7 +149,7 @@ def _called_at(frame: FrameType) -> Place | None:
     return next(map(place_of, users), None)
 
 
-def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:
+def groups_being_created(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return, for each thread that is creating a group, the global ranks that it waits for."""
     found = []
     for innermost in list(all_frames().values()):

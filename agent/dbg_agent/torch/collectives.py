@@ -14,7 +14,7 @@ from dbg_agent.torch.calls import (
     Group,
     calls_on_stacks,
     group_of,
-    groups_in_making,
+    groups_being_created,
     process_groups,
     shape_of,
 )
@@ -82,7 +82,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
         *_groups_seen(groups, entries, calls, states),
         *_entries_seen(groups, entries, calls, _places(recorders, entries, calls)),
         *_calls_seen(groups, entries, calls, states),
-        *_new_groups_seen(groups_in_making(module, groups[0].ranks)),
+        *_new_groups_seen(groups_being_created(module, groups[0].ranks)),
     ]
 
 

@@ -28,7 +28,7 @@ NATIVE_MODULE = "torch._C._distributed_c10d"
 FEW_ENTRIES = 300
 """Number of entries that are always read: they take less than 5 ms."""
 
-UNMOVED_SECONDS = 0.5
+UNCHANGED_SECONDS = 0.5
 """Seconds after which a recorder with an unchanged status is treated as idle."""
 
 PLACES_SECONDS = 0.3
@@ -71,14 +71,14 @@ class LastStatus:
 
     reported: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
-    def is_unmoved(self, backend: str, status: bytes) -> bool:
-        """Record a recorder's status. Return True if it has not changed for UNMOVED_SECONDS."""
+    def is_unchanged(self, backend: str, status: bytes) -> bool:
+        """Record a recorder's status. Return True if it has not changed for UNCHANGED_SECONDS."""
         now = time.monotonic()
         reported, since = self.reported.get(backend, (b"", now))
         if reported != status:
             since = now
         self.reported[backend] = status, since
-        return now - since >= UNMOVED_SECONDS
+        return now - since >= UNCHANGED_SECONDS
 
 
 def recorders_of(native: ModuleType) -> list[Recorder]:
@@ -160,7 +160,7 @@ def _users_place(entry: RecorderEntry) -> Place | None:
 def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_still: bool) -> bool:
     """Return True if the entries should be read, according to the status, which costs next to nothing."""
     status = recorder.status() if recorder.status is not None else b""
-    is_unmoved = before.is_unmoved(recorder.backend, status)
+    is_unchanged = before.is_unchanged(recorder.backend, status)
     document = json.loads(status)
     # A recorder that is switched off has no members of groups either.
     recorded.is_on = bool(document.get("pg_config"))
@@ -169,7 +169,7 @@ def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_
     enqueued = sum(last for last, _ in numbers)
     # A main thread that waits for a GPU spins, so it looks as if it made progress.
     waits_for_gpu = recorder.backend == "nccl" and any(last > completed for last, completed in numbers)
-    return bool(numbers) and (enqueued <= FEW_ENTRIES or is_still or is_unmoved or waits_for_gpu)
+    return bool(numbers) and (enqueued <= FEW_ENTRIES or is_still or is_unchanged or waits_for_gpu)
 
 
 def _numbers(document: Any) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.capture import Capture, redirected
 from dbg_agent.frames.variables import write_back
 from dbg_agent.values.children import Child, Children, in_order
 from dbg_wire.records.inspection import Scope
@@ -81,7 +81,7 @@ class Evaluation:
                 raise
             code = compile(text, TYPED, "exec")
             self.is_expression = False
-        with talking_to(self._printed):
+        with redirected(self._printed):
             if self.is_expression:
                 return eval(code, self._names.together())  # noqa: S307 - the user asks for it
             try:

@@ -61,7 +61,7 @@ def driver(no_breakpoints: None) -> Iterator[Driver]:
     driver = Driver()
     yield driver
     driver.rank.breakpoints.lines.clear()
-    served = driver.rank.breakpoints.wished
+    served = driver.rank.breakpoints.served
     if served is not None:
         served.refresh()
     if sys.version_info >= (3, 12):

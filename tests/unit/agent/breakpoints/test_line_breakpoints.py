@@ -154,7 +154,7 @@ def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
 
 
 @pytest.mark.parametrize(
-    "wished",
+    "served",
     [
         {"condition": "1 +"},
         {"hits": "often"},
@@ -166,11 +166,11 @@ def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
     ids=["condition", "hits", "hits of 0", "log", "empty log", "too long together"],
 )
 def test_a_wish_that_makes_no_sense_is_answered_with_the_reason(
-    approved: Approved, driver: Driver, program: ModuleType, wished: dict[str, str]
+    approved: Approved, driver: Driver, program: ModuleType, served: dict[str, str]
 ) -> None:
     def script() -> None:
         driver.prompt()
-        (state,) = ask(driver, wish(program, "# adds", **wished))
+        (state,) = ask(driver, wish(program, "# adds", **served))
         assert not state.is_set
         # Python's own words for it differ from release to release.
         approved(state.problem.partition(" (")[0])

@@ -118,7 +118,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("program", None)
 
 
-def wished(path: Path, text: str, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
+def served(path: Path, text: str, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
     lines = path.read_text().splitlines()
     line = next(number for number, one in enumerate(lines, 1) if text in one)
     return BreakpointSpec(file=str(path), line=line, condition=condition, hits=hits, log=log)
@@ -135,7 +135,7 @@ def imported(driver: Driver, path: Path, *wishes: BreakpointSpec) -> ModuleType:
 
 def stops(driver: Driver, path: Path, text: str, run: Callable[[ModuleType], object], *shown: str) -> object:
     """Set a breakpoint, run, and see it stop there as often as there are values of the line's ``shown`` variable."""
-    wish = wished(path, text)
+    wish = served(path, text)
     module = imported(driver, path, wish)
 
     def script() -> None:
@@ -211,7 +211,7 @@ else:
 
     def test_a_function_that_exists_is_told_and_stops_from_the_next_stop_on(driver: Driver, path: Path) -> None:
         program = importlib.import_module("program")
-        (state,) = ask(driver, wished(path, "# adds"))
+        (state,) = ask(driver, served(path, "# adds"))
         assert (state.is_set, state.problem) == (True, LATER)
         assert program.train(2) == 3
 
@@ -220,7 +220,7 @@ else:
             assert [one.problem for one in ask(driver)] == [""]
             driver.say("c")
             assert driver.output_of("p step") == "0\n"
-            ask(driver, clear=[wished(path, "# adds")])
+            ask(driver, clear=[served(path, "# adds")])
             driver.say("c")
 
         finish = drive(driver, script)
@@ -295,18 +295,18 @@ def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_do
 
 
 def test_a_log_point_of_a_running_rank_prints(driver: Driver, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    imported(driver, path, wished(path, "# adds", "step > 1", "% 2", "at {step}")).train(6)
+    imported(driver, path, served(path, "# adds", "step > 1", "% 2", "at {step}")).train(6)
     assert capsys.readouterr().out == "at 3\nat 5\n"
     (state,) = ask(driver)
     assert state.hits_so_far == 4
-    assert ask(driver, clear=[wished(path, "# adds")]) == ()
+    assert ask(driver, clear=[served(path, "# adds")]) == ()
 
 
 @pytest.mark.parametrize("condition", ["nothing > step", "__import__('sys').exit(3)"])
 def test_a_condition_that_raises_is_told_once_and_stops(
     approved: Approved, driver: Driver, path: Path, capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
-    program = imported(driver, path, wished(path, "# adds", condition))
+    program = imported(driver, path, served(path, "# adds", condition))
     problems: list[str] = []
 
     def script() -> None:
@@ -314,7 +314,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
         problems.append(ask(driver)[0].problem)
         driver.say("c")
         driver.prompt()
-        ask(driver, clear=[wished(path, "# adds")])
+        ask(driver, clear=[served(path, "# adds")])
         driver.say("c")
 
     finish = drive(driver, script)
@@ -328,12 +328,12 @@ def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
 ) -> None:
     importlib.import_module("program")
     path.write_text("# A line more.\n" + path.read_text())
-    (state,) = ask(driver, wished(path, "# adds"))
+    (state,) = ask(driver, served(path, "# adds"))
     approved(state.problem)
 
 
 def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, path: Path) -> None:
-    wishes = [wished(path, "total = 0"), wished(path, "# adds")]
+    wishes = [served(path, "total = 0"), served(path, "# adds")]
     program, adds = imported(driver, path, *wishes), wishes[1].line
 
     def script() -> None:

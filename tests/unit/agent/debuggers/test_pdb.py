@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.capture import Capture, redirected
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import RunJob
@@ -471,7 +471,7 @@ def test_which_engine_is_wanted_most(
 
 def test_captures_that_end_in_the_order_they_began_leave_nothing_of_ours() -> None:
     before = sys.stdin, sys.stdout
-    first, second = talking_to(Capture()), talking_to(Capture())
+    first, second = redirected(Capture()), redirected(Capture())
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.frames.stacks import STACK_FRAMES, has_room, lacks_room
+from dbg_agent.frames.stacks import STACK_FRAMES, has_room, reports_no_room
 from tests.support.calls import with_calls_left
 
 NEAR = STACK_FRAMES // 4
@@ -13,14 +13,14 @@ NEAR = STACK_FRAMES // 4
 def test_there_is_room_far_from_the_limit() -> None:
     told: list[Exception] = []
     assert has_room()
-    assert not lacks_room(told.append)
+    assert not reports_no_room(told.append)
     assert told == []
 
 
 def test_close_to_the_limit_it_is_told_once() -> None:
     told: list[Exception] = []
     assert not with_calls_left(NEAR, has_room)
-    assert with_calls_left(NEAR, lambda: lacks_room(told.append))
+    assert with_calls_left(NEAR, lambda: reports_no_room(told.append))
     assert [type(error) for error in told] == [RecursionError]
 
 
@@ -29,4 +29,4 @@ def test_without_room_to_tell_nothing_is_raised(left: int) -> None:
     def tell(_error: Exception, nested: int = 0) -> None:
         tell(_error, nested + 1)
 
-    assert with_calls_left(left, lambda: lacks_room(tell))
+    assert with_calls_left(left, lambda: reports_no_room(tell))

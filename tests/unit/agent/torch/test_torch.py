@@ -16,7 +16,7 @@ import pytest
 from dbg_agent.torch import calls as torch_calls
 from dbg_agent.torch import collectives as torch_collectives
 from dbg_agent.torch import flight_recorder
-from dbg_agent.torch.calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
+from dbg_agent.torch.calls import Call, calls_on_stacks, group_of, groups_being_created, process_groups, shape_of
 from dbg_agent.torch.collectives import torch_seen
 from dbg_agent.torch.flight_recorder import CallPlaces, LastStatus, Recorder, read, recorders_of
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
@@ -91,10 +91,10 @@ def test_the_group_that_a_thread_makes_is_told_by_whom_it_waits_for(
     torch: FakeTorch, arguments: tuple[object, ...], expected: list[tuple[int, ...]]
 ) -> None:
     seen: list[list[tuple[int, ...]]] = []
-    vars(torch.module)["look"] = lambda: seen.append(groups_in_making(torch.module, (0, 1, 2, 3)))
+    vars(torch.module)["look"] = lambda: seen.append(groups_being_created(torch.module, (0, 1, 2, 3)))
     torch.module._new_group_with_tag(*arguments)
     assert seen == [expected]
-    assert groups_in_making(torch.module, ()) == []
+    assert groups_being_created(torch.module, ()) == []
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "recv"])
@@ -445,7 +445,7 @@ def test_many_entries_are_read_if_nothing_has_moved_since_the_last_look(monkeypa
     before = LastStatus()
 
     assert not look("gloo", before, enqueued=MANY, completed=MANY)
-    now += 2 * flight_recorder.UNMOVED_SECONDS
+    now += 2 * flight_recorder.UNCHANGED_SECONDS
     assert look("gloo", before, enqueued=MANY, completed=MANY)
     assert not look("gloo", before, enqueued=MANY + 1, completed=MANY + 1)
 
