@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dbg_broker.broker import Broker
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Members, Presence, read_presence
 from dbg_broker.cluster.nats import Nats
-from dbg_broker.cluster.news import NewsDesk
+from dbg_broker.cluster.news import RankNews
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
 from dbg_dial.endpoint import Endpoint, known_endpoints
@@ -30,7 +30,7 @@ class Cluster:
         self._broker, self._welcomes, self._nats = broker, welcomes, nats
         self._timers = broker.timers
         self.members = Members(own, broker.timers, self._came, self._gone)
-        self.news = NewsDesk(broker.ranks, broker.timers, nats, own.name)
+        self.news = RankNews(broker.ranks, broker.timers, nats, own.name)
         self.tokens = tokens
         self.write: Callable[[tuple[Endpoint, ...]], None] = lambda _others: None
         """Called with the endpoints of the other brokers, to write them to files of the home."""

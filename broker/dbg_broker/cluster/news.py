@@ -68,7 +68,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(News)
 
 
-class NewsDesk(Watcher):
+class RankNews(Watcher):
     """Publishes the news of this broker, and handles the news of the others."""
 
     def __init__(self, table: RankTable, timers: Timers, nats: Nats, name: str) -> None:

@@ -46,7 +46,7 @@ class _Connection(Protocol):
     def peer(self) -> str: ...
 
 
-class Doer(Protocol):
+class Actor(Protocol):
     """Terminal whose actions are recorded."""
 
     @property
@@ -104,7 +104,9 @@ class Journal(Watcher):
         if self.occasions is not None:
             self.occasions.forget(key)
 
-    def note(self, doer: Doer, what: AuditEvent, keys: Iterable[str] = (), *, action: str = "", text: str = "") -> None:
+    def note(
+        self, doer: Actor, what: AuditEvent, keys: Iterable[str] = (), *, action: str = "", text: str = ""
+    ) -> None:
         """Record an action of a terminal at these ranks, as one entry for each job."""
         if self.audit is None:
             return

@@ -50,7 +50,7 @@ ABORT_SECONDS = 0.25
 """Timeout for the end of aborted connections, in seconds."""
 
 
-class Newcomer(NamedTuple):
+class PendingConnection(NamedTuple):
     """An accepted socket that waits for a slot."""
 
     socket: socket.socket
@@ -88,7 +88,7 @@ class Server:
         self._context = context
         self._last_number = 0
         self._slots = Slots(capacity.slots)
-        self._line: Line[Newcomer] = Line(capacity.line)
+        self._line: Line[PendingConnection] = Line(capacity.line)
         self._peers: dict[int, Peer] = {}
         self._handshakes: dict[int, asyncio.Task[None]] = {}
         """TLS handshakes in progress; a peer gets a transport only afterwards."""
@@ -170,7 +170,7 @@ class Server:
             self._meters.turned_away += 1
             logger.info("connection from %s rejected: --allow does not include its address", peer)
             return
-        newcomer = Newcomer(accepted, peer, self.timers.clock())
+        newcomer = PendingConnection(accepted, peer, self.timers.clock())
         closed = self._line.put(newcomer, tcp.network_of(peer))
         if closed is not None:
             closed.socket.close()
@@ -197,7 +197,7 @@ class Server:
                     break
         self._begin_soon()
 
-    def _is_worth_a_slot(self, newcomer: Newcomer) -> bool:
+    def _is_worth_a_slot(self, newcomer: PendingConnection) -> bool:
         """Return True if a connection has sent something or had little time for it. Otherwise close it."""
         if self.timers.clock() - newcomer.since < SILENT_SECONDS or tcp.has_bytes(newcomer.socket):
             return True
@@ -205,7 +205,7 @@ class Server:
         self._meters.crowded_out += 1
         return False
 
-    def _begin_one(self, address: str, newcomer: Newcomer) -> None:
+    def _begin_one(self, address: str, newcomer: PendingConnection) -> None:
         self._last_number += 1
         peer = Peer(self._last_number, newcomer.peer, self)
         logger.debug("connection %d: accepted from %s", peer.number, peer.peer)

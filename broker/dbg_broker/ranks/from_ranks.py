@@ -216,7 +216,7 @@ class FromRanks:
         waits_in = collective_of(message.frames) if rank.steps else ""
         if waits_in != rank.waits_in:
             rank.waits_in = waits_in
-            self._table.listed_anew(rank.key)
+            self._table.line_changed(rank.key)
         self._relay.notify(rank.key, message, "pulse")
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:

@@ -216,7 +216,7 @@ class Guards:
         if rank.state is RankState.LOST:
             self._table.found_dead(rank)
         self._table.registry.killed(rank)
-        self._table.listed_anew(rank.key)
+        self._table.line_changed(rank.key)
         self._table.note_failure(rank)
 
 

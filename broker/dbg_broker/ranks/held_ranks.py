@@ -16,7 +16,7 @@ from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.failures import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.remote_ranks import Elsewhere, RankFact
+from dbg_broker.ranks.remote_ranks import RankFact, RemoteRanks
 from dbg_wire.messages import Chosen, ChosenRank, KeptRanks, Waiting
 from dbg_wire.records.ranks import RankState
 
@@ -50,7 +50,7 @@ class _Site:
 class HeldRanks:
     """For each run: the key of each rank, the ranks that wait, and the updates that they still need."""
 
-    def __init__(self, registry: Registry, elsewhere: Elsewhere) -> None:
+    def __init__(self, registry: Registry, elsewhere: RemoteRanks) -> None:
         self._registry, self._elsewhere = registry, elsewhere
         self._keys: dict[tuple[RunName, int], str] = {}
         self._places: dict[str, tuple[RunName, int]] = {}

@@ -70,7 +70,7 @@ def fact_of(rank: RankRecord) -> RankFact:
     )
 
 
-class Elsewhere:
+class RemoteRanks:
     """Facts by the rank's key, each with the name of the broker that sent it."""
 
     def __init__(self) -> None:

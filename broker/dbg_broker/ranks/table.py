@@ -15,7 +15,7 @@ from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.liveness import DeathChecks, ProbeIntervals, ProbeSchedule, is_dead
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.remote_ranks import Elsewhere, RankFact
+from dbg_broker.ranks.remote_ranks import RankFact, RemoteRanks
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import Decision
 from dbg_broker.timers import Timers
@@ -45,7 +45,7 @@ class Watcher:
     def rank_changed(self, rank: RankRecord) -> None:
         """Handle a report of a rank, or its end."""
 
-    def listed_anew(self, key: str) -> None:
+    def line_changed(self, key: str) -> None:
         """Handle a change or removal of a rank's line in the list."""
 
     def rank_gone(self, key: str) -> None:
@@ -77,7 +77,7 @@ class RankTable:
         self.probes = ProbeSchedule(intervals or ProbeIntervals())
         self._deaths = DeathChecks()
         self._failures = FirstFailures()
-        self.elsewhere = Elsewhere()
+        self.elsewhere = RemoteRanks()
         self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
         self._told = Passes(self._readers, turns.start, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
@@ -101,7 +101,7 @@ class RankTable:
         """Notify all watchers of a change of a rank, and other ranks of its consequences for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         if is_listed_anew:
-            self.listed_anew(rank.key)
+            self.line_changed(rank.key)
         for watcher in self._watchers:
             watcher.rank_changed(rank)
         if not self.elsewhere.has(rank):
@@ -127,7 +127,7 @@ class RankTable:
         renamed = self.registry.take_over(rank, self._timers.clock())
         if renamed is not None:
             self.readdress(renamed)
-            self.listed_anew(rank.key)
+            self.line_changed(rank.key)
             self._have_told(self._held.changed(rank), self._crashed.changed(rank))
             self.note_failure(rank)
 
@@ -141,12 +141,12 @@ class RankTable:
         will_stop = is_pending and rank is not None and not rank.halted
         if rank is not None and rank.will_stop != will_stop:
             rank.will_stop = will_stop
-            self.listed_anew(key)
+            self.line_changed(key)
 
-    def listed_anew(self, key: str) -> None:
+    def line_changed(self, key: str) -> None:
         """Notify all watchers that the line of a rank in the list has changed."""
         for watcher in self._watchers:
-            watcher.listed_anew(key)
+            watcher.line_changed(key)
 
     def logged(self, rank: RankRecord, notice: Notice) -> None:
         """Pass the text of a log point to all watchers."""
@@ -155,7 +155,7 @@ class RankTable:
 
     def forget(self, key: str, why: str = "the rank ended long ago and is no longer listed") -> None:
         """Forget a rank that the registry has removed, and notify its terminals."""
-        self.listed_anew(key)
+        self.line_changed(key)
         for watcher in self._watchers:
             watcher.rank_gone(key)
         self._forget(key)
@@ -172,7 +172,7 @@ class RankTable:
         for rank in renamed:
             if (link := self.links.get(rank.key)) is not None:
                 self._welcomes.send(link.connection, rank.address, rank.child)
-            self.listed_anew(rank.key)
+            self.line_changed(rank.key)
 
     def _readers(self) -> Iterator[Callable[[], None]]:
         """Return a call for each rank that needs an update."""
@@ -245,7 +245,7 @@ class RankTable:
     def _explained(self, ranks: Iterable[RankRecord]) -> None:
         for rank in ranks:
             self.registry.killed(rank)
-            self.listed_anew(rank.key)
+            self.line_changed(rank.key)
 
     def sweep(self, now: float) -> None:
         """Do everything that is due: send probes, check for dead processes, and forget old ranks."""
@@ -281,7 +281,7 @@ class RankTable:
             if rank is not None:
                 self._relay.send(key, seats.viewers_message(key, rank.report.generation), "viewers")
                 self.probes.attend(key, seats.is_attended(key), self._timers.clock())
-                self.listed_anew(key)
+                self.line_changed(key)
         self.send_seats(decision.seats)
 
     def send_seat(self, number: int) -> None:

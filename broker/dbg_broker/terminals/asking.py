@@ -74,7 +74,7 @@ class _Question(NamedTuple):
     visible: VisibleAction | None
 
 
-class Asking:
+class QuestionDispatcher:
     """Questions of terminals to the ranks of a table."""
 
     def __init__(

@@ -55,7 +55,7 @@ class Listing(Watcher):
         self._frames: dict[str, bytes] = {}
         """Messages about ranks that were encoded for one terminal and are still valid for the next."""
 
-    def listed_anew(self, key: str) -> None:
+    def line_changed(self, key: str) -> None:
         """Record that a rank's line changed. Terminals are notified once per round of the event loop."""
         self.feed.changed(key)
         self._frames.pop(key, None)

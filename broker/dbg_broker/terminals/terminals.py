@@ -24,7 +24,7 @@ from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay import weights
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import InputVerdict
-from dbg_broker.terminals.asking import Asking
+from dbg_broker.terminals.asking import QuestionDispatcher
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
@@ -112,7 +112,7 @@ class Terminals:
         self._notices = Notices(relay.seats, self.links)
         for watcher in (self.listing, self._notices):
             table.add_watcher(watcher)
-        asking = Asking(
+        asking = QuestionDispatcher(
             timers,
             turns,
             relay,
@@ -150,7 +150,9 @@ class Terminals:
         if bearer.role is Role.WATCHER:
             self.watchers[peer.number] = None
         elif len(self.links) > self._capacity.clients and self.watchers:
-            self.give_way(next(reversed(self.watchers)), "the broker is full; this slot goes to a terminal that types")
+            self.close_to_free_slot(
+                next(reversed(self.watchers)), "the broker is full; this slot goes to a terminal that types"
+            )
         return link
 
     def left(self, link: TerminalLink) -> None:
@@ -168,7 +170,7 @@ class Terminals:
             self._asked.end(question)
         self._table.seat_changed(self._seats.leave(number))
 
-    def give_way(self, number: int, why: str) -> None:
+    def close_to_free_slot(self, number: int, why: str) -> None:
         """Close a terminal that only looks, to free its slot."""
         link = self.links[number]
         peer = link.connection
@@ -201,7 +203,7 @@ class Terminals:
             peer.ping()
         key = self._seats.note_silence(number, unheard >= limits.SILENT_SECONDS)
         if key is not None:
-            self._table.listed_anew(key)
+            self._table.line_changed(key)
 
     # --------------------------------------------------------------------------------------------------------- messages
 
@@ -332,7 +334,7 @@ class Terminals:
         # Terminals with a watcher's token are closed first, because the others wait for the keyboard.
         gives_way = next((number for number in looking if number in self.watchers), looking[0])
         why = f"{rank.address} has the maximum of terminals; one that types needs this seat"
-        self.give_way(gives_way, why)
+        self.close_to_free_slot(gives_way, why)
         return True
 
     def _take(self, link: TerminalLink, _: Take) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from dbg_broker.cluster import news
 from dbg_broker.cluster.nats import Nats, OnMessage
-from dbg_broker.cluster.news import NewsDesk
+from dbg_broker.cluster.news import RankNews
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.failures import FirstFailures
 from dbg_broker.ranks.table import Watcher
@@ -56,7 +56,7 @@ class Two:
         self.wires = Wires()
         self.one, self.two = one, two
         self.desks = [
-            NewsDesk(broker.parts.ranks, broker.parts.timers, cast(Nats, self.wires), name)
+            RankNews(broker.parts.ranks, broker.parts.timers, cast(Nats, self.wires), name)
             for broker, name in ((one, "one"), (two, "two"))
         ]
         for broker, desk in zip((one, two), self.desks, strict=True):
@@ -81,7 +81,7 @@ class Changes(Watcher):
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
-    def listed_anew(self, key: str) -> None:
+    def line_changed(self, key: str) -> None:
         """Note that it has."""
         self.event.set()
 

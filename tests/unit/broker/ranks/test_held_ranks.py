@@ -8,7 +8,7 @@ from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.remote_ranks import Elsewhere
+from dbg_broker.ranks.remote_ranks import RemoteRanks
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, KeptRanks, RankReport, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
@@ -33,7 +33,7 @@ class Job:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.holds = HeldRanks(self.registry, Elsewhere())
+        self.holds = HeldRanks(self.registry, RemoteRanks())
         self.crashes = CrashedRanks()
         self.now = 0.0
 
