@@ -54,7 +54,7 @@ class Target:
         return not can_remote_exec(self.python.version)
 
 
-Hindrance = tuple[bool, str, str]
+Obstacle = tuple[bool, str, str]
 """Whether an obstacle to adoption is present, its description, and a remedy."""
 
 
@@ -77,13 +77,13 @@ def examine(pid: int) -> Target:
     return target
 
 
-def _refuse(pid: int, hindrances: Iterator[Hindrance]) -> None:
+def _refuse(pid: int, hindrances: Iterator[Obstacle]) -> None:
     for is_there, why, remedy in hindrances:
         if is_there:
             raise CantAdopt(f"process {pid}", why, remedy)
 
 
-def _of_process(seen: ProcessInfo) -> Iterator[Hindrance]:
+def _of_process(seen: ProcessInfo) -> Iterator[Obstacle]:
     """Yield possible obstacles of the process, most basic first: each is checked only if those before are absent."""
     pid = seen.pid
     yield pid == os.getpid(), "is this dbg-attach itself", "name a process of the job"
@@ -102,7 +102,7 @@ def _of_process(seen: ProcessInfo) -> Iterator[Hindrance]:
     yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it has returned"
 
 
-def _of_python(target: Target) -> Iterator[Hindrance]:
+def _of_python(target: Target) -> Iterator[Obstacle]:
     """Yield possible obstacles to running code in this Python, in the same way."""
     seen, python, machine = target.seen, target.python, os.uname().machine
     anew = "start it by `python -m dbg_agent`"

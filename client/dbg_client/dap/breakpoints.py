@@ -35,7 +35,7 @@ NO_RANK = "no rank of the target is connected yet; it will be set in each rank t
 
 WATCHES = "a watcher's token cannot set breakpoints; start this window with a driver's token"
 
-Said = Mapping[str, BreakpointState | str]
+LineAnswer = Mapping[str, BreakpointState | str]
 """The breakpoint that a rank has, or why it has none, by rank key."""
 
 Reached = Mapping[str, RankState | None]
@@ -63,7 +63,7 @@ class Breakpoints:
         self._paths = paths
         self._ids = count(1)
         self._lines: dict[LineOfFile, _Line] = {}
-        self._greeted: set[str] = set()
+        self._initialized: set[str] = set()
         """Ranks that have answered for all breakpoints."""
         # Serialize changes, so that ranks receive them in the order in which the IDE made them.
         self._turn = asyncio.Lock()
@@ -80,19 +80,19 @@ class Breakpoints:
         async with self._turn:
             lines, clear = self._replace(file, [spec for spec in asked if isinstance(spec, BreakpointSpec)])
             ranks = self._ranks()
-            await self._apply([rank for rank in ranks if rank.key in self._greeted], clear, lines)
-            await self._greet(ranks)
+            await self._apply([rank for rank in ranks if rank.key in self._initialized], clear, lines)
+            await self._initialize_ranks(ranks)
             rows = iter([self._told(line, ranks) for line in lines])
             found = [{"verified": False, "message": one} if isinstance(one, str) else next(rows) for one in asked]
         return {"breakpoints": found}
 
     async def reach(self, rank: RankInfo) -> None:
         """Set the IDE's breakpoints in a rank that has just connected, before it moves."""
-        if rank.key in self._greeted or rank.is_classic or not self._window.may_act:
+        if rank.key in self._initialized or rank.is_classic or not self._window.may_act:
             return
         async with self._turn:
-            await self._greet([rank])
-            self._greeted.add(rank.key)
+            await self._initialize_ranks([rank])
+            self._initialized.add(rank.key)
             self._tell(self._ranks())
 
     async def leave(self) -> None:
@@ -116,7 +116,7 @@ class Breakpoints:
                 if self._window.may_act:
                     async with self._turn:
                         ranks = self._ranks()
-                        await self._greet(ranks)
+                        await self._initialize_ranks(ranks)
                         self._tell(ranks)
 
     # ------------------------------------------------------------------------------------------------------- the ranks
@@ -139,16 +139,16 @@ class Breakpoints:
 
     def _reached(self) -> Reached:
         """Return the present ranks: None for a rank that has been asked, its state for a new one."""
-        return {rank.key: None if rank.key in self._greeted else rank.state for rank in self._ranks()}
+        return {rank.key: None if rank.key in self._initialized else rank.state for rank in self._ranks()}
 
-    async def _greet(self, ranks: Sequence[RankInfo]) -> None:
+    async def _initialize_ranks(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have connected since the IDE set them."""
         # Unresponsive ranks would delay the others; their state changes once they answer, and then they are asked.
         silent = RankState.UNRESPONSIVE
-        new = [rank for rank in ranks if rank.key not in self._greeted and rank.state is not silent]
+        new = [rank for rank in ranks if rank.key not in self._initialized and rank.state is not silent]
         await self._apply(new, (), list(self._lines.values()))
         if not self._lines:
-            self._greeted.update(rank.key for rank in new)
+            self._initialized.update(rank.key for rank in new)
 
     async def _apply(self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], lines: Sequence[_Line]) -> None:
         """Clear and set breakpoints in these ranks, and store their answers."""
@@ -161,7 +161,7 @@ class Breakpoints:
             for line in lines:
                 line.by_rank.update(dict.fromkeys((rank.key for rank in ranks), str(error)))
             return
-        self._greeted.update(answer.states)
+        self._initialized.update(answer.states)
         for line in lines:
             there = answer.at(line.at)
             for rank, by_rank in answer.by_rank:
@@ -184,7 +184,7 @@ class Breakpoints:
         return line.last_event
 
 
-def shown(line: int, by_rank: Said, ranks: Sequence[RankInfo]) -> Message:
+def shown(line: int, by_rank: LineAnswer, ranks: Sequence[RankInfo]) -> Message:
     """Return the IDE's view of a breakpoint requested at a line: its actual line, and the ranks without it."""
     at: defaultdict[int, list[RankInfo]] = defaultdict(list)
     lacking: defaultdict[str, list[RankInfo]] = defaultdict(list)

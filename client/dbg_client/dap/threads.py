@@ -54,16 +54,16 @@ class Stopped(ThreadEvent, frozen=True):
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ReportedState:
     """Last state of one rank that was reported to the IDE.
 
-    ``moment`` is None while the rank runs or before its first report.
+    ``stop_key`` is None while the rank runs or before its first report.
     ``stop`` is the number of the last reported stop.
     """
 
     thread: int
     version: int = 0
-    moment: Hashable = None
+    stop_key: Hashable = None
     stop: int | None = None
     left: Hashable = None
     is_moving: bool = False
@@ -81,7 +81,7 @@ class ThreadTable:
     def __init__(self, most: int = MAX_LISTED) -> None:
         self._most = most
         self._next = 1
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _ReportedState] = {}
         self._keys: dict[int, str] = {}
         self._listed: dict[str, RankInfo] = {}
 
@@ -105,14 +105,14 @@ class ThreadTable:
     def is_stopped(self, key: str) -> bool:
         """Return True if the rank is shown as stopped in the IDE and this window has not resumed it."""
         seen = self._of(key)
-        return seen.moment is not None and not seen.is_moving
+        return seen.stop_key is not None and not seen.is_moving
 
     # ------------------------------------------------------------------------------------------------- this window acts
 
     def start_move(self, key: str, *, is_step: bool) -> None:
         """Mark a rank as moving at this window's request, which mutes its events until :meth:`end_move`."""
         seen = self._of(key)
-        seen.left = None if is_step else seen.moment
+        seen.left = None if is_step else seen.stop_key
         seen.version += 1
         seen.is_moving = seen.is_ours = True
         seen.is_stepping = is_step
@@ -120,7 +120,7 @@ class ThreadTable:
     def end_move(self, key: str, *, failed: bool = False) -> None:
         """Resume events for a rank after its answer; with ``failed``, report where it is still stopped."""
         seen = self._of(key)
-        seen.is_moving, seen.moment = False, None
+        seen.is_moving, seen.stop_key = False, None
         if failed:
             seen.left, seen.is_stepping = None, False
 
@@ -128,9 +128,9 @@ class ThreadTable:
         """Record that this window interrupts a rank."""
         self._of(key).is_ours = True
 
-    def _of(self, key: str) -> _Seen:
+    def _of(self, key: str) -> _ReportedState:
         """Return the state of a rank, or a throw-away default if the rank has exited in the meantime."""
-        return self._seen.get(key) or _Seen(0)
+        return self._seen.get(key) or _ReportedState(0)
 
     # ---------------------------------------------------------------------------------------------- updates from broker
 
@@ -139,7 +139,7 @@ class ThreadTable:
         self._forget_but({rank.key for rank in ranks})
         for rank in ranks:
             if rank.key not in self._seen:
-                self._seen[rank.key] = _Seen(self._next)
+                self._seen[rank.key] = _ReportedState(self._next)
                 self._keys[self._next] = rank.key
                 self._next += 1
         chosen = choose_listed(ranks, self._most)
@@ -164,19 +164,19 @@ class ThreadTable:
             del self._seen[key]
 
     def _follow(self, rank: RankInfo, *, is_new: bool) -> list[ThreadEvent]:
-        seen, moment = self._seen[rank.key], moment_of(rank)
+        seen, stop_key = self._seen[rank.key], stop_key_of(rank)
         if seen.is_moving:
             return []
-        if moment is not None and moment == seen.left:
+        if stop_key is not None and stop_key == seen.left:
             # A rank that was resumed is still listed at the stop that it has left.
-            moment = None
+            stop_key = None
         else:
-            seen.left = None if moment is not None else seen.left
-        if moment == seen.moment:
-            return [_stopped(rank, seen, again=True)] if is_new and moment is not None else []
-        seen.moment = moment
+            seen.left = None if stop_key is not None else seen.left
+        if stop_key == seen.stop_key:
+            return [_stopped(rank, seen, again=True)] if is_new and stop_key is not None else []
+        seen.stop_key = stop_key
         seen.version += 1
-        if moment is None:
+        if stop_key is None:
             seen.is_ours = seen.is_stepping = False
             return [] if is_new else [Continued(seen.thread)]
         event, seen.stop = _stopped(rank, seen), rank.stop
@@ -200,7 +200,7 @@ def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:
     return sorted(alive, key=rating)[:most]
 
 
-def moment_of(rank: RankInfo) -> Hashable:
+def stop_key_of(rank: RankInfo) -> Hashable:
     """Return a key that changes whenever the rank stops somewhere else, or None if the rank is running."""
     if not may_be_picked(rank):
         return None
@@ -208,7 +208,7 @@ def moment_of(rank: RankInfo) -> Hashable:
     return rank.state is RankState.HELD, rank.stop_id, rank.where
 
 
-def _stopped(rank: RankInfo, seen: _Seen, *, again: bool = False) -> Stopped:
+def _stopped(rank: RankInfo, seen: _ReportedState, *, again: bool = False) -> Stopped:
     reason = "held" if rank.state is RankState.HELD else rank.reason or "breakpoint"
     # A new place within the same stop is a step, made by this window or by a terminal.
     is_step = seen.is_stepping if rank.stop is None else seen.stop == rank.stop

@@ -107,7 +107,7 @@ class Frames:
 def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str, remedy: str) -> tuple[RankInfo, T]:
     """Return the rank and the object of a number. Raises BadInput if the number is of an earlier stop."""
     found = numbers.find(number)
-    rank = threads.of_key(found[0]) if found is not None else None
+    rank = threads.rank_of_key(found[0]) if found is not None else None
     if found is None or rank is None:
         raise BadInput(f"{what_is} of an earlier stop", remedy)
     if threads.table.version(rank.key) != found[1] or not threads.table.is_stopped(rank.key):

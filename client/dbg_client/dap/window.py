@@ -181,14 +181,14 @@ class Threads:
         ]
         return {"threads": rows}
 
-    def of_key(self, key: str) -> RankInfo | None:
+    def rank_of_key(self, key: str) -> RankInfo | None:
         """Return the rank with this key as listed now, or as listed before the connection to the broker was lost."""
         return self._window.switchboard.directory.by_key.get(key) or self._known.get(key)
 
     def rank(self, thread: object) -> RankInfo:
         """Return the rank with this thread number. Raises BadInput if it is gone."""
         key = self.table.key(thread)
-        rank = self.of_key(key) if key is not None else None
+        rank = self.rank_of_key(key) if key is not None else None
         if rank is None:
             raise BadInput("this rank is not connected any more", "choose another thread")
         return rank

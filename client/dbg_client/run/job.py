@@ -223,7 +223,7 @@ class _Following:
                 return
             rank = await self._unless_over()
             if rank is None:
-                await self._tell_who_is_left()
+                await self._report_remaining_ranks()
                 return
             self._output.hide()
             self._take(await self._attaching.session(Choice(rank)))
@@ -333,7 +333,7 @@ class _Following:
         else:
             asyncio.get_running_loop().remove_reader(STDIN)
 
-    async def _tell_who_is_left(self) -> None:
+    async def _report_remaining_ranks(self) -> None:
         job = self._run.task.job
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"

@@ -136,7 +136,7 @@ def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
     return [rows[start : start + ROWS_PER_PAGE] for start in range(0, len(rows), ROWS_PER_PAGE)]
 
 
-def told_of(found: Explanation, known: Sequence[RankInfo], *, unmoved: bool = False) -> list[messages.Verdict]:
+def hang_verdicts(found: Explanation, known: Sequence[RankInfo], *, unmoved: bool = False) -> list[messages.Verdict]:
     """Return the pages' verdict message for each job that hangs; with ``unmoved`` none of its ranks moves."""
     messages_sent = []
     for worst in hangs_in(found.verdicts, known, unmoved=unmoved):
@@ -200,4 +200,4 @@ class VerdictWatch:
     async def _judge(self, ranks: Sequence[RankInfo], *, unmoved: bool) -> list[messages.Verdict]:
         known = self._switchboard.directory.ranks
         _, found = await find_case(self._asker, ranks, known)
-        return told_of(found, known, unmoved=unmoved)
+        return hang_verdicts(found, known, unmoved=unmoved)

@@ -21,7 +21,7 @@ from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
-from dbg_client.web.feed import told_of
+from dbg_client.web.feed import hang_verdicts
 from dbg_client.web.rows import shown
 from dbg_client.why.verb import Why, WhyAnswer
 from dbg_command.targets import Target, parse_target, select
@@ -203,7 +203,7 @@ class LivePage:
             Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target, show=show_nobody)
         )
         if isinstance(answer, WhyAnswer):
-            for verdict in told_of(answer.found, known):
+            for verdict in hang_verdicts(answer.found, known):
                 self._feed.judge(verdict)
         return answer
 

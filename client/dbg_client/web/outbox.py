@@ -36,7 +36,7 @@ MAX_REASON = 100
 """Maximum length of a close reason, in characters; the protocol allows 123 bytes."""
 
 
-class Guest(Protocol):
+class SocketHandler(Protocol):
     """Handler of one socket: a page's ranks or a seat."""
 
     async def receive(self, frame: str | bytes) -> None:
@@ -114,7 +114,7 @@ def new_socket() -> WebSocketResponse:
     return WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_FRAME, compress=False)
 
 
-async def hold(socket: WebSocketResponse, outbox: Outbox, guest: Guest) -> None:
+async def hold(socket: WebSocketResponse, outbox: Outbox, guest: SocketHandler) -> None:
     """Serve one socket until the page disconnects or is rejected."""
     sending = asyncio.create_task(outbox.run())
     try:

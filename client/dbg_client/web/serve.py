@@ -23,10 +23,10 @@ from dbg_client.core.wait_progress import cancel_and_wait, read_in_thread
 from dbg_client.shell.streams import notify
 from dbg_client.verbs.preferences import ANY_ENGINE, EngineSpec
 from dbg_client.views.list import nobody_yet
-from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch, told_of
+from dbg_client.web.feed import HANG_SECONDS, Feed, VerdictWatch, hang_verdicts
 from dbg_client.web.live import LivePage
 from dbg_client.web.messages import Ended, Hello
-from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
+from dbg_client.web.outbox import Outbox, SocketHandler, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_command.targets import Target
 from dbg_wire import RELEASE
@@ -171,7 +171,7 @@ class PageServer:
             switchboard.directory.receive(Snapshot(ranks=saved.ranks, last=True))
         self.feed = Feed(switchboard, target, self._hello)
         if saved is not None:
-            for verdict in told_of(saved.found, switchboard.directory.ranks, unmoved=True):
+            for verdict in hang_verdicts(saved.found, switchboard.directory.ranks, unmoved=True):
                 self.feed.judge(verdict)
 
     @asynccontextmanager
@@ -285,7 +285,7 @@ class PageServer:
         wanted = request.query.get("mode", "")
         mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
 
-        def come(outbox: Outbox) -> Guest | None:
+        def come(outbox: Outbox) -> SocketHandler | None:
             if rank is not None:
                 own = self._switchboard.another()
                 return PageSeat(own, rank, mode, outbox, spec=self._spec, why_not=self.why_not())
@@ -295,7 +295,7 @@ class PageServer:
 
         return await self._hold(request, come)
 
-    async def _hold(self, request: web.Request, come: Callable[[Outbox], Guest | None]) -> web.StreamResponse:
+    async def _hold(self, request: web.Request, come: Callable[[Outbox], SocketHandler | None]) -> web.StreamResponse:
         """Serve a socket of our page: a browser proves that by Origin, and other clients do not have the cookie."""
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is not from our page")

@@ -15,7 +15,7 @@ import pytest
 from dbg_client.after.case_file import CaseFile, lines_of, snapshots_of
 from dbg_client.after.files import NothingToRead, saved_job
 from dbg_client.web import feed
-from dbg_client.web.feed import told_of
+from dbg_client.web.feed import hang_verdicts
 from dbg_client.web.messages import Axis
 from dbg_client.web.rows import Rows, row_of
 from dbg_client.why.explain import Explanation, HangEvidence, JobSnapshot
@@ -110,7 +110,7 @@ def stand_at(broker: FakeBroker, line: int) -> None:
 
 def test_a_verdict_has_the_worst_sentence_of_its_job() -> None:
     job = elsewhere(1).rank.job
-    (told,) = told_of(explanation(replace(MISSING, job=job)), ())
+    (told,) = hang_verdicts(explanation(replace(MISSING, job=job)), ())
     assert told.job == job
     assert sentence_of(MISSING).encode() in bytes(told.verdicts[0])
 
