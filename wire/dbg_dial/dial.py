@@ -205,7 +205,7 @@ async def open_websocket(reach: Route, path: str, sock: socket.socket, seconds: 
     return websocket
 
 
-async def ask_here(find: Callable[[], AddressInfos]) -> AddressInfos:
+async def resolve_in_this_thread(find: Callable[[], AddressInfos]) -> AddressInfos:
     """Run the DNS lookup in this thread, for a program that does nothing else at that time."""
     return find()
 
@@ -215,7 +215,7 @@ async def is_served(endpoint: Endpoint, seconds: float) -> bool:
     ends = asyncio.get_running_loop().time() + seconds
     websocket = BrokerWebSocket(endpoint, "/")
     try:
-        sock = await first_to_connect(await addresses(endpoint, ask_here), seconds, ends)
+        sock = await first_to_connect(await addresses(endpoint, resolve_in_this_thread), seconds, ends)
         await within(seconds, websocket.secure(sock))
         websocket.compare()
     except (DbgError, OSError):

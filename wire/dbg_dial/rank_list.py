@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from dbg_dial.connect_errors import explain
-from dbg_dial.dial import BrokerWebSocket, ask_here, dial_broker
+from dbg_dial.dial import BrokerWebSocket, dial_broker, resolve_in_this_thread
 from dbg_dial.endpoint import Route
 from dbg_dial.tcp import within
 from dbg_wire import PROTOCOL_MINOR, RELEASE
@@ -21,7 +21,7 @@ async def fetch_rank_list(reach: Route, name: str, *, connect_seconds: float, se
 
     The DNS lookup of the host blocks this thread. Raise DbgError.
     """
-    websocket = await dial_broker(reach, "/client", ask_here, seconds, connect_seconds=connect_seconds)
+    websocket = await dial_broker(reach, "/client", resolve_in_this_thread, seconds, connect_seconds=connect_seconds)
     try:
         return await within(seconds, _listed(websocket, name))
     except Exception as error:

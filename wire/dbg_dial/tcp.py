@@ -100,7 +100,7 @@ def _file_of(descriptor: int) -> tuple[int, int]:
 
 
 async def connected(address: Address, seconds: float | None = None) -> OwnSocket:
-    """Connect to an address and return the socket, with the keepalives of :func:`ask_peer`.
+    """Connect to an address and return the socket, with the keepalives of :func:`enable_keepalive`.
 
     Raise OSError, or TimeoutError after ``seconds``. A cancellation at any time closes the socket.
     """
@@ -109,7 +109,7 @@ async def connected(address: Address, seconds: float | None = None) -> OwnSocket
     sock = OwnSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
-        ask_peer(sock)
+        enable_keepalive(sock)
         # The zone of a link-local address (after "%") is also in the tuple, as a number.
         name = (str(name[0]).partition("%")[0], *name[1:])
         await within(seconds, asyncio.get_running_loop().sock_connect(sock, name))
@@ -119,7 +119,7 @@ async def connected(address: Address, seconds: float | None = None) -> OwnSocket
     return sock
 
 
-def ask_peer(sock: socket.socket) -> None:
+def enable_keepalive(sock: socket.socket) -> None:
     """Enable keepalives: the kernel probes the kernel of a silent peer after KEEPALIVE_SECONDS."""
     # A host that vanished sends nothing: without these options its connection would stay open forever.
     for level, option, value in (

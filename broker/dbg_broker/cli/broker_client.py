@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 import dbg_dial.find
 from dbg_dial.connect_errors import explain
-from dbg_dial.dial import BrokerWebSocket, addresses, ask_here, first_to_connect
+from dbg_dial.dial import BrokerWebSocket, addresses, first_to_connect, resolve_in_this_thread
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Route, TokenRole
 from dbg_dial.find import DiscoveryOptions
 from dbg_dial.tcp import Address, within
@@ -77,7 +77,7 @@ class BrokerProbe:
 
     async def look_up(self) -> str:
         """Look up the host's addresses and return them as text."""
-        self._addresses = await addresses(self._reach.endpoint, ask_here)
+        self._addresses = await addresses(self._reach.endpoint, resolve_in_this_thread)
         return ", ".join(dict.fromkeys(str(address[0]) for _, address in self._addresses))
 
     async def connect(self) -> str:

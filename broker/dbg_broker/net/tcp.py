@@ -10,7 +10,7 @@ import socket
 from typing import Any
 
 from dbg_dial.endpoint import ip_of
-from dbg_dial.tcp import ask_peer
+from dbg_dial.tcp import enable_keepalive
 from dbg_wire import limits
 from dbg_wire.errors import DbgError
 
@@ -30,7 +30,7 @@ def prepare(listener: socket.socket) -> None:
     A connection inherits these options from the listening socket, so nothing has to be set for each one.
     """
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    ask_peer(listener)
+    enable_keepalive(listener)
 
 
 def keep_little(connected: socket.socket) -> None:

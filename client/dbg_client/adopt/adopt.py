@@ -14,7 +14,7 @@ from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.adopt.process import Candidate, NoSuchProcess, all_pids, find_python, mappings, read_process, topmost
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.wait_progress import WaitingLine, read_in_thread
-from dbg_client.shell.output import agrees
+from dbg_client.shell.output import confirms
 from dbg_client.shell.streams import notify, show_waiting, write_result
 from dbg_client.views.ages import show_age
 from dbg_client.views.table import padded
@@ -135,7 +135,7 @@ class _Adopting:
         if not self._settings.yes:
             notify(table(new).rstrip("\n"))
             sentence = f"adopt --mine would make ranks of {len(new)} processes, and there is no terminal to ask"
-            if not await agrees(f"Make {'ranks of these' if len(new) > 1 else 'a rank of this one'}?", sentence):
+            if not await confirms(f"Make {'ranks of these' if len(new) > 1 else 'a rank of this one'}?", sentence):
                 return None
         return [candidate.pid for candidate in new]
 

@@ -43,7 +43,7 @@ class BreakpointAnswer:
                 found[key] = max(near, key=lambda one: one.asked == line.line)
         return found
 
-    def said_of(self, asked: LineOfFile, had: Container[str] = ()) -> tuple[RankAndAnswer, ...]:
+    def answers_at(self, asked: LineOfFile, had: Container[str] = ()) -> tuple[RankAndAnswer, ...]:
         """Return each rank's answer about the breakpoint at a line, in a form that can be grouped.
 
         A rank that can't set it answers with an error; a rank that has moved it reports its line. ``had`` are the keys
@@ -57,7 +57,7 @@ class BreakpointAnswer:
             for rank, answer in self.by_rank
         )
 
-    def said_of_all(self) -> tuple[RankAndAnswer, ...]:
+    def all_answers(self) -> tuple[RankAndAnswer, ...]:
         """Return the breakpoints of each rank, one per line, as answers that can be grouped."""
         return tuple(
             (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))
@@ -74,7 +74,7 @@ async def change_breakpoints(
     clear = [at] if at is not None and spec is None else []
     had = (await ask_breakpoints(asker, ranks)).at(clear[0]) if clear else {}
     result = await ask_breakpoints(asker, ranks, clear=clear, wanted=[spec] if spec is not None else [])
-    return result.said_of(at, had) if at is not None else result.said_of_all()
+    return result.answers_at(at, had) if at is not None else result.all_answers()
 
 
 async def ask_breakpoints(

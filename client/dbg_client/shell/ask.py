@@ -15,7 +15,7 @@ from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.wait_progress import Show, WaitingLine, read_in_thread
 from dbg_client.core.waiting import break_in, wait_for_stop
-from dbg_client.shell.output import agrees, cancel_on_ctrl_c, show_result, written
+from dbg_client.shell.output import cancel_on_ctrl_c, confirms, show_result, written
 from dbg_client.shell.streams import columns_of_stdout, has_cursor, notify, show_waiting, terminal_size
 from dbg_client.verbs.control import Interrupt, answered
 from dbg_client.verbs.table import load_verb
@@ -47,7 +47,7 @@ class AttachInstead(Exception):
         return attach.run()
 
 
-def meant_by(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> tuple[tuple[RankInfo, ...], str | None]:
+def select_ranks(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> tuple[tuple[RankInfo, ...], str | None]:
     """Return the ranks that a target selects for a verb, and a note on the choice. Raises DbgError."""
     if verb.takes_one:
         choice = choose(target, known)
@@ -118,7 +118,7 @@ class _Command:
         if verb.deadline is not None:
             wanted = self._target or parse_target("stopped")
             await wait_for_stop(self._switchboard, wanted, verb.deadline, notify=notify, line=self._line)
-        ranks = self._meant()
+        ranks = self._select()
         if not verb.yes and not await self._is_agreed(ranks):
             return 1
         if isinstance(verb, Interrupt) and len(ranks) == 1 and verb.output.format is Format.TABLE and _on_terminal():
@@ -133,7 +133,7 @@ class _Command:
             notify(f"dbg-attach: {problem}")
         return await self._print(answer)
 
-    def _meant(self) -> Sequence[RankInfo]:
+    def _select(self) -> Sequence[RankInfo]:
         """Return the ranks to ask."""
         verb, target, known = self._verb, self._target, self._known
         if target is None:
@@ -144,7 +144,7 @@ class _Command:
                 return left
             # Without a live job the last job is meant: the stacks of a job that has ended stay readable.
             return left or list(select(parse_target("all"), known).ranks)
-        ranks, note = meant_by(verb, target, known)
+        ranks, note = select_ranks(verb, target, known)
         if note:
             notify(printable(note))
         return listed(known, target, ranks, with_exited=True) if verb.with_exited else ranks
@@ -155,7 +155,7 @@ class _Command:
             return True
         names, deed = name_few(those, self._known), asks.lower()
         without_terminal = f"{self._verb.name} would {deed} {names}, but there is no terminal to confirm it"
-        return await agrees(f"{asks} {names}?", without_terminal)
+        return await confirms(f"{asks} {names}?", without_terminal)
 
     async def _attach_to(self, verb: Interrupt, rank: RankInfo) -> int:
         """Break into one rank and continue as a session there. Raises AttachInstead."""

@@ -70,7 +70,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
     data = text.encode(sys.stdout.encoding, "backslashreplace")
     environ = {**os.environ, "LESS": f"{os.environ.get('LESS', _LESS)} {less}"}
     command = ("/bin/sh", "-c", pager)
-    with _ctrl_c_is_the_pagers():
+    with _pager_handles_ctrl_c():
         try:
             process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, env=environ)
         except OSError:
@@ -84,7 +84,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
 
 
 @contextlib.contextmanager
-def _ctrl_c_is_the_pagers() -> Iterator[None]:
+def _pager_handles_ctrl_c() -> Iterator[None]:
     # A handler, because the pager would inherit SIG_IGN.
     former = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
@@ -97,7 +97,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGHUP)
 """Signals of Ctrl-C and of a terminal that closes."""
 
 
-async def agrees(question: str, without_terminal: str) -> bool:
+async def confirms(question: str, without_terminal: str) -> bool:
     """Ask the user and return True for yes; otherwise report that nothing was done. Raises NeedsAnswer."""
     if not sys.stdin.isatty():
         raise NeedsAnswer(without_terminal, "add -y to skip the question")

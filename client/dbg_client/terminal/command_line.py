@@ -24,7 +24,7 @@ from dbg_client.core.choose import Choice, choose
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.wait_progress import WaitingLine, cancel_and_wait, read_in_thread
-from dbg_client.shell.ask import ask_and_remember, meant_by
+from dbg_client.shell.ask import ask_and_remember, select_ranks
 from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
@@ -90,7 +90,7 @@ class CommandRow:
         """Show a text, and return the key that the user types; empty if the user leaves."""
         return await self._run(self._row(text, _on_any_key(lambda event: event.app.exit(result=event.data))))
 
-    async def agrees(self, question: str) -> bool:
+    async def confirms(self, question: str) -> bool:
         """Ask the user, and return True for yes; any other key is no."""
         return await self.key(f"{question} [y/N]") in ("y", "Y")
 
@@ -153,7 +153,7 @@ async def run_command(answering: Answering, rank: RankInfo, row: CommandRow, *, 
         try:
             return await row.wait(shown, answering.answer(verb, rank, color=color))
         except NeedsYes as needed:
-            if not await row.agrees(needed.question):
+            if not await row.confirms(needed.question):
                 return Answered("Nothing was done.\n")
         return await row.wait(shown, answering.answer(verb.replace(yes=True), rank, color=color))
     except DbgError as error:
@@ -193,7 +193,7 @@ class Answering:
         target = await self._target(verb, rank)
         if not isinstance(verb, RanksVerb):
             return Answered(choice=choose(target, self._directory.ranks) if target is not None else Choice(rank))
-        ranks, note = self._meant(verb, target, rank)
+        ranks, note = self._select(verb, target, rank)
         asks, those = verb.consent(ranks)
         if those and not verb.yes:
             raise NeedsYes(f"{asks} {name_few(those, self._directory.ranks)}?")
@@ -201,11 +201,11 @@ class Answering:
         lines = [printable(note or ""), answer.text(Style(color=color)), answer.hint, problem]
         return Answered("".join(f"{line.rstrip()}\n" for line in lines if line))
 
-    def _meant(self, verb: RanksVerb, target: Target | None, rank: RankInfo) -> tuple[Sequence[RankInfo], str | None]:
+    def _select(self, verb: RanksVerb, target: Target | None, rank: RankInfo) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks
         if target is None:
             return [rank] if verb.is_about_this_rank else known, None
-        return meant_by(verb, target, known)
+        return select_ranks(verb, target, known)
 
     async def _target(self, verb: Verb, rank: RankInfo) -> Target | None:
         """Return the ranks that the verb selects; None for the session's own rank, and for a list of all ranks."""

@@ -15,7 +15,7 @@ SLACK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _RankPlace:
     """Place of a rank in a snapshot.
 
     ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time when the rank was first
@@ -51,7 +51,7 @@ class HangDetector:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds - SLACK_SECONDS
-        self._seen: Mapping[str, _Sight] = {}
+        self._seen: Mapping[str, _RankPlace] = {}
         self._is_told = False
         self.is_moving = False
         """Whether a rank has made progress between the last two snapshots."""
@@ -83,7 +83,7 @@ class HangDetector:
         self._is_told = self._is_told or unmoved
         return is_news
 
-    def _has_moved(self, before: Mapping[str, _Sight], *, somebody_waits: bool) -> bool:
+    def _has_moved(self, before: Mapping[str, _RankPlace], *, somebody_waits: bool) -> bool:
         if before.keys() != self._seen.keys():
             return True
         return any(
@@ -93,13 +93,13 @@ class HangDetector:
         )
 
 
-def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
+def _see(answer: RankAnswer, former: _RankPlace | None, now: float) -> _RankPlace:
     if answer.kind is not Kind.VALUE:
         # A rank that stops answering has not made progress.
-        return former or _Sight((), now, now, is_unfinished=False)
+        return former or _RankPlace((), now, now, is_unfinished=False)
     evidence = evidence_in(answer.rows)
     place = _place_of(answer, evidence)
-    return _Sight(
+    return _RankPlace(
         place,
         since=former.since if former is not None and former.place == place else now,
         rests_since=now - (answer.age or 0.0),

@@ -66,12 +66,12 @@ WAYS = (
 
 def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
     """Return the sentence of a verdict, in two lines of ``columns`` columns if possible."""
-    return sentence_and_brevity(verdict, columns)[0]
+    return shortened_sentence(verdict, columns)[0]
 
 
-def sentence_and_brevity(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
+def shortened_sentence(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict and its brevity."""
-    words, sentence, way = Words(verdict.analysis), "", WHOLE
+    words, sentence, way = Sentences(verdict.analysis), "", WHOLE
     for way in WAYS:
         words.briefer(way)
         sentence = words.sentence(verdict)
@@ -99,7 +99,7 @@ def since(age: float | None) -> str:
     return f" for {show_age(age)}" if age is not None and age >= 1 else " for some time"
 
 
-class Words(Reasons):
+class Sentences(Reasons):
     """Sentences about the findings of one scene, at one :class:`Brevity`."""
 
     def sentence(self, verdict: Verdict) -> str:
@@ -109,7 +109,7 @@ class Words(Reasons):
 
     def finding(self, found: Finding) -> str:
         """Return the sentence about a finding."""
-        tell_it = _TELLERS.get(found.topic)
+        tell_it = _SENTENCES.get(found.topic)
         if tell_it is not None:
             return tell_it(self, found)
         return self._of_collective(found) if found.collective is not None else self._of_ranks(found)
@@ -342,7 +342,7 @@ class Words(Reasons):
         if do is not None and states != {RankState.EXITED}:
             return f"{who} {do}"
         # Level 1 omits times, because ranks that die of one cause die at slightly different times.
-        brief = Words(analysis, self._way._replace(level=max(1, self._way.level)))
+        brief = Sentences(analysis, self._way._replace(level=max(1, self._way.level)))
         texts = {brief.with_error(number) for number in numbers}
         if len(texts) == 1:
             return f"each of {who} {likely}{self._cut(texts.pop())}"
@@ -379,15 +379,15 @@ class Words(Reasons):
         return f"the job is busy: in {moved.seconds:.1f} s {what}"
 
 
-_TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
-    Topic.MISSING: Words._missing,
-    Topic.NO_PARTNER: Words._no_partner,
-    Topic.HELD: Words._held,
-    Topic.CONFLICT: Words._conflict,
-    Topic.CYCLE: Words._cycle,
-    Topic.COMPLETE: Words._complete,
-    Topic.UNMOVED: Words._unmoved,
-    Topic.BUSY: Words._busy,
+_SENTENCES: Mapping[Topic, Callable[[Sentences, Finding], str]] = {
+    Topic.MISSING: Sentences._missing,
+    Topic.NO_PARTNER: Sentences._no_partner,
+    Topic.HELD: Sentences._held,
+    Topic.CONFLICT: Sentences._conflict,
+    Topic.CYCLE: Sentences._cycle,
+    Topic.COMPLETE: Sentences._complete,
+    Topic.UNMOVED: Sentences._unmoved,
+    Topic.BUSY: Sentences._busy,
 }
 """Methods that return the sentence of a finding, by its topic."""
 

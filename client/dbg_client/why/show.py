@@ -18,7 +18,7 @@ from dbg_client.why.condition import State, waits_of
 from dbg_client.why.names import agreeing, show_bytes
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
-from dbg_client.why.sentences import COLUMNS, Words, has_tag, sentence_and_brevity, sentence_of, short_name
+from dbg_client.why.sentences import COLUMNS, Sentences, has_tag, sentence_of, short_name, shortened_sentence
 from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_analysis import WaitAnalysis, last_call
 from dbg_client.why.wait_text import process_text, wait_text
@@ -162,9 +162,9 @@ def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
     """Return the lines of evidence below the sentence of a verdict."""
     if verdict.analysis is None:
         return list(verdict.lines)
-    way = sentence_and_brevity(verdict, columns)[1]
+    way = shortened_sentence(verdict, columns)[1]
     lines = _Lines(verdict.analysis, way)
-    notes = [Words(verdict.analysis).finding(note) for note in verdict.notes]
+    notes = [Sentences(verdict.analysis).finding(note) for note in verdict.notes]
     return [*lines.about(verdict.finding, notes), *verdict.lines]
 
 

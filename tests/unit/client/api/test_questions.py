@@ -149,10 +149,10 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
 
     answer = await ask(link, ranks, [], [BreakpointSpec(file=FILE, line=12)])
 
-    groups = [([rank.rank for rank in group.ranks], group.text) for group in group_answers(answer.said_of(LINE))]
+    groups = [([rank.rank for rank in group.ranks], group.text) for group in group_answers(answer.answers_at(LINE))]
     assert sorted(numbers for numbers, _ in groups) == [[0, 1], [2], [3], [4], [5]]
     approved("\n".join(text for _, text in groups))
-    assert [group.text for group in group_answers(answer.said_of_all()) if group.ranks[0].rank == 0] == [
+    assert [group.text for group in group_answers(answer.all_answers()) if group.ranks[0].rank == 0] == [
         f"{FILE}:12\n{FILE}:40"
     ]
     assert set(answer.at(LINE)) == {rank.key for rank in ranks[:4]}
