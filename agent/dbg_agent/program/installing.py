@@ -165,7 +165,7 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     in another thread. Errors of the imports propagate.
     """
     rank = current()
-    if rank is not None and (rank.break_in.installed or not _in_main_thread()):
+    if rank is not None and (rank.break_in.installed or threading.current_thread() is not threading.main_thread()):
         return {"outcome": "already", "key": rank.membership.identity.key, "main": rank.break_in.installed}
     if rank is None:
         broker_overrides.update(variables)
@@ -174,7 +174,3 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     if rank is None:
         return {"outcome": "failed", "text": "it is a launcher of ranks, not a rank"}
     return {"outcome": "adopted", "key": rank.membership.identity.key, "main": rank.break_in.installed}
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -240,11 +240,7 @@ def _entries_of(call: Call, group: Group, entries: Sequence[RecorderEntry]) -> l
     found = [one for one in entries if one.group == group.name and one.is_unfinished and _is_of(call, one)]
     # gloo uses a separate collective for each tensor of a list.
     is_list = call.name == "reduce_scatter" and any(name_of(one.name)[0] == "all_reduce" for one in found[-1:])
-    return sorted(found, key=_sequence)[-(len(group.ranks) if is_list else 1) :]
-
-
-def _sequence(entry: RecorderEntry) -> int:
-    return entry.sequence
+    return sorted(found, key=lambda entry: entry.sequence)[-(len(group.ranks) if is_list else 1) :]
 
 
 def _global_of(call: Call, group: Group, number: int | None) -> int | None:

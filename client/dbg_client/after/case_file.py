@@ -101,9 +101,7 @@ class CaseFile(Record):
     @property
     def case(self) -> HangEvidence:
         """The evidence of the snapshots."""
-        snapshots = [
-            JobSnapshot(at=look.at, everybody=read_evidence(self.ranks, look.answers)) for look in self.snapshots
-        ]
+        snapshots = [JobSnapshot(at=one.at, everybody=read_evidence(self.ranks, one.answers)) for one in self.snapshots]
         return HangEvidence(snapshots=snapshots, now=self.now)
 
     @property
@@ -114,9 +112,7 @@ class CaseFile(Record):
 
 def snapshots_of(case: HangEvidence) -> tuple[SavedSnapshot, ...]:
     """Return the snapshots of a case in the form in which they are saved."""
-    return tuple(
-        SavedSnapshot(at=look.at, answers=tuple(one.answer for one in look.everybody)) for look in case.snapshots
-    )
+    return tuple(SavedSnapshot(at=one.at, answers=tuple(r.answer for r in one.everybody)) for one in case.snapshots)
 
 
 def without_secrets(text: str) -> str:

@@ -6,14 +6,14 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dbg_client.core.asking import Asker
 from dbg_client.slow.collective_timings import RoundTrip, sampled_runs
 from dbg_client.slow.explain import RunFindings, find
 from dbg_client.why.questions import ranks_of_runs
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.samples import MAX_ALL_ARRIVALS, MAX_SAMPLE_SECONDS, SampleQuestion, sampled_in
 
@@ -58,13 +58,7 @@ async def find_stragglers(
     finally:
         asker.seconds = time_left
     # With thousands of ranks this takes seconds, and keys of a session must not wait for it.
-    return await asyncio.to_thread(_found, ranks, answers, trips)
-
-
-def _found(
-    ranks: Sequence[RankInfo], answers: Sequence[RankAnswer], trips: Mapping[str, Sequence[RoundTrip]]
-) -> tuple[RunFindings, ...]:
-    return tuple(map(find, sampled_runs(ranks, answers, trips)))
+    return await asyncio.to_thread(lambda: tuple(map(find, sampled_runs(ranks, answers, trips))))
 
 
 async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, list[RoundTrip]]:

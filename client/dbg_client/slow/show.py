@@ -25,7 +25,7 @@ from dbg_wire.records.samples import RankSample
 MAX_ROWS = 40
 """Maximum rows of the table. The groups that cost most are first; JSON lists all of them."""
 
-MAX_LACKS = 4
+MAX_LIMITATIONS = 4
 """Maximum number of sentences on limitations of libraries."""
 
 MAX_NAMES = 28
@@ -142,13 +142,8 @@ class _DiagnosisParts:
         if worst is not None:
             yield from self._limits(worst)
         # Limitations of libraries: one line for all ranks with the same limitation.
-        shortages = {
-            source.limitation
-            for sampled in self._run.samples.values()
-            for source in sampled.sources
-            if source.limitation
-        }
-        yield from (printable(limitation, 300) for limitation in sorted(shortages)[:MAX_LACKS])
+        limits = {one.limitation for each in self._run.samples.values() for one in each.sources if one.limitation}
+        yield from (printable(limitation, 300) for limitation in sorted(limits)[:MAX_LIMITATIONS])
         known = worst.of.unheard if worst is not None else ()
         silent = [
             number

@@ -51,7 +51,8 @@ async def attach(settings: Attach) -> int:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
     startup = await asyncio.to_thread(read_startup, settings.attach.commands)
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
-    recording = await asyncio.to_thread(_open_recording, settings.record)
+    path = settings.record
+    recording = None if path is None else await asyncio.to_thread(Recording, path, terminal_size)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
         await open_and_list(switchboard, attaching.line, notify)
@@ -60,10 +61,6 @@ async def attach(settings: Attach) -> int:
         await switchboard.close()
         if recording is not None and (problem := recording.close()):
             notify(f"{problem}.")
-
-
-def _open_recording(path: str | None) -> Recording | None:
-    return None if path is None else Recording(path, terminal_size)
 
 
 def require_terminal() -> None:

@@ -115,7 +115,7 @@ def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
         numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
-        found.append(_nobody())
+        found.append(Verdict(kind=VerdictKind.UNKNOWN, job=""))
     return Explanation(
         verdicts=tuple(worst_first(found)),
         asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
@@ -129,10 +129,6 @@ def _names_missing(verdict: Verdict) -> bool:
     # Ranks that wait for a resource of a rank in the collective have not arrived either.
     is_held = verdict.kind is VerdictKind.DEADLOCK and verdict.collective is not None
     return verdict.kind is VerdictKind.MISSING or is_held
-
-
-def _nobody() -> Verdict:
-    return Verdict(kind=VerdictKind.UNKNOWN, job="")
 
 
 class _RunVerdicts:
