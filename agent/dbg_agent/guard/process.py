@@ -32,9 +32,9 @@ MARK = b"\x01"
 class Pipe:
     """Reader of the rank's pipe: one line about the rank, ``PID SECONDS JSON``, then beats and dumps.
 
-    ``received`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat is
-    expected. ``is_over`` means that the rank ends its guard and waits for its end. ``is_called`` means that the broker
-    has work for the guard.
+    ``received`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat
+    is expected. ``is_over`` means that the rank ends its guard and waits for its end. ``is_called`` means that the
+    broker has work for the guard.
     """
 
     def __init__(self) -> None:

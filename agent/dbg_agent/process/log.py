@@ -1,8 +1,8 @@
 """Lines for the job's stderr, and the log of a rank, which is off unless DBG_LOG names a file.
 
-`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or log
-collector doesn't read, the pipe is full. A rank that waited for room would be stuck before a terminal could attach to
-its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
+`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or
+log collector doesn't read, the pipe is full. A rank that waited for room would be stuck before a terminal could attach
+to its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
 
 The log is for debugging the debugger; ``docs/reference/log-lines.md`` lists its events. The standard library's logging
 is not used: if a thread of the program stopped inside it, that thread would hold locks that the agent's threads need.

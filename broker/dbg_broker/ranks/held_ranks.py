@@ -34,8 +34,8 @@ _HoldStatus = tuple[ChosenRank, float]
 class _Site:
     """Place where ranks of a run are held until others arrive.
 
-    ``status`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks by
-    the ranks that they wait for, with their read position in the feed.
+    ``status`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks
+    by the ranks that they wait for, with their read position in the feed.
     """
 
     run: RunName

@@ -151,15 +151,11 @@ class SessionLog:
     def _follow(self, data: bytes) -> Effects:
         """Append the next bytes."""
         self._expected = (self._expected or 0) + len(data)
-        return _text(data)
-
-
-def _text(data: bytes) -> Effects:
-    return [LogText(data)] if data else []
+        return [LogText(data)] if data else []
 
 
 class Drawing:
-    """The stream of screens of one session after another; ``is_overdue`` if a repaint is to be requested a little later."""
+    """The stream of screens of one session after another; ``is_overdue`` while a repaint is still to be requested."""
 
     def __init__(self) -> None:
         self.is_overdue = False

@@ -208,7 +208,8 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
         call = arrivals[first].calls[calls[sequence]]
         if call in SYNCHRONOUS:
             samples = {number: column[sequence] for number, column in columns.items()}
-            meetings.append(CollectiveTiming(call=call, came=_on_device(samples) if by_device else _host(samples)))
+            came = _on_device(samples) if by_device else {number: came for number, (came, _) in samples.items()}
+            meetings.append(CollectiveTiming(call=call, came=came))
     start = min(run.samples[number].sample.start / MICROSECONDS - run.shift(number) for number in arrivals)
     backend = next(iter(group.members.values())).seen.backend
     return GroupMeetings(
@@ -229,10 +230,6 @@ def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, t
         )
         for index, sequence in enumerate(row.sequences)
     }
-
-
-def _host(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:
-    return {number: came for number, (came, _) in samples.items()}
 
 
 def _on_device(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:

@@ -76,8 +76,8 @@ async def gather_case(
 def hangs_in(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, unmoved: bool = False) -> list[Verdict]:
     """Return the worst verdict on each job that hangs; ``verdicts`` must be sorted, the worst first.
 
-    With ``unmoved`` it is known that no rank makes progress, so an UNKNOWN verdict is also a hang. A verdict whose ranks
-    are all stopped or held, according to ``known``, is not a hang, because a user stopped them.
+    With ``unmoved`` it is known that no rank makes progress, so an UNKNOWN verdict is also a hang. A verdict whose
+    ranks are all stopped or held, according to ``known``, is not a hang, because a user stopped them.
     """
     found: dict[str, Verdict] = {}
     in_debugger = {(rank.job, rank.rank) for rank in known if rank.is_paused}

@@ -275,7 +275,7 @@ def _actors(does: ActivityInfo, ranks: Ranks) -> str:
     more = f" and {len(does.names) - MAX_NAMED} more" if len(does.names) > MAX_NAMED else ""
     named = list(does.names[:MAX_NAMED])
     for at, process in enumerate(does.processes[: len(named)]):
-        named[at] = f"{named[at]} of {_whom(process, ranks).removeprefix('the ')}" if process.pid else named[at]
+        named[at] = f"{named[at]} of {_whom(process, ranks)}" if process.pid else named[at]
     return f"the actor{'s' * (len(does.names) > 1)} {' and '.join(named)}{more}"
 
 
