@@ -73,6 +73,8 @@ audit: $(DEV)
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell agent benchmarks broker client deploy docs examples scripts tests wire *.md
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/project/test_style.py
 	@scripts/check-javascript lint
 
 types: $(DEV)

@@ -410,7 +410,7 @@ def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
 
 
 def suspended_by(pid: int) -> str:
-    """Return what has stopped a process: SIGSTOP, or the tracer by name and pid."""
+    """Name the cause of a process's suspension: SIGSTOP, or the tracer by name and pid."""
     tracer = process_seen(pid).tracer
     if tracer is None:
         return "SIGSTOP"

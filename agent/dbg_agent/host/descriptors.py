@@ -157,7 +157,7 @@ def does(pid: int) -> WaitWithHolder:
 
 
 def waits_in(call: SystemCall) -> WaitWithHolder | None:
-    """Return what a thread in this system call waits for, or None if the call does not determine it."""
+    """Return the wait of a thread in this system call, or None if the call does not determine it."""
     name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
         return ActivityInfo(what=_PLAIN[name]), None

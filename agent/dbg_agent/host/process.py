@@ -1,4 +1,4 @@
-"""This process and its threads as the kernel sees them: counters, limits, system calls, and resource shortages.
+"""Process of the rank and its threads as the kernel sees them: counters, limits, system calls, and resource shortages.
 
 The difference of two readings of the counters shows the shortages between them.
 """

@@ -54,7 +54,7 @@ class HoldVerdict:
 
 
 class HoldCounts:
-    """This rank's counts of arrivals and visits, and the decision whether it still waits for chosen ranks."""
+    """Counts of the rank's arrivals and visits, and the decision whether it still waits for chosen ranks."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""This process as a rank: the object that connects its link, its one current stop and its debuggers.
+"""The process as a rank: the object that connects its link, its one current stop and its debuggers.
 
 The broker's messages are handled in :mod:`dbg_agent.rank.from_broker`.
 """

@@ -87,9 +87,9 @@ class WaitKind(str, enum.Enum):
 
 
 class Activity(str, enum.Enum):
-    """Activity or wait of a thread, an asyncio task or a process. A :class:`ActivityInfo` adds the details in its
-    fields.
+    """Activity or wait of a thread, an asyncio task or a process.
 
+    An :class:`ActivityInfo` adds the details in its fields.
     The word before the dot is the :class:`WaitKind`.
     """
 
