@@ -27,14 +27,14 @@ dbg_agent.program.entry.stop_at = told
 TRAIN = """\
 from __future__ import annotations
 import json, told, helper, loop
-from dbg_agent.breakpoints.startup_stops import POINTS
+from dbg_agent.breakpoints.startup_stops import STARTUP_STOPS
 def train():
     for step in range(3):
         helper.double(step)
 
 if __name__ == "__main__":
     train()
-    print(json.dumps({one.stop.typed: one.counted for one in POINTS}))
+    print(json.dumps({one.stop.typed: one.counted for one in STARTUP_STOPS}))
     print("trained")
 """
 
