@@ -1,1 +1,1 @@
-"""Code that both commands share besides the wire: targets, options, completion, terminal texts, the audit log."""
+"""Code shared by ``dbg-attach`` and ``dbg-broker``: targets, options, completion, output filters, the audit log."""

@@ -44,7 +44,7 @@ class AuditEntry:
     """One event. ``at`` is in seconds since the epoch.
 
     ``role`` and ``token`` identify the author: the token's role, and the name that it was made for. ``terminal`` is the
-    terminal's own name, ``address`` its network address. ``ranks`` is a rank set, or one rank's address, of ``job``.
+    terminal's own name, ``address`` its network address. ``ranks`` is a rank set or one rank's address, in ``job``.
     ``broker`` is the name of the broker in its cluster, if it is in one.
     """
 

@@ -1,7 +1,7 @@
 """Argparse parser of a command, options for help and completion, durations, mistyped words. Pure.
 
-The scripts for a shell call the command itself, ``COMMAND --complete WORD…``; the last word is the one at the cursor.
-It prints a line for each candidate, with a description after a tab, or :data:`FILES`.
+The completion scripts call ``COMMAND --complete WORD…``; the last word is the word at the cursor. The command prints a
+line for each candidate, with a description after a tab, or :data:`FILES`.
 """
 
 from __future__ import annotations
@@ -149,11 +149,11 @@ def lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
 
 
 MIN_LIKENESS = 0.7
-"""Minimum similarity of two words, from 0 to 1, to suggest one for the other; a slip in a short verb leaves 0.85."""
+"""Minimum similarity, from 0 to 1, to suggest a known word for a mistyped one; one slip in a short verb gives 0.85."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to this one, the first of equals; None if none is similar enough."""
+    """Return the most similar known word, the first one of several equals; None if none is similar enough."""
     from difflib import SequenceMatcher  # loaded for mistakes only
 
     likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}

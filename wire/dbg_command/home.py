@@ -1,4 +1,4 @@
-"""Access of the two commands to a home: files written whole and watched, the tokens of jobs, the user's name."""
+"""Files of a home, for both commands: atomic writes, watches for growth, tokens of jobs; and the user's name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def make_private_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
-    """Create a file, or replace it as a whole, regardless of the umask. Raise OSError, with nothing left behind.
+    """Create a file, or replace it as a whole, regardless of the umask. Raise OSError, and leave no temporary file.
 
-    With ``lasting`` it is on the disk when this returns; otherwise a crash of the host could leave the new name with an
-    empty file.
+    With ``lasting`` the content is on the disk when this function returns. Otherwise a crash of the host could leave
+    an empty file under the new name.
     """
     beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -52,7 +52,7 @@ def watch_growth(path: str) -> int | None:
 
     For a directory it is readable whenever a file in it has grown, was created, or was moved into it.
     """
-    import ctypes  # completion in a shell waits for this module
+    import ctypes  # not at the top, because completion in a shell would wait for it
 
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -77,14 +77,14 @@ JOB_TOKENS_DIRECTORY = "job-tokens"
 def job_token(rank_token: str, job: str) -> str:
     """Return a token for ranks of one job. The home's rank token signs and verifies it.
 
-    No list contains such tokens, so a run does not have to change a broker that already serves.
+    The broker keeps no list of these tokens, so a run need not change a broker that already serves.
     """
     return f"{JOB_MARK}{job}.{code_of(rank_token, f'dbg-broker job: {job}')}"
 
 
 def code_of(token: str, what: str) -> str:
-    """Return a code that only a holder of the token can make; ``what`` begins with the purpose of the code."""
-    import hashlib  # loads OpenSSL, which the completion of a shell does not need
+    """Return the HMAC of ``what`` under the token; ``what`` begins with the purpose of the code."""
+    import hashlib  # loads OpenSSL, which completion in a shell does not need
     import hmac
 
     code = hmac.new(token.encode(), what.encode("utf-8", "surrogatepass"), hashlib.sha256)

@@ -1,9 +1,9 @@
 """Filters that pass only drawing sequences to the user's terminal.
 
-A rank's output is hostile: what a terminal *answers* would arrive as keystrokes, from every terminal that watches.
-Permanent changes of the terminal (title, clipboard, tab stops, window size, character encoding) outlive the session.
-So :class:`QueryFilter` passes text and the sequences that are known to draw, the ones in the terminfo entry of xterm.
-An escape character passes only at the beginning of such a sequence. Terminals are assumed to use UTF-8.
+A rank's output is not trusted. If it contains a query, each terminal that watches sends an answer, which would arrive
+as keystrokes. Permanent changes of the terminal (title, clipboard, tab stops, window size, character encoding) outlive
+the session. So :class:`QueryFilter` passes only text and the drawing sequences in xterm's terminfo entry. An escape
+character passes only at the beginning of such a sequence. Terminals are assumed to use UTF-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE = re.compile(
 
 _KIND = re.compile(r"\x1b[ -/\[\]PX^_k]?")
 
-_NUMBER = "[0-9]{0,4}"  # no screen has more cells; terminals have hung on repeating a character more often
+_NUMBER = "[0-9]{0,4}"  # no screen has more rows or columns; larger repeat counts have made terminals hang
 _MODE = f"(?:{'|'.join(map(str, sorted(PRIVATE_MODES)))})"
 _DRAWS = re.compile(
     r"\x1b[78=>DEM]|\x1b[()][0AB]"
@@ -86,7 +86,7 @@ class _Filter:
         self._is_too_long = self._is_too_long or len(piece) > MAX_SEQUENCE
         kind = _KIND.match(piece)
         if self._is_too_long and kind is not None:
-            # The beginning of a sequence determines its end; an escape at the end of the piece may be half of that.
+            # The beginning of a sequence determines its end; an escape at the piece's end may be half of `ESC \`.
             piece = kind.group() + ("\x1b" if len(piece) > 1 and piece.endswith("\x1b") else "")
         self._rest = piece
 
@@ -95,9 +95,10 @@ class QueryFilter(_Filter):
     """Filter that passes drawing sequences, and drops those that make a terminal answer or change it for good.
 
     Text, control characters (except ENQ, a query), drawing sequences, and hyperlinks to http and https pass unchanged.
-    These are dropped: other hyperlinks (their text stays), reports and queries, window and title operations, clipboard,
-    printer, keyboard encodings (the escape prefix must stay readable), graphics and other strings, 8-bit controls,
-    erasing the scrollback, tab stops, full reset and change of encoding. After a gap in the stream, use a new filter.
+    Other hyperlinks are dropped, but not their text. Also dropped are reports and queries, window and title operations,
+    clipboard, printer, graphics and other strings. Keyboard encodings are dropped so that the escape prefix stays
+    readable. Also dropped are 8-bit controls, erasing the scrollback, tab stops, full reset and change of encoding.
+    After a gap in the stream, use a new filter.
     """
 
     def __init__(self) -> None:

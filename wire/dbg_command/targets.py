@@ -22,7 +22,8 @@ A term selects in these steps; each step may leave no rank:
 2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host matches, the
    numbers are local ranks; the selection's note reports this. An interpretation with live ranks takes precedence over
    one with only lost or exited ranks.
-3. At one full address live ranks hide the others. Without live ranks the newest rank hides the older ones.
+3. If several ranks have the same full address, the live ranks hide the others. Without live ranks the newest rank
+   hides the older ones.
 4. Exited ranks are dropped if any other rank is left. While any job is live, the exited ranks of a job without live
    ranks are always dropped, unless the term names their job or process.
 
@@ -52,10 +53,10 @@ JOB_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _JOB_PATTERN = re.compile(r"[A-Za-z0-9._*-]+")
 
 MAX_TERMS = 1000
-"""Maximum number of terms, because each costs a pass over all ranks; a list of any length of numbers is one term."""
+"""Maximum number of terms, because each costs a pass over all ranks. A list of numbers is one term at any length."""
 
 MAX_HOST = 255
-"""Maximum length of a host or its pattern, as in DNS; limits the work of matching."""
+"""Maximum length of a host or its pattern, in characters, as in DNS; limits the work of matching."""
 
 MAX_CANDIDATES = 64
 """Maximum number of candidates for an ambiguous target; if more ranks match, one rank of each job is named."""
@@ -142,7 +143,7 @@ class Term:
 
     @property
     def names_one(self) -> bool:
-        """Whether the term names one rank by its form."""
+        """Whether the term's form names exactly one rank, as in ``gpu013:5``."""
         in_one_job = self.job is None or "*" not in self.job
         return _is_one(self.what) and in_one_job and (self.host is None or self.host.exact is not None)
 
@@ -161,7 +162,7 @@ class Target:
 
     @property
     def single(self) -> bool:
-        """Whether the target names one rank by its form, so that a terminal can attach to it."""
+        """Whether the target's form names exactly one rank, so that a terminal can attach to it."""
         return not self.exclude and len(self.include) == 1 and self.include[0].names_one
 
 
@@ -186,7 +187,7 @@ def parse_target(text: str) -> Target:
 
 
 def in_job(text: str, job: str) -> str:
-    """Return a readable target with its terms limited to this job, except terms that name a job or a group."""
+    """Return a valid target with its terms limited to this job, except terms that name a job or a group."""
     return ",".join(",".join([_in_job(first, job), *rest]) for first, *rest in _group(text))
 
 
@@ -265,7 +266,7 @@ def _parse_what(body: str, more: list[str]) -> tuple[HostPattern | None, What]:
         return pattern, Word.ALL if rest == "*" else _parse_numbers([rest, *more])
     if rest in _WORDS or _LIKE_NUMBERS.fullmatch(rest):
         return None, _WORDS.get(rest) or _parse_numbers([rest, *more])
-    all_of_it = f"{rest}:* for all ranks of {'that host' if parse_host(rest).exact else 'such hosts'}"
+    all_of_it = f"{rest}:* for all ranks of {'that host' if parse_host(rest).exact else 'these hosts'}"
     raise BadTarget(f"'{printable(rest)}' is not a target", f"write {'all' if rest == '*' else all_of_it}")
 
 
@@ -335,7 +336,7 @@ def parse_host(text: str) -> HostPattern:
     while at < len(text):
         match = _HOST_PIECE.match(text, at)
         if match is None:
-            wrong = "an open bracket" if text[at] == "[" else f"'{printable(text[at])}'"
+            wrong = "an unclosed bracket" if text[at] == "[" else f"'{printable(text[at])}'"
             raise BadTarget(f"host '{printable(text)}' has {wrong}", "write a host as gpu013, gpu[01-04] or gpu*")
         piece = match.group()
         pieces.append(_parse_bracket(piece) if piece.startswith("[") else piece)
@@ -373,8 +374,8 @@ def _ends(piece: str | tuple[Span, ...], host: str, start: int) -> Iterable[int]
 class Selection:
     """The ranks that match a target, ordered by job, rank and child.
 
-    ``note`` names the numbers that were taken as local ranks. ``single`` is True if the target names one rank by its
-    form; ``ranks`` then holds one rank, except with ``any_job``.
+    ``note`` names the numbers that were taken as local ranks. ``single`` is True if the target's form names exactly one
+    rank; ``ranks`` then holds one rank, except with ``any_job``.
     """
 
     ranks: tuple[RankInfo, ...]
@@ -387,7 +388,7 @@ def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) 
 
     With ``any_job`` ranks of several jobs are returned, as for a list. Raise :class:`~dbg_wire.errors.NoSuchRank` if
     nothing matches. Raise :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job matches live ranks of
-    several jobs, or if a target that names one rank matches several live ranks.
+    several jobs. The same error is raised if a target that names one rank matches several live ranks.
     """
     return _select(target, ranks, _living_jobs(ranks), any_job=any_job)
 
@@ -426,9 +427,9 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
 def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
     """Return the shortest target that selects only ``rank`` among ``ranks``.
 
-    It is ``host:rank``, else ``job/host:rank``, else ``job/host:rank@pid``. The last is returned as well if no target
-    selects only this rank: if two ranks have one full address and process id, or if the name of the host or job can't
-    be written in a target.
+    The target is ``host:rank``, else ``job/host:rank``, else ``job/host:rank@pid``. The last form is also returned if
+    no target selects only this rank. This happens if two ranks have the same full address and process id, or if the
+    name of the host or job can't be written in a target.
     """
     return _unique(rank, [other for other in ranks if other.host == rank.host], _living_jobs(ranks))
 
@@ -448,7 +449,7 @@ def _living_jobs(ranks: Sequence[RankInfo]) -> frozenset[str]:
 
 
 def _means_the_present(term: Term) -> bool:
-    """Return True if a term does not name its job or process."""
+    """Return True if a term names no job or process, and is not a group or a classic session."""
     return term.job is None and term.pid is None and not isinstance(term.what, (Group, Classic))
 
 

@@ -32,13 +32,14 @@ AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str,
 T = TypeVar("T")
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
-"""Function that runs a call that blocks until a name server answers."""
+"""Function that runs a DNS lookup, which blocks until a name server answers."""
 
 
 class BrokerWebSocket(ClientConnection):
     """WebSocket to a broker, opened in three steps: :meth:`secure`, :meth:`compare` and :meth:`present`.
 
-    It counts received bytes and sends no pings by itself. Raise BadEndpoint for a broker that can't be verified.
+    It counts received bytes and sends no pings by itself. The constructor raises BadEndpoint for a broker that can't be
+    verified.
     """
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
@@ -102,8 +103,8 @@ async def first_to_answer(
     """Connect to the first broker that accepts this peer. Each route is tried as soon as the previous attempt fails.
 
     ``dial(route, remaining)`` makes one attempt; ``remaining`` includes the current route. An error of the type
-    ``final`` is raised at once. If every attempt fails, raise the first refusal or closed connection; if no broker
-    answered at all, raise the error of the first route.
+    ``final`` is raised at once. If every attempt fails, raise the first error of a broker that answered, otherwise the
+    error of the first route.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):

@@ -189,7 +189,7 @@ class Route:
 
 
 def spread(reach: Route, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Route:
-    """Merge all known brokers, including ``learned`` ones, in the order in which the peer ``name`` tries them.
+    """Merge all known brokers, including ``learned`` ones, and sort them: the peer ``name`` tries them in this order.
 
     An address that the user has named stays first; with ``keeps_first`` also an address from ``broker.json``. The name
     determines the order of the other brokers, so that peers are distributed evenly.
@@ -199,8 +199,8 @@ def spread(reach: Route, learned: Sequence[Endpoint], name: str, *, keeps_first:
     if len(known) == 1:
         return reach
     keeps_first = keeps_first or reach.sources.get("address") != RENDEZVOUS_FILE
-    # Rendezvous hashing (highest random weight): names are distributed evenly over the endpoints, and the names of an
-    # endpoint that is gone are distributed evenly over the others.
+    # Rendezvous hashing (highest random weight) distributes names evenly over the endpoints. If an endpoint is gone,
+    # its names are distributed evenly over the others.
     first, *others = sorted(
         known.values(),
         key=lambda one: (keeps_first and one.url == reach.endpoint.url, weight_of(one.url, name)),
@@ -225,12 +225,12 @@ def wrong_host_reason(endpoint: Endpoint, rendezvous_host: str, own_host: str) -
         return None
     return (
         f"the broker listens only on the loopback of {printable(rendezvous_host)}, and this host is "
-        f"{printable(own_host)}: restart it with `dbg-broker serve --listen 0.0.0.0`"
+        f"{printable(own_host)}: restart the broker with `dbg-broker serve --listen 0.0.0.0`"
     )
 
 
 def is_loopback(endpoint: Endpoint) -> bool:
-    """Return True if every host reaches itself at this address."""
+    """Return True if each host reaches only itself at this address."""
     address = ip_of(endpoint.host)
     if address is None:
         name = endpoint.host.lower().rstrip(".")

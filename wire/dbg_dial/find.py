@@ -1,4 +1,4 @@
-"""Broker discovery: reads ``broker.json`` and token files, but only files that no other user can have touched.
+"""Broker discovery: reads ``broker.json`` and token files after a check of their owner and mode.
 
 Every rank loads this module, so it imports nothing heavy. Each call reads up to three files again, and blocks as long
 as their file systems do.
@@ -35,7 +35,7 @@ _TO_CA = "set it to a PEM file of the authorities that sign brokers"
 
 DRIVER_FILE = "driver.json"
 """File in the home with the tokens of terminals. No rank opens it: a rank runs code that nobody has reviewed, such as
-code in a checkpoint, and must not be able to control other jobs."""
+code in a checkpoint. That code must not be able to control other jobs."""
 
 MAX_SECRET_BYTES = 64 * 1024
 """Maximum number of bytes read from a token file or broker.json. Both are below 2 KiB; a longer file is a mistake."""
@@ -121,7 +121,7 @@ def resolve(
         endpoint = replace(endpoint, ca=_ca(seeker, environ[CA]))
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
     token, token_from = _token(seeker, environ, rendezvous)
-    # The other brokers of the home's site accept this peer only if the selected broker belongs to the same site.
+    # The other brokers of the home's cluster accept this peer only if the selected broker belongs to the same cluster.
     site = () if rendezvous is None or not rendezvous.brokers else (rendezvous.endpoint, *rendezvous.brokers)
     others = tuple(one for one in site if one.url != endpoint.url)
     return Route(
@@ -159,7 +159,7 @@ def _ca(seeker: DiscoveryOptions, path: str) -> str:
 def _token(seeker: DiscoveryOptions, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
     role = seeker.role
     if path := environ.get(TOKEN_FILE):
-        # The text is not shown if it may be a token, set by mistake instead of its file's path.
+        # A text that may be a token is not shown: the user may have set it by mistake instead of the file's path.
         is_path = len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/"))
         named = f"{TOKEN_FILE} {printable(path) if is_path else '…'}"
         seeker.opening(path)
@@ -230,7 +230,7 @@ def read_secret(path: str) -> str:
 
 
 def read_authorities(path: str) -> str:
-    """Read a file of authorities. Others may read it, but only this user or root can have written it.
+    """Read a file of authorities. Others may read it, but only this user or root could have written it.
 
     Raise BadSecretFile, or OSError or UnicodeDecodeError if it can't be read.
     """
@@ -256,7 +256,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool = False) -> int:
-    """Check that only ``own_uid`` or root can have read and written an open file, and return its ``st_mode``.
+    """Check that only ``own_uid`` or root could have read and written an open file, and return its ``st_mode``.
 
     The check uses the descriptor, so that the file can't be replaced between check and read. Raise BadSecretFile.
     """

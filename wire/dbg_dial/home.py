@@ -32,7 +32,7 @@ TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that contains it. The file takes precedence if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Turns the programs of a job into ranks; its value is the process that started the job, or a rank's claim."""
+"""Turns the programs of a job into ranks. The value names the process that started the job, or has a rank's claim."""
 
 JOB = "DBG_JOB"
 """Name of the job."""
@@ -73,7 +73,7 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
         return
-    # A user that can write the file can put another broker into it and so control a rank: worse than reading it.
+    # A user who can write the file can put another broker into it and so control a rank. That is worse than reading.
     if uid == own_uid and mode & 0o066:
         raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
     if mode & 0o022:

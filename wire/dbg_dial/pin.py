@@ -1,7 +1,8 @@
 """Certificate check: the peer must be the user's broker before a token is sent to it.
 
 A certificate that the broker has generated is not signed by an authority: only its fingerprint distinguishes the broker
-from an impostor. A certificate of the user can instead be verified by an authority and the host name, or by both.
+from an impostor. A certificate of the user can be verified by an authority and the host name, with or without the
+fingerprint.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dbg_wire.errors import (
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
-    """Reject a broker without a fingerprint or an authority. Raise BadEndpoint."""
+    """Reject a broker with neither a fingerprint nor an authority. Raise BadEndpoint."""
     if endpoint.fingerprint is None and endpoint.ca is None:
         raise BadEndpoint(
             f"{endpoint.url} has no fingerprint, so the broker can't be verified",

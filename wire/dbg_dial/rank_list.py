@@ -1,4 +1,4 @@
-"""A fast list of a broker's ranks, for shell completion and to check if a broker answers.
+"""Fast query of a broker's list of ranks, for shell completion and to check if a broker answers.
 
 Messages are plain JSON here, because loading the message classes takes too long for a user who presses Tab.
 """

@@ -27,7 +27,7 @@ TCP_RTO_MAX_MS = 44
 """Number of the socket option on Linux; Python has no constant for it yet."""
 
 _LAST_ACK = struct.Struct("56xI")
-"""Position of ``tcpi_last_ack_recv`` in Linux's ``struct tcp_info``, in milliseconds."""
+"""Format of Linux's ``struct tcp_info`` up to its field ``tcpi_last_ack_recv``, which is in milliseconds."""
 
 SHUTDOWN = 1001
 """Close code of a broker that shuts down."""
@@ -132,8 +132,8 @@ def enable_keepalive(sock: socket.socket) -> None:
             sock.setsockopt(level, option, value)
     with suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # With the option above, the kernel's default number of attempts takes only seconds. TCP_USER_TIMEOUT limits
-        # the time instead of the number.
+        # With the option above, the kernel's default number of retransmissions takes only seconds. So TCP_USER_TIMEOUT
+        # limits the time instead of the number.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 

@@ -46,8 +46,8 @@ def encode(message: Message) -> str:
 def decode(text: str | bytes, sender: Sender) -> Message:
     """Decode a text frame that ``sender`` sent.
 
-    Raise UnknownType for a type that this release doesn't know, and PeerError for any other error: not JSON, too long,
-    a missing field, a value of another type or out of bounds, or a message that the sender may not send.
+    Raise UnknownType for a type that this release doesn't know, and PeerError for any other invalid frame: too long,
+    not JSON, a missing field or an invalid value. Raise PeerError also for a message that the sender may not send.
     """
     if len(text) > limits.MAX_CONTROL_BYTES:
         raise PeerError(f"a control message of {len(text)} bytes, more than {limits.MAX_CONTROL_BYTES}")
@@ -174,7 +174,7 @@ MAX_SHOWN = 80
 
 
 class LogForm:
-    """Lazy log line of a message: it is only formatted if the log writes it, because formatting takes time."""
+    """Lazy log line of a message. Formatting takes time, so a line is formatted only when the log writes it."""
 
     __slots__ = ("_message",)
 

@@ -9,14 +9,13 @@
     │   ├── NeedsExtra               a package of an extra is not installed
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
     │   └── NeedsAnswer              a question without a terminal, and no -y
-    ├── AmbiguousTarget          2   a target that fits ranks of several live jobs
-    ├── NoSuchRank               3   a target that fits no rank
+    ├── AmbiguousTarget          2   a target that fits several live ranks
     ├── NoBroker                 4   neither argument nor variable nor file names a broker
     ├── FileTimeout               4   the file system of a required file doesn't respond
     ├── WrongHost                4   the address is the loopback of another host
     ├── BrokerError              1   about the peer at a broker's address
     │   ├── BrokerUnreachable    4   no peer answers there
-    │   │   └── ConnectionClosedEarly               the peer closed the connection before it sent anything
+    │   │   └── ConnectionClosedEarly    the peer closed the connection before it sent anything
     │   └── Refused              5   the peer answers, but rejects us or is not the expected broker
     │       ├── NotABroker
     │       ├── WrongToken
@@ -24,11 +23,13 @@
     │       │   └── UntrustedCertificate
     │       └── WrongVersion
     ├── ReasonedError            1   the message is one reason
-    │   ├── OutputError                stdout can't be written
+    │   ├── OutputError              stdout can't be written
     │   └── PeerError                the peer violated the protocol: the peer's fault
-    └── InvalidTransition              1   our own state table has no such transition: our fault
+    ├── RemediedError            1   the message names a command that helps
+    │   └── NoSuchRank           3   a target that fits no rank
+    └── InvalidTransition        1   our own state table has no such transition: our fault
 
-Exceptions have attributes for code and a sentence for people. ``__str__`` composes the sentence, usually from a
+An exception has attributes for programs, and a sentence for people. ``__str__`` composes the sentence, usually from a
 template with the attributes in braces. Text from the network goes through :func:`printable` before it becomes part of a
 sentence.
 """
@@ -104,7 +105,7 @@ class DbgError(Exception):
     exit_status = 1
 
     def worded(self, word: Callable[[Remedy], str]) -> str:
-        """Return the sentence; ``word`` formats each remedy for the users of one interface."""
+        """Return the sentence. ``word`` formats each remedy for one interface, such as the command line."""
         return str(self)
 
 
@@ -316,7 +317,7 @@ class WrongCertificate(Refused):
 
 
 class UntrustedCertificate(WrongCertificate):
-    """Raised if no authority of DBG_CA signed the certificate at ``url``, or it is not valid for this host or now."""
+    """Raised if DBG_CA does not verify the certificate at ``url``: unknown authority, other host name, or expired."""
 
     sentence = "the certificate at {url} can't be verified with DBG_CA ({reason}); no token was sent"
 

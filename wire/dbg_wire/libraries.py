@@ -54,7 +54,7 @@ SYNCHRONOUS = frozenset(
         *("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "allgather_into_tensor_coalesced"),
     }
 )
-"""Recorded collectives that return only when all ranks have called them; in the others only some ranks wait."""
+"""Recorded collectives in which every rank waits until all ranks have called them; in others only some ranks wait."""
 
 _RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
 """Path suffixes of the modules with a function ``report`` that waits for all workers."""

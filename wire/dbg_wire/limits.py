@@ -10,8 +10,8 @@ MAX_CONTROL_BYTES = 1 * MIB
 attack."""
 
 MAX_ANSWER_BYTES = MAX_CONTROL_BYTES * 3 // 4 - 4096
-"""Maximum size of one rank's answer, in bytes: the largest allowed screen fits, and a page with only this answer fits
-into a terminal's queue together with other messages."""
+"""Maximum size of one rank's answer, in bytes. The largest allowed screen fits. A page with only this answer fits into
+a terminal's queue together with other messages."""
 
 MAX_DATA_BYTES = 64 * KIB
 """Maximum payload of one binary frame, in bytes: the most that one read of a pty returns, so no frame is split."""
@@ -53,7 +53,7 @@ MAX_INPUT_PENDING = 64 * KIB
 reported."""
 
 MAX_LOG = 1 * MIB
-"""Bytes of a line debugger's output that its rank keeps for a terminal that reconnects: some ten thousand lines."""
+"""Maximum number of bytes that a rank keeps of a line debugger's output, for a replay: some ten thousand lines."""
 
 MAX_STACK_FRAMES = 256
 """Maximum number of frames of a stack: a deeper stack is a recursion, and 512 stacks of this size fit into a terminal's
@@ -120,7 +120,7 @@ HANDSHAKE_SECONDS = 30.0
 """Timeout for the welcome, in seconds: enough for 256 ranks that connect at once to a busy login node."""
 
 PROBE_ATTENDED_SECONDS = 2.0
-"""Seconds between two probes of a rank with a terminal: the precision of its "silent since"."""
+"""Seconds between two probes of a rank with a terminal: the terminal's user soon sees that the rank is silent."""
 
 PROBE_IDLE_SECONDS = 20.0
 """Seconds between two probes of a rank without a terminal. They cost 0.0025 % of its core."""
@@ -142,8 +142,8 @@ RESEND_SECONDS = 1
 within this time after a short outage. In older kernels the timeout doubles each time, up to two minutes."""
 
 SILENT_SECONDS = 4.5
-"""Seconds without an acknowledgement after which a peer is silent. Users see this within six seconds, and the peer is
-dialled again."""
+"""Seconds without an acknowledgement after which a peer is silent. Users see this within six seconds, and a rank
+or terminal connects again."""
 
 CLOSE_SECONDS = 1.0
 """Timeout for the closing handshake when a rank exits, in seconds: a debugger must not delay the end of a job."""
@@ -152,9 +152,9 @@ MAX_ASK_SECONDS = 600.0
 """Maximum timeout of a question, in seconds."""
 
 NOTICE_SECONDS = 300.0
-"""How long before a stop ends by itself this is announced, in seconds: enough to open a laptop."""
+"""Time between the notice that a stop will end and its end, in seconds: enough to open a laptop."""
 
 
 def notice_seconds(lease: float) -> float:
-    """Return how many seconds before its end a lease is announced: NOTICE_SECONDS, or a tenth of a short lease."""
+    """Return the seconds between the notice and the end of a lease: NOTICE_SECONDS, or a tenth of a short lease."""
     return min(NOTICE_SECONDS, lease / 10)

@@ -199,7 +199,7 @@ entered: list[type["Message"]] = []
 
 
 class MessageType(RecordType):
-    """Metaclass of messages. It adds each class to the list of all; the class name is the message type on the wire."""
+    """Metaclass of messages. It adds each class to ``entered``; its type on the wire is its name in snake case."""
 
     def __new__(
         mcs,
@@ -232,15 +232,14 @@ class Message(Record, metaclass=MessageType):
 class Asked(Message, sender=()):
     """Base of a question to ranks, from the terminal to the broker and from the broker to each rank.
 
-    ``text`` is the expression or command. ``inquiry`` has the parameters of the action: values for ``inspect``, the
-    size of a ``screen``, breakpoints to set and clear, the command of an ``exec``, the child process of a ``native``,
-    or the duration of a ``sample``. In an ``eval`` it requests parts of the value of the last answer, without
+    ``text`` is the expression or command. ``inquiry`` has the parameters of the action, such as the size of a
+    ``screen`` or the command of an ``exec``. In an ``eval`` it requests parts of the value of the last answer, without
     evaluating an expression. With ``live`` running ranks answer as well. ``withdrawn`` cancels an earlier
     ``interrupt``. With ``threads`` the answer to ``where`` has the stacks of all Python threads. ``frame`` is the frame
-    to evaluate or run in, or to open the debugger at: the name of a function, or an index into the frames, outermost
-    first, as in Python; it is empty for the default frame. ``look`` is the detail level of a ``where``. ``asked`` is
-    the number of ranks that get the same question and can answer it, over all its pages, or 0 if unknown. A rank
-    cancels the work after ``seconds``.
+    to evaluate or run in, or to open the debugger at. It is the name of a function, or an index into the frames,
+    outermost first, as in Python; empty for the default frame. ``look`` is the detail level of a ``where``.
+    ``asked`` is the number of ranks that get the same question and can answer it, in all pages of the question; 0 if
+    unknown. A rank cancels the work after ``seconds``.
     """
 
     request: Integer

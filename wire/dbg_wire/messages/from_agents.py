@@ -1,6 +1,6 @@
 """State of a rank, and the messages that agents send. The broker forwards some of them to terminals.
 
-A guard sends as the agent of its rank. A rank sends its complete state after every change.
+A guard is an agent, too: it sends messages about its rank. A rank sends its complete state after every change.
 """
 
 from typing import Annotated, Any
@@ -67,7 +67,7 @@ class StopInfo(Record):
 
 
 class Arrival(Record):
-    """How often a rank that was chosen to stop at a site has arrived there, and how often it completed its stop."""
+    """Numbers of arrivals at a site, and of completed stops there, of a rank that was chosen to stop at the site."""
 
     site: Sentence
     arrived: Integer
@@ -156,8 +156,8 @@ class Register(Message, sender=Sender.AGENT):
     identifies the kernel boot and process-id namespace; a broker with the same value can check if the process is
     alive. Only this process, its guard and the broker know ``secret``, so no other process can replace the rank.
     ``placement`` is None for a session that is not a rank of a job. ``epoch`` counts the registrations of this process,
-    including this one. If two brokers list the rank, it is connected to the broker with the higher epoch. It is 0 if a
-    guard registers the rank.
+    including this one. If two brokers list the rank, it is connected to the broker with the higher epoch. ``epoch`` is
+    0 if a guard registers the rank.
     """
 
     minor: RankNumber
@@ -189,7 +189,7 @@ class Answer(Message, sender=Sender.AGENT):
     """Answer an Ask of the broker; ``body`` is an AnswerBody.
 
     ``age`` is the time in seconds that the rank has spent at the body's ``frames``, or None if it is unknown. It is
-    not part of the body, because then the bodies of many ranks are equal.
+    not part of the body, so the bodies of many ranks are equal.
     """
 
     request: Integer

@@ -36,14 +36,14 @@ class BrokerAddress(Record):
 
 
 class Welcome(Message, sender=Sender.BROKER):
-    """Accept a Register or a Greet. The broker sends it again when ``brokers`` or the rank's address change.
+    """Accept a Register, GuardReport or Greet; sent again when ``brokers`` or the rank's address changes.
 
     ``address`` and ``child`` are set for an agent; ``uptime`` is in seconds. ``role`` is the role of a terminal's
     token, ``driver`` or ``watcher``; it is None for an agent. ``max_lease`` is the maximum time in seconds that a stop
-    lasts without any input, or None for no limit. ``brokers`` are all brokers of the site, this one first. Each lists
-    its own ranks, and any of them accepts the peer when this one is gone; a single broker sends an empty list.
-    ``nats_silent`` is the time in seconds for which NATS, which connects the brokers, has not answered; None while it
-    answers, or without NATS.
+    lasts without any input, or None for no limit. ``brokers`` are all brokers of the cluster, this one first. Each
+    lists its own ranks, and any of them accepts the peer when this one is gone; a single broker sends an empty list.
+    ``nats_silent`` is the time in seconds for which NATS, which connects the brokers, has not answered. It is None
+    while NATS answers, or without NATS.
     """
 
     minor: Integer
@@ -101,20 +101,20 @@ class ChosenRank(Record):
 
 
 class Chosen(Message, sender=Sender.BROKER):
-    """Report to a held rank the progress of the ranks it waits for: first of all ranks, then of each that changed."""
+    """Report to a held rank the progress of the ranks it waits for: first of all, then of the ones that changed."""
 
     site: Sentence
     ranks: Annotated[tuple[ChosenRank, ...], Items]
 
 
 class KeptRanks(Message, sender=Sender.BROKER):
-    """Report to a rank which other ranks of its job are kept after a crash. It delays its exit while there are any."""
+    """Report to a rank which other ranks of its job are kept after a crash; while there are any, it delays its exit."""
 
     ranks: Integers
 
 
 class Probe(Message, sender=Sender.BROKER):
-    """Request a Pulse."""
+    """Request a ProbeReply."""
 
 
 class Ask(Asked, sender=Sender.BROKER):
@@ -158,7 +158,7 @@ class Seat(Message, sender=Sender.BROKER):
     The broker sends it after Attach or Take, when the keyboard changes hands, when a rank has reconnected, and when a
     part of a log was dropped. ``generation`` is the number to tag input with; it is None for a watcher. ``driver`` is
     the user of the driver's terminal, None if there is none. If stop and generation have not changed, the client
-    resends its unacknowledged input; otherwise it tells the user that the input was discarded.
+    resends its unacknowledged input; otherwise it reports to the user that the input was discarded.
     """
 
     rank: RankInfo
@@ -183,8 +183,8 @@ _BODY = AnswerBody.__struct_fields__
 class SameAnswer(Record):
     """An answer, and all ranks that gave the same one.
 
-    ``ages`` are the ages of the ranks' answers in the order of ``keys``; it is empty if none has an age. ``body`` is an
-    AnswerBody.
+    ``ages`` are the ages of the ranks' answers in the order of ``keys``, or empty if no answer has an age. ``body`` is
+    an AnswerBody.
     """
 
     keys: Texts
@@ -209,7 +209,7 @@ class SameAnswer(Record):
 class Answers(Message, sender=Sender.BROKER):
     """Send answers of ranks to the terminal that asked, as they arrive; the message with ``last`` ends the question.
 
-    A rank without an answer at the end did not answer before the terminal withdrew the question.
+    A rank without an answer in any of the messages did not answer before the terminal withdrew the question.
     """
 
     request: Integer

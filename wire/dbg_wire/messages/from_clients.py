@@ -53,8 +53,8 @@ class Attach(Message, sender=Sender.CLIENT):
     """Attach to a rank, and detach from the previous rank; answered by Seat or Refusal.
 
     If another terminal has the keyboard, ``drive`` makes this terminal a watcher. ``resume`` is the generation that
-    this terminal had before its connection broke; it keeps the keyboard if no other terminal has taken it. ``engine``,
-    ``fallback_engine`` and ``frame`` go into the rank's Audience.
+    this terminal had before its connection broke; the terminal then still has the keyboard, unless another terminal has
+    taken it. ``engine``, ``fallback_engine`` and ``frame`` go into the Viewers message to the rank.
     """
 
     key: Sentence
@@ -84,7 +84,7 @@ class Resize(Message, sender=Sender.CLIENT):
 
 
 class Question(Asked, sender=Sender.CLIENT):
-    """Request one action from every named rank; answered by Answers until all ranks have answered, or Withdraw."""
+    """Request one action from every named rank; answered by Answers, until all ranks have answered or a Withdraw."""
 
     keys: Texts  # type: ignore[misc] # fields are keyword-only
 

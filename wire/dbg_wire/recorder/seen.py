@@ -15,7 +15,7 @@ from dbg_wire.records.record import clamp
 LIBRARY = "torch"
 
 NO_DESCRIPTION = frozenset({"", "undefined", "default_pg"})
-"""Default descriptions of groups, which the program has not set."""
+"""Descriptions of groups for which the program has set no description."""
 
 _NAMES = {
     "_all_gather_base": "all_gather_into_tensor",
@@ -42,7 +42,7 @@ _RECORDED_AS = {
     "all_to_all_single": ("all_to_all",),
     **dict.fromkeys(_REDUCE_SCATTERS, ("all_reduce", *_REDUCE_SCATTERS)),
 }
-"""Functions, with the other names that some recorders use for them."""
+"""Public functions, with the other names that some backends record for them."""
 
 _TYPES = {
     "float": ("float32", 4),
@@ -135,7 +135,7 @@ def group_seen(
 ) -> GroupSeen:
     """Build the record of a group of one backend. ``ranks`` are its global ranks, empty if unknown.
 
-    ``counted`` is the number of the last enqueued collective if no entry of the group has one.
+    ``counted`` is the number of the last enqueued collective; it is used only if the group has no entries.
     """
     own = [e for e in entries if e.group == name and e.library == library and not e.is_p2p]
     unfinished = [entry for entry in own if entry.is_unfinished]

@@ -31,13 +31,13 @@ MAX_WAIT_FRAMES = 40
 """Maximum number of frames of a waiting thread; the innermost frames are kept."""
 
 MAX_AWAITED = 64
-"""Maximum number of threads and tasks that one wait names. A group of tasks may be larger; its first tasks show why."""
+"""Maximum number of threads and tasks that one wait names. The first tasks of a larger group explain the wait."""
 
 MAX_NAMES = 32
 """Maximum number of names, and of processes, in one wait."""
 
 MAX_COLLECTIVES = 64
-"""Maximum number of unfinished collectives that one rank reports: more in one group only repeat the first."""
+"""Maximum number of collectives that one rank reports. The oldest unfinished ones are kept: they explain a hang."""
 
 MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
 """Maximum size of the records of one answer, in bytes. The other half is for the stacks in the same answer."""
@@ -82,15 +82,14 @@ class WaitKind(str, enum.Enum):
     ENDED = "ended"
     """An exception has ended the thread."""
     HANDLED = "handled"
-    """The thread handles an exception. This takes precedence over what else it does."""
+    """The thread handles an exception. This takes precedence over all other kinds."""
     UNKNOWN = "unknown"
 
 
 class Activity(str, enum.Enum):
     """Activity or wait of a thread, an asyncio task or a process.
 
-    An :class:`ActivityInfo` adds the details in its fields.
-    The word before the dot is the :class:`WaitKind`.
+    An :class:`ActivityInfo` adds the details in its fields. The word before the dot is the :class:`WaitKind`.
     """
 
     LOCK = "lock.lock"
@@ -150,7 +149,7 @@ class Activity(str, enum.Enum):
     FILE_LOCK = "file.file-lock"
     """The lock of the file ``name``; ``processes`` hold it."""
     LOCK_FILE = "file.lock-file"
-    """The end of the lock file ``name``, which has existed for ``seconds``; ``processes`` have it open."""
+    """The removal of the lock file ``name``, which has existed for ``seconds``; ``processes`` have it open."""
     POLLED_FILE = "file.polled-file"
     """A file that a loop polls, sleeping for ``seconds`` in between; ``name`` is empty if it is unknown."""
     OPEN = "file.open"
@@ -216,7 +215,7 @@ class Activity(str, enum.Enum):
 
 
 class Target(str, enum.Enum):
-    """Kind of file that a descriptor refers to. The text in brackets says what its ``name`` contains."""
+    """Kind of file that a descriptor refers to. The text in parentheses describes the ``name`` in an ActivityInfo."""
 
     FILE = "file"
     """(its path)"""
@@ -241,7 +240,7 @@ _KINDS_OF_TARGETS = {
     Target.OTHER: WaitKind.UNKNOWN,
     Target.PIPE: WaitKind.UNKNOWN,
 }
-"""Kind of a wait for a descriptor; for the other targets it is FILE."""
+"""Kind of a wait for a descriptor with this target; for other targets the :class:`Activity` defines the kind."""
 
 
 class Relation(str, enum.Enum):
@@ -333,7 +332,9 @@ class GroupSeen(Row, tag="group"):
 
 
 class CollectiveSeen(Row, tag="collective"):
-    """A collective that the rank has called, or a send or receive with ``peer``: unfinished ones, and the last before.
+    """A collective, or a send or receive with ``peer``, that the rank has called.
+
+    A rank reports the unfinished ones, and the last completed collective of each group.
 
     ``sequence`` is the number of the collective in its group, counted separately for calls with a peer, or None if the
     library does not count. ``shapes`` and ``types`` describe the inputs as text. ``size`` is in bytes. ``age`` and

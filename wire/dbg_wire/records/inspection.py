@@ -1,7 +1,7 @@
 """Parameters of questions and rows of their answers: values, source, breakpoints, commands.
 
 A stopped rank answers the requests of an IDE: values level by level, their parts, assignments, source text. An answer
-about breakpoints lists all breakpoints of the rank after the change, including those set in PuDB and pdb; a question
+about breakpoints lists all breakpoints of the rank after the change, including those set in PuDB and pdb. A question
 that sets and clears none only requests the list. A guard runs commands next to its rank, and reports their output and
 exit status.
 """
@@ -229,7 +229,7 @@ class BreakpointSpec(Record):
     """A breakpoint to set: at a line of a file of the rank, or at the next line with code.
 
     It stops only if ``condition`` is true or empty. ``hits`` is a condition on the number of times that the program
-    has reached the line with a true condition: ``== 3``, ``>= 10``, ``% 100 == 0``, or ``3``, which means ``>= 3``. If
+    has reached the line with a true condition, such as ``== 3``, ``>= 10`` or ``% 100 == 0``; ``3`` means ``>= 3``. If
     ``hits`` is empty, the breakpoint stops every time. With ``log`` the rank does not stop; it prints that text, with
     each ``{expression}`` replaced by its value.
     """
@@ -252,7 +252,7 @@ class BreakpointChanges(Inquiry, tag="breakpoints"):
     """Breakpoints to clear and then to set.
 
     A request for a line changes an earlier request for the same line. A breakpoint that a debugger has set at that line
-    stays as well, with its own condition; it is cleared only if no breakpoint was requested at that line.
+    stays as well, with its own condition. ``clear`` removes it only if no breakpoint was requested at that line.
     """
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
@@ -263,8 +263,8 @@ class BreakpointState(Row, tag="breakpoint"):
     """A breakpoint in one rank.
 
     ``asked`` is the requested line and ``line`` the line where it stops. ``is_set`` means that the rank stops there, or
-    will stop there once it loads the file. ``problem`` says why not, or has another note for the user, such as that the
-    function is running and the breakpoint takes effect at its next call. ``hits_so_far`` is the number that ``hits``
+    will stop there once it loads the file. ``problem`` says why not, or has another note for the user. For example, the
+    function is running, so the breakpoint takes effect at its next call. ``hits_so_far`` is the number that ``hits``
     refers to.
     """
 

@@ -52,7 +52,7 @@ DIED = "died"
 WITHOUT_TRACEBACK = "without a traceback (as by os._exit)"
 
 SOON_SECONDS = 120.0
-"""If less time is left, in seconds, it is shown in seconds instead of minutes."""
+"""Minimum time left that is shown in minutes, in seconds; less time is shown in seconds."""
 
 
 class RankState(str, enum.Enum):
@@ -116,7 +116,7 @@ class RankIdentity(Record):
 
 
 SUBRUN = "--"
-"""Separator in the run of ranks that a program has started: the program's own run comes before it."""
+"""Separator in the name of a run that a program has started: the run of that program comes before it."""
 
 
 class Numbering(str, enum.Enum):
@@ -161,7 +161,7 @@ class LimitKind(str, enum.Enum):
     JOB = "job"
     """SLURM ends the job."""
     LEASE = "lease"
-    """The stop ends because nobody has typed for the broker's longest lease."""
+    """The stop ends, because the driver has not typed for the broker's ``max_lease``."""
     LAUNCHER = "launcher"
     """The launcher, which the limit names, has sent SIGTERM to a rank kept after a crash and will kill it."""
 
@@ -361,7 +361,7 @@ class RankInfo(Record, omit_defaults=True):
 
     @property
     def about(self) -> str:
-        """Details of its end or stop in addition to state, reason and time limit; may be empty."""
+        """Details of the rank's end or stop in addition to state, reason and time limit; may be empty."""
         holds_exit = self.state is RankState.HELD and self.where is None
         return self.end.more or self.halt.error or ("holds its exit" if holds_exit else "")
 
@@ -381,7 +381,7 @@ class RankInfo(Record, omit_defaults=True):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is stopped, or held for a stopped rank. A rank that is kept after a crash is not paused."""
+        """Whether the rank is stopped or held. A rank that is kept after a crash is not paused."""
         return self.state is RankState.HELD or (self.state is RankState.STOPPED and self.reason != CRASH)
 
     @property

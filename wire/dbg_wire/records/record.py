@@ -1,9 +1,9 @@
 """Records: the structs that messages consist of, the bounds of their fields, and records of a program's values.
 
 A record is frozen and its fields are keyword-only. msgspec reads, checks and writes records in C. The bounds of fields
-are checked when a record is read, not when it is created: :func:`clamp` builds a record from a program's values, and
+are checked when a record is read, not when it is created. So :func:`clamp` builds a record from a program's values, and
 :func:`checked` rejects a record that a peer would reject. A bound is a msgspec constraint in the annotation of a field.
-A log shows a text only if its bound allows it: names and paths, but not what a person typed, and no program's values.
+A log shows a text only if its bound has ``is_shown``: names and paths, but not typed text or values of a program.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def characters(
 
 
 def elements(count: int) -> msgspec.Meta:
-    """Allow tuples of a number of elements."""
+    """Allow tuples of at most ``count`` elements."""
     return msgspec.Meta(max_length=count)
 
 
@@ -271,8 +271,8 @@ def refusal(error: Exception) -> str:
 def clamp(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _Known:
     """Build a record from values of the debugged program, within the bounds of its fields.
 
-    Strings that are too long are truncated and numbers out of range are clamped, so that an odd thread name or path
-    can't make the debugger fail.
+    Strings that are too long are truncated and numbers out of range are clamped. So an odd thread name or path can't
+    make the debugger fail.
     """
     try:
         return checked(make(*args, **values))

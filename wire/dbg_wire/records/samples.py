@@ -40,7 +40,7 @@ MAX_SNAPSHOTS = 200
 """Maximum number of samples of a rank in one sampling."""
 
 MAX_PLACES = 32
-"""Maximum number of places of the main thread in one answer. One of them represents all the rarest places."""
+"""Maximum number of places of the main thread in one answer. One of them represents all rarer places."""
 
 MAX_FRAMES = 8
 """Maximum number of frames of one place; the innermost frames are kept."""
@@ -62,8 +62,8 @@ class GroupArrivals(Row, tag="arrivals"):
 
     ``group`` is the name of a GroupSeen. ``calls`` are the different names of the collectives; ``which`` is the index
     into ``calls`` for each collective. ``sequences`` are the library's numbers. ``came`` are the times of the calls,
-    relative to ``start``. ``took`` are the durations on the device in microseconds, negative if unknown; it is empty if
-    all of them are unknown.
+    relative to ``start``. ``took`` are the durations on the device in microseconds, negative if unknown; the column is
+    empty if all of them are unknown.
     """
 
     group: Sentence
