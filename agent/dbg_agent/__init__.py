@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 
 TYPE_CHECKING = False
-"""Type checkers take this for true. Importing it from :mod:`typing` would cost a rank more than this module does."""
+"""Type checkers assume that this is True. Importing it from :mod:`typing` would cost a rank more than this module
+does."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +39,8 @@ def set_trace(
     is stopped at a time; further threads queue. The stop stays if the broker or the terminal disconnects. Usable as
     ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
 
-    ``broker`` is ``host:port`` or a URL, with the certificate's fingerprint after ``#`` unless a ``broker.json``
-    contains it (variable ``DBG_BROKER``). ``connect_timeout`` (10; ``DBG_CONNECT_TIMEOUT``) is the time in seconds to
+    ``broker`` (variable ``DBG_BROKER``) is ``host:port`` or a URL, with the certificate's fingerprint after ``#``
+    unless a ``broker.json`` contains it. ``connect_timeout`` (10; ``DBG_CONNECT_TIMEOUT``) is the time in seconds to
     wait for a broker, once per process. If no broker answers, ``on_missing`` (``DBG_ON_MISSING``) decides: by default
     the rank warns once on stderr and continues. ``"wait"`` waits for a broker without a limit, and ``"raise"`` raises a
     :class:`dbg_wire.errors.DbgError`. ``engine`` (``DBG_ENGINE``), ``"pudb"`` or ``"pdb"``, opens if the terminal
@@ -48,9 +49,9 @@ def set_trace(
 
     With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only these ranks stop. Each
     other rank of the job that gets here waits, outside of any collective, until all of them have been resumed. With
-    ``hold=False`` (``DBG_HOLD=0``) it continues at once. It stops waiting for a chosen rank that has not arrived here
-    after ``hold_grace`` seconds (60; ``DBG_HOLD_GRACE``). With ``lease`` (``DBG_LEASE``) the stop ends by itself if no
-    terminal has attached within so many seconds.
+    ``hold=False`` (``DBG_HOLD=0``) those other ranks continue at once. A rank does not wait longer than ``hold_grace``
+    seconds (60; ``DBG_HOLD_GRACE``) for a chosen rank to arrive here. With ``lease`` (``DBG_LEASE``) the stop ends by
+    itself if no terminal has attached within so many seconds.
     """
 
     def load() -> Callable[..., object]:
@@ -84,8 +85,8 @@ def install(
 ) -> None:
     """Connect in the background, so that this rank is listed and can be broken into before it stops anywhere.
 
-    Unless ``classic`` (or its synonym ``breakpoint``) is false (``DBG_CLASSIC=0``), the stop calls in the program's
-    code act as :func:`set_trace` from now on: the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
+    Unless ``classic`` (or its synonym ``breakpoint``) is false (``DBG_CLASSIC=0``), the breakpoints in the program's
+    code call the agent from now on. These are the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
     PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers.
     ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after ``skip`` passes at that place. A
     program that has a terminal and knows no broker keeps its own debuggers.
@@ -104,8 +105,8 @@ def install(
     With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds.
     This includes groups made before or later and groups with a timeout of their own. An operation that has already
     started keeps its timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get their
-    own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`; the next stop sets
-    the long one again.
+    own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`. The next stop sets the
+    long timeout again.
 
     In the main thread, :func:`install` uses one more real-time signal, so that terminals can break into the running
     rank. The other arguments are the same as for :func:`set_trace`, and become its defaults in this process.
@@ -124,11 +125,11 @@ def install(
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
-    """Keep this rank, in an ``except`` block, where the exception was raised, until a terminal resumes it.
+    """In an ``except`` block: keep this rank where the exception was raised, until a terminal resumes it.
 
-    ``install(post_mortem=True)`` does the same for an uncaught exception. The program continues after this call. The
-    lease is the one of :func:`install` unless this call has its own. Return at once, with a warning, if there is no
-    exception, no broker, or, with ``CI`` set, no lease at all.
+    ``install(post_mortem=True)`` does the same for an uncaught exception. The program continues after this call. If the
+    call has no ``lease``, the one of :func:`install` applies. Return at once, with a warning, if there is no exception,
+    no broker, or, with ``CI`` set, no lease at all.
     """
 
     def load() -> Callable[..., object]:
@@ -180,15 +181,15 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             return None
         return call(*arguments)
     except KeyboardInterrupt:
-        # An interrupt that arrives while the interpreter executes a text, such as an import of the agent, would end the
-        # process by SIGINT at its end, although the program has caught it. CPython forgets the interrupt with the next
-        # text.
+        # CPython records an interrupt that arrives while it executes a source text, such as an import of the agent. At
+        # its exit the process would then die of SIGINT, although the program has caught the interrupt. Executing
+        # another text clears the record.
         exec("")  # noqa: S102
         raise
 
 
 def warn_and_continue(function: str, error: Exception | str) -> None:
-    """Report once why a call failed, with minimal resources: descriptors, memory or stack may be used up."""
+    """Report why a call failed, only once, with few resources: descriptors, memory or stack may be used up."""
     global _told  # noqa: PLW0603 - one per process
     if _told:
         return

@@ -1,12 +1,12 @@
-"""Make a process a rank without a change to its code; called by a one-line file in site-packages.
+"""The start of a process as a rank without a change to its code; called by a one-line file in site-packages.
 
 ``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script sets it to any word, and all processes of the
-job inherit the variable. The rank is the outermost Python program that is not a launcher. It claims its place in the
-same variable. Programs that it starts are part of it, unless a launcher has given them another place: libraries such as
-Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no places
-of their own, its own place goes to a script that it starts.
+job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank claims its place in
+the same variable. Programs that the rank starts are part of it, unless a launcher has assigned them another place.
+Libraries such as Lightning make the first rank the launcher of the others. A launcher is never a rank. If a launcher
+assigns no places to its children, a script that it starts takes over the launcher's place.
 
-In a process that is not a rank, such as a helper or a child, the breakpoints work as well; it connects when it reaches
+Breakpoints also work in a process that is not a rank, such as a helper or a child. The process connects when it reaches
 one. If no launcher has assigned it a place, the variable identifies its parent. A child that multiprocessing starts
 connects at its start, unless it is a worker of a library's pool. A Ray worker connects when an actor starts in it.
 """
@@ -172,7 +172,7 @@ def _rank_of_process() -> ModuleType:
 
 
 def _redirect_stops(environ: Mapping[str, str]) -> None:
-    """Redirect the breakpoints in a rank's child: its stdin is not a terminal, so pdb would end the child."""
+    """Redirect breakpoints in a rank's child to the agent: its stdin is not a terminal, so pdb would end the child."""
     wanted = environ.get("DBG_CLASSIC")
     if wanted:
         from dbg_agent.settings import is_off
@@ -205,7 +205,7 @@ class Program:
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a file or a module, not a line of code or an interactive session."""
+        """Whether the program is a file or a module, not a line of code or an interactive session."""
         return self.module is not None or self.file is not None
 
 

@@ -26,8 +26,8 @@ MAX_AXIS_NAME = 32
 Mesh = tuple[tuple[str, int], ...]
 
 CONNECT_SECONDS = 10.0
-"""Maximum wait for a broker in seconds, once per process; a broker that starts together with the job is up by that
-time."""
+"""Maximum wait for a broker in seconds, once per process. A broker that starts together with the job is ready within
+that time."""
 
 CRASH_LEASE_SECONDS = 600.0
 """Time in seconds that a crashed rank is kept if no terminal attaches: time to wake up, without wasting a night of
@@ -38,7 +38,8 @@ HOLD_GRACE_SECONDS = 60.0
 evaluation."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
-"""Maximum timeout of collectives in seconds, four months: libraries that count in nanoseconds don't overflow yet."""
+"""Maximum timeout of collectives in seconds: four months. With larger values, libraries that count in nanoseconds could
+overflow."""
 
 FORBIDDEN = "commands are forbidden on this rank (DBG_EXEC=0, or install(exec=False))"
 """Answer of a rank and its guard to a request for a command while :attr:`Settings.exec` is false."""
@@ -147,12 +148,12 @@ def _as_flag(value: object) -> bool:
 
 
 def is_off(text: str) -> bool:
-    """Return True if a variable's value means no."""
+    """Return True if a variable's value means False, such as ``0`` or ``off``."""
     return _FLAGS.get(text.lower()) is False
 
 
 def _setting(default: object, convert: Callable[[object], object], wanted: str, variable: str = "") -> Any:
-    """Return a field with its conversion, a description of its values for a sentence, and its variable.
+    """Return a field with its conversion, its variable, and a description of its values for warnings.
 
     The variable is ``DBG_`` and the field's name, unless ``variable`` names another.
     """
@@ -164,7 +165,7 @@ _FLAG, _SECONDS = "True or False", "a number of seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a call; if ``broker`` is None, DBG_BROKER or broker.json names the broker."""
+    """The settings of one call of the agent; if ``broker`` is None, DBG_BROKER or broker.json names the broker."""
 
     broker: str | None = _setting(None, _as_text, "an address such as login1:6900")
     connect_timeout: float = _setting(CONNECT_SECONDS, _as_seconds, _SECONDS)

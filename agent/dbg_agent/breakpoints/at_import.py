@@ -1,10 +1,10 @@
-"""Stops on Python 3.11: files are compiled, as they are loaded, with calls before the lines with stops.
+"""Stops on Python 3.11: when a file is loaded, a call is compiled in before each line with a stop.
 
 This code is never written to a cache. Each call has the line number of the statement that follows it, so all line
 numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
 
 The interpreter's own finders find a module; only its loader is replaced. The script of the command line is never
-imported, so a path hook passes it to the interpreter like a directory or an archive with a ``__main__`` inside.
+imported. So a path hook passes it to the interpreter like a directory that contains a ``__main__``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Lines, Reached
 
 CALL = "__dbg_stop_point__"
-"""The builtin that compiled-in calls call with a number. The name hides no name of the module."""
+"""Name of the builtin that the compiled-in calls call with a number. No name of a module is hidden by a builtin."""
 
 COMPILES = "invoke_and_store_as_constant"
 """Name of the Dynamo function that calls a function marked as constant while Dynamo compiles."""
@@ -43,7 +43,7 @@ _numbered: list[tuple[AtImport, str, int]] = []
 
 
 class AtImport:
-    """Calls ``reached`` before lines of files that are loaded from now on; see :class:`.monitored.Monitored`."""
+    """Caller of ``reached`` before lines of files that are loaded from now on; see :class:`.monitored.Monitored`."""
 
     replaces_tracing = False
     """Whether all threads stop without tracing. They don't: functions that exist already contain no calls."""
@@ -59,7 +59,7 @@ class AtImport:
             sys.meta_path.insert(0, _finder)
 
     def serve(self, lines: Lines) -> None:
-        """Replace the lines with breakpoints, for files that are loaded from now on."""
+        """Set which lines have breakpoints, in files that are loaded from now on."""
         self.lines = dict(lines)
 
     def problem(self, file: str, line: int) -> str:
@@ -133,7 +133,7 @@ class _StopLoader(SourceFileLoader):
 
 
 def _name_of(name: str) -> str:
-    """Return the name of a module while it runs: ``__main__`` if ``python -m`` runs it."""
+    """Return the name that a module has while it runs: ``__main__`` if ``python -m`` runs it."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     is_run = spec is None and sys.argv[:1] == ["-m"] and started_module(sys.argv, sys.orig_argv) == name
     return "__main__" if is_run else name

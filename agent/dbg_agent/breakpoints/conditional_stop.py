@@ -1,8 +1,8 @@
 """Base of all breakpoints at a line: condition, hit count, status message, and the entry point of instrumented code.
 
-The stops of the command line (:mod:`.points`) and the breakpoints of IDEs and agents (:mod:`.line_breakpoints`) use it.
-From Python 3.12 on the interpreter reports their lines (:mod:`.monitored`). On Python 3.11 files are compiled with
-calls before these lines (:mod:`.at_import`).
+It serves the stops of the command line (:mod:`.startup_stops`) and the breakpoints of IDEs and agents
+(:mod:`.line_breakpoints`). From Python 3.12 on the interpreter reports their lines (:mod:`.monitored`). On Python 3.11
+a call is compiled into the file before each of these lines (:mod:`.at_import`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class NoHits(Exception):
 
 
 def hits_of(text: str) -> Callable[[int], bool] | None:
-    """Return a predicate that gets a hit's number, from 1, and returns True to stop; None means stop at every hit.
+    """Return a function that returns True if the n-th hit stops the rank; None if every hit stops the rank.
 
-    ``3`` means ``>= 3``, and ``% 100`` means ``% 100 == 0``. Raise NoHits if the text is not a comparison.
+    Hits are numbered from 1. ``3`` means ``>= 3``, and ``% 100`` means ``% 100 == 0``.
+    Raise NoHits if the text is not a comparison.
     """
     text = text.strip()
     if not text:
@@ -71,7 +72,7 @@ def _no_hits(text: str) -> NoHits:
 
 
 class NoLogText(Exception):
-    """Raised when the braces in a log text do not contain an expression. The message says so."""
+    """Raised when the braces in a log text do not contain an expression. The message quotes the text."""
 
 
 class LogText:
@@ -86,7 +87,7 @@ class LogText:
 
 
 def _parsed(text: str) -> list[ast.expr]:
-    """Return the parts of the log text as of an f-string: constants and values."""
+    """Parse the log text like an f-string. Return its parts: constants and values."""
     if "{" not in text:
         # A closing brace without an opening one is literal.
         return [ast.Constant(text.replace("}}", "}"))]
@@ -146,7 +147,7 @@ def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> An
 
 
 def holds(condition: str, frame: FrameType, rank: Callable[[], int], raised: Callable[[BaseException], None]) -> bool:
-    """Return True if the condition is true in this frame, or if it raises; ``raised`` then gets the exception."""
+    """Return True if the condition is true in this frame, or if it raises; ``raised`` is called with the exception."""
     try:
         return bool(evaluate_at(condition_code(condition), frame, rank))
     except (Exception, SystemExit) as error:
@@ -214,7 +215,7 @@ def check_stop(
         if reports_no_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:
-        # The first promise: no fault of the debugger ends a training job.
+        # A fault of the debugger must not end a training job.
         failed(error)
         return
     finally:

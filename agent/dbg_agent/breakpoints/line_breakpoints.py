@@ -40,7 +40,7 @@ from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Break
 from dbg_wire.records.record import clamp
 
 MAX_ROWS = 500_000
-"""Maximum number of characters of an answer's rows: half of a message, because a message escapes some characters."""
+"""Maximum number of characters of an answer's rows: half of a message's limit, because some characters are escaped."""
 
 NOT_LOADED = "the file is not loaded yet"
 
@@ -49,7 +49,7 @@ MAX_OF_RANK = 10
 """Maximum number of log texts of one rank per second: nobody reads more lines while they scroll by."""
 
 MAX_OF_JOB = 2000
-"""Maximum number of log texts of all ranks per second, if the job has fewer ranks: the broker forwards as many."""
+"""Maximum number of log texts of all ranks per second. In a larger job, each rank may send one per second."""
 
 
 class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
@@ -72,7 +72,7 @@ class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
 
     @staticmethod
     def check(hits: str, log: str) -> None:
-        """Raise NoHits or NoLogText if :meth:`spec` can't use these texts."""
+        """Raise NoHits or NoLogText if :meth:`set_options` can't use these texts."""
         hits_of(hits)
         if log:
             LogText(log)
@@ -123,7 +123,7 @@ class StoppedRank(Protocol):
 
 
 class Halts(Protocol):
-    """Stops of the rank's threads."""
+    """Interface to stop threads of the rank, and to record where they have halted."""
 
     def stop(self, frame: FrameType, reason: str, *, before_line: bool) -> None:
         """Stop the calling thread at this frame."""
@@ -180,7 +180,7 @@ class LineBreakpoints:
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
-        """Serve the breakpoints that are set now; return True if none of them needs a traced thread."""
+        """Pass the present breakpoints to the mechanism; return True if no breakpoint needs a traced thread."""
         with self._lock:
             is_all = self._refresh()
             if self._is_halted():
@@ -380,8 +380,8 @@ class LineBreakpoints:
         wanted: dict[str, set[int]] = {}
         is_all = True
         for one in self._all():
-            # bdb itself removes temporary breakpoints, pdb runs commands, and a breakpoint at a function stops inside
-            # it, not at its `def` line.
+            # These need a traced thread: bdb itself removes temporary breakpoints, pdb runs commands, and a breakpoint
+            # at a function stops inside the function, not at its `def` line.
             if one.temporary or one.funcname is not None or self._has_commands(one.number):
                 is_all = False
             else:
@@ -403,9 +403,9 @@ class LogPace:
         self._left_out = 0
 
     def line(self, text: str, now: float) -> str | None:
-        """Return the line to send for a text, with the number of texts omitted before it, or None to omit it.
+        """Return the line to send for a text, or None if the text is omitted.
 
-        ``now`` is in seconds.
+        The line contains the number of texts that were omitted before this one. ``now`` is in seconds.
         """
         if int(now) != self._second:
             self._second, self._told = int(now), 0
@@ -414,12 +414,12 @@ class LogPace:
             return None
         self._told += 1
         left_out, self._left_out = self._left_out, 0
-        # At the start, because the end of a long text is cut off later.
+        # The number is at the start, because the end of a long text is cut off later.
         return f"({left_out} more before this one: see the job's output) {text}" if left_out else text
 
 
 class _LogOutput:
-    """Writes the texts of log points to the job's output and to the broker."""
+    """Writer of the texts of log points, to the job's output and to the broker."""
 
     def __init__(self, rank: StoppedRank, world_size: int) -> None:
         self._rank = rank
@@ -437,7 +437,10 @@ class _LogOutput:
 
 
 class _Spot(NamedTuple):
-    """The file's path as loaded by the program, and the line where a breakpoint stops, or None and the problem."""
+    """The path under which the program has loaded a file, and the line where a breakpoint stops, or None.
+
+    If there is a line, the problem is a warning.
+    """
 
     path: str
     line: int | None

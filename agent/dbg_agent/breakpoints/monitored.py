@@ -24,8 +24,8 @@ Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
 
 Find = Callable[[str, str], frozenset[int]]
-"""Called with the file and the name of a module that starts to run. Returns those lines with stops that are known only
-then."""
+"""Called with the file and the name of a module that starts to run. Returns the lines of the file with stops, which are
+not known before."""
 
 TOOL = "dbg-agent"
 """The name under which other tools see the owner of the tool id."""
@@ -43,10 +43,10 @@ class NoIdFree(Exception):
 
 
 class Monitored:
-    """Calls ``reached`` in any thread that runs a line with a breakpoint, by events of `sys.monitoring`."""
+    """Caller of ``reached`` in each thread that runs a line with a breakpoint, by events of `sys.monitoring`."""
 
     replaces_tracing = True
-    """Whether all threads stop without tracing. They do."""
+    """Whether all threads stop without tracing. They do, because `sys.monitoring` reports lines of each thread."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self._reached = reached
@@ -63,7 +63,7 @@ class Monitored:
             self._acquire_id()
 
     def serve(self, lines: Lines) -> None:
-        """Replace the lines with breakpoints. Raise NoIdFree if no tool id is free."""
+        """Set which lines have breakpoints. Raise NoIdFree if no tool id is free."""
         self._lines, self._files = dict(lines), {}
         if not lines:
             self._free()

@@ -36,7 +36,7 @@ statements."""
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The line where a stop takes effect (the first of several), or None and the problem."""
+    """The line where a stop takes effect, or None and the problem. With a line, the problem is a warning."""
 
     line: int | None
     problem: str = ""
@@ -44,7 +44,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A statement, or the head of a compound statement, with its lines and the statement list that contains it."""
+    """A statement, or the head of a compound statement, with its lines.
+
+    ``body`` is the statement list where a call can be inserted ``before`` a statement. ``owner`` is the whole
+    statement, exception handler or case.
+    """
 
     first: int
     last: int
@@ -59,8 +63,9 @@ class Spot:
 def place(source: bytes, path: str, wanted: int | str) -> Placed:
     """Return the line where a stop takes effect. ``wanted`` is a line, or a function's name inside the module.
 
-    A line means its statement. The head of a function means the first statement inside. If the interpreter reports
-    every line (Python 3.12), a line inside a statement is used if it has code. Errors of ``ast.parse`` propagate.
+    The stop is at the start of the statement that contains the line, or of the next statement. For the head of a
+    function it is at the function's first statement. From Python 3.12 on, it may also be at a line with code inside a
+    statement. Errors of ``ast.parse`` propagate.
     """
     tree = parsed(source, path)
     if isinstance(wanted, str):

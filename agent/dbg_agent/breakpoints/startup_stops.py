@@ -33,7 +33,7 @@ class StartupStop(ConditionalStop):
         """The file as the user named it, with its suffix."""
         # No pathlib, because every rank would have to load it.
         self._exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
-        """The real path if the named file exists here. If empty, the stop is in every file whose path ends alike."""
+        """The real path if the named file exists here. If empty, the stop is in each file whose path has this end."""
         self.is_reached = False
         self.places: dict[str, Placed] = {}
         """The place of the stop by the path of each loaded file that contains it."""
@@ -65,7 +65,7 @@ class StartupStop(ConditionalStop):
             asked = self.stop.line if isinstance(self.stop, StopAt) else placed.line
             if _prints_messages and placed.line is not None and placed.line != asked:
                 write_stderr(
-                    f"{self.shown}: stopping at line {placed.line}, the next with code or the start of its statement"
+                    f"{self.shown}: stopping at line {placed.line}, the next line with code or the statement's start"
                 )
         return self.places[path].line
 
@@ -113,7 +113,7 @@ STARTUP_STOPS: list[StartupStop] = []
 """The stops of this process, in the order of the command line."""
 
 _MAIN = "__main__", "__mp_main__"
-"""Module names of the script. multiprocessing loads the parent's script under the second one."""
+"""Module names of the script. multiprocessing loads the parent's script under the second name."""
 
 _prints_messages = False
 _pid = 0
@@ -151,7 +151,7 @@ def start(
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:
-    """Return True if this rank prints the messages: only the first rank that may stop does, not all thousand."""
+    """Return True if this rank prints the messages: only the first rank that may stop does, not each of a thousand."""
     from dbg_agent.launch.this_process import this_process
     from dbg_agent.settings import read_settings
 

@@ -1,4 +1,4 @@
-"""The program's work for a debugger: detects that it takes long, and interrupts it."""
+"""Detection and interruption of long work that code of the program does for a debugger."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 
 
 class Busy:
-    """Whether code of the program works for the debugger of the current stop; long work is reported.
+    """The work that code of the program does for the debugger of the current stop; long work is reported.
 
-    The debugger's own work, such as drawing on a busy host, is not included: it ends without help.
+    The debugger's own work, such as drawing on a busy host, is not included, because it always ends.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Busy:
         self._call_later = call_later
         self._lock = threading.RLock()
         self._begun = 0
-        """Number of times that work has started."""
+        """Number of times that such work has started."""
         self._ticket = 0
         self.is_working = False
         """Whether code of the program works for the debugger now; may be read from any thread."""

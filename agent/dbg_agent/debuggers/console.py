@@ -44,21 +44,21 @@ PROMPT_GONE = "the prompt it was typed for is gone"
 """Reason for discarding a reply."""
 
 UNWINDING = (ExitDebugger, MoveThread, SwitchDebugger, ProgramRaised)
-"""Exceptions that a prompt raises to end the whole debugger, not only the command that asks."""
+"""Exceptions that a prompt raises to end the whole debugger, not only the command that reads from the prompt."""
 
 TAIL_SECONDS = 0.2
 """Time in seconds after which the start of an unfinished line is shown: a progress bar, or text before a prompt."""
 
 MAX_REPLAY = MAX_LOG // 2
 """Maximum number of bytes that are sent again at once. The outgoing queue has less room than a full log needs, and
-would drop it. A terminal requests the rest when it has these bytes."""
+would drop the log. A terminal requests the rest when it has these bytes."""
 
 MAX_TAIL = 4096
 """Maximum number of characters at the start of a line that are held back because they may be a prompt."""
 
 
 class Terminal:
-    """The screen's size and audience; cuts the written bytes into frames, tagged with session and offset."""
+    """The screen's size and viewers; divides the written bytes into frames, tagged with session and offset."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -71,7 +71,7 @@ class Terminal:
         self._offset = 0
 
     def seat(self, viewers: Viewers) -> bool:
-        """Take over the audience; return True if the size has changed."""
+        """Record the viewers and their screen size; return True if the size has changed."""
         with self._screen_lock:
             self.viewers = viewers.viewers
             self.engine, self.fallback_engine = viewers.engine, viewers.fallback_engine
@@ -124,7 +124,7 @@ class StoppedThread(Protocol):
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, goes_on: bool = False
     ) -> None:
-        """Halt at the end of a step or at a breakpoint."""
+        """Halt after a step or at a breakpoint; with ``goes_on`` the breakpoint's commands resume the thread."""
 
     def start_reporting(self) -> None:
         """Report the stop if it was not reported so far, because it waits for a user now."""
@@ -172,8 +172,8 @@ class Console(io.TextIOBase):
         self._is_interrupted = False
         self.state = PromptState.COMMAND
         self.unwinding: BaseException | None = None
-        """The exception that a prompt raised to end the debugger. An expression that asks may catch it, so it is kept
-        here."""
+        """The exception that a prompt raised to end the debugger. An expression that calls `input()` may catch it, so
+        it is kept here."""
 
     # ---------------------------------------------------------------------------------------------------------- output
 
@@ -269,22 +269,26 @@ class Console(io.TextIOBase):
         return prompt if prompt is not None and prompt.number != self._replied else None
 
     def reply(self, number: int, text: str) -> bool:
-        """Send a reply to the prompt of that number; return False if it waits for none; from any thread."""
+        """Send a reply to the prompt of that number; may be called from any thread.
+
+        Return False if that prompt no longer waits for a reply, or if the inbox is full.
+        """
         with self._lock:
             prompt = self.prompt
             if prompt is None or prompt.number != number:
                 return False
-            # Both steps hold one lock: `ask` closes the prompt under the same lock, and its stop can't end before that.
+            # Both steps are made under one lock, because `ask` closes the prompt under this lock; the stop can't end
+            # before that.
             if not self._inbox.put(self._stops.number, TypedLine(text, number)):
                 return False
             self._replied = number
             return True
 
     def interrupt(self) -> bool:
-        """Record an interrupt for the running command, or the one that a reply is starting; return False at a prompt.
+        """Record an interrupt for a command that runs or is about to start; return False at a prompt.
 
-        A reply may wait in the inbox while its prompt is still open, and a command that starts has no ticket yet. May
-        be called from any thread.
+        The record is needed because a reply may still wait in the inbox, and a command that starts has no ticket yet.
+        May be called from any thread.
         """
         with self._lock:
             prompt = self._prompt

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 ENGINES = {PDB: "dbg_agent.debuggers.pdb", PUDB: "dbg_agent.debuggers.pudb_import"}
-"""The module of each debugger; its ``build`` returns the :class:`Engine` of a rank. These modules know the rank, but
-not vice versa. Each is imported when it is first opened."""
+"""The module of each debugger; its ``build`` returns the :class:`Engine` of a rank. A module is imported when its
+debugger is first opened."""
 
 
 class Debuggers:
-    """The debuggers of a rank, each loaded when it is first opened; they hand over the tracing to each other."""
+    """The debuggers of a rank, each loaded when it is first opened; the one opened last takes over the tracing."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Debuggers:
         return any(getattr(one, "commands", {}).get(number) for one in self._loaded.values())
 
     def wanted(self) -> str:
-        """Return the debugger to open: the one of the terminal, else of the stop, else of this process's settings."""
+        """Return the debugger to open: the terminal's choice, else the stop's, else that of this process's settings."""
         if self._why_pdb:
             return PDB
         terminal = self.terminal
@@ -133,12 +133,12 @@ class Debuggers:
             self.open_one.show_breakpoints()
 
     def have_one(self) -> None:
-        """Load a debugger if there is none, to trace breakpoints that were set without an open debugger."""
+        """Load a debugger if none is loaded, because breakpoints that were set without an open one must be traced."""
         if self.last is None:
             self.last = self._load(self.wanted())
 
     def open(self, name: str) -> Engine | None:
-        """Open a debugger and a session for it; if it can't be loaded, return None after a message to all."""
+        """Open a debugger and a session for it; if it can't be loaded, return None after a message to all terminals."""
         session = self._stops.open_session(name, self.terminal.rows, self.terminal.columns)
         self.terminal.start(session.number)
         engine = self._load(name)
@@ -174,7 +174,7 @@ class Debuggers:
     # -------------------------------------------------------------------------------------------- in a traced thread
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return the trace function for this frame after ``tracing``, because another debugger may be open now."""
+        """Return the trace function for a frame that ``tracing`` has traced; another debugger may be open now."""
         engine = self.last
         if engine is None:
             return follow

@@ -56,13 +56,13 @@ class Engine(bdb.Bdb):
         """The id of the stop's frame, until the first step from it ends."""
         self.going_on = False
         self.has_let_go = False
-        """Whether the debugger was last left by :meth:`release`."""
+        """Whether the debugger was last left by :meth:`release`, which removes all breakpoints."""
         self.breaks_in = False
         """Whether the next halt is requested from outside and is not the end of a user's step."""
         self.ends_at_lines = False
-        """Whether the present step is an IDE's: it ends at no call and no return, but at the line that follows."""
+        """Whether the present step is an IDE's: it does not end at a call or a return, but at the line that follows."""
         self._is_untraced = False
-        """Whether bdb continues as without breakpoints, because the program stops at them by itself."""
+        """Whether bdb must see no breakpoints as it continues, because all of them are served without tracing."""
         # bdb's constructor starts without breakpoints, and would remove those of the other engine.
         kept = workplace.breakpoints.lines
         super().__init__(skip=OWN_PACKAGES, **options)
@@ -117,7 +117,7 @@ class Engine(bdb.Bdb):
             return DebuggerExit.SWITCH
         except Exception as error:
             # A fault of the debugger must not propagate from a line of the program.
-            self._workplace.broker.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
+            self._workplace.broker.warn(f"{self.title} failed ({error_line(error)}); the rank continues")
             self.release()
         except BaseException:
             # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
@@ -143,7 +143,7 @@ class Engine(bdb.Bdb):
             return self.trace_dispatch
         except Exception as error:
             # A fault of the debugger must not propagate between two lines of the program.
-            self._workplace.broker.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
+            self._workplace.broker.warn(f"the debugger failed ({error_line(error)}); the rank continues")
             self.release()
             return None
         # Outside of the except block the exception keeps its own cause and context.
@@ -157,7 +157,7 @@ class Engine(bdb.Bdb):
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
         """Follow a return; a step that ends at lines continues to the caller's next line."""
-        # bdb itself makes an exception for a generator that yields and will be resumed.
+        # bdb itself handles a generator that yields, and will be resumed, in another way than a return.
         is_suspended = self.stopframe is not None and bool(frame.f_code.co_flags & SUSPENDING)
         if self.ends_at_lines and not is_suspended and self.stop_here(frame) and self._to_caller(frame):
             return self.trace_dispatch
@@ -175,7 +175,7 @@ class Engine(bdb.Bdb):
         return True
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Return True if a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
+        """Return True if a step ends here. bdb keeps one step for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
         # Tracing is already on shortly before the program continues. During that time the interpreter may run a
@@ -192,14 +192,14 @@ class Engine(bdb.Bdb):
             return True
         is_inner = is_resumed_part(frame) or is_users_file(frame.f_code.co_filename)
         if is_redirected(frame) or (is_split(caller) and not is_inner):
-            # The call is a stop, or torch compiles the rest of the function. The step ends after the call, or in that
-            # rest.
+            # The step ends after this call if the call is a redirected breakpoint. If torch has compiled the rest of
+            # the function separately, the step ends in that rest.
             self.set_next(caller)
             return False
         return True
 
     def is_skipped_module(self, module_name: Any) -> bool:
-        """Return True for modules of the agent: a step on a ``set_trace()`` line must not show the inside of the call.
+        """Return True for modules of the agent, because a step on a ``set_trace()`` line must not enter the call.
 
         bdb's patterns would cost each traced line more, and fail for a name that is not a string, which a program may
         have.
@@ -241,7 +241,7 @@ class Engine(bdb.Bdb):
             self.set_next(frame)
 
     def go_on(self, frame: FrameType) -> None:
-        """Resume from a stop at this frame that another debugger showed last."""
+        """Resume from a stop at this frame; another debugger has shown the stop."""
         self.find_bottom(frame)
         self.set_continue()
 

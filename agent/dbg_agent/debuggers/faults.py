@@ -1,6 +1,6 @@
 """The faults of a debugger in the program's thread.
 
-A fault of a debugger's view is distinguished from an exception that belongs to the program and must be passed on.
+A fault of a debugger is shown to the user. An exception that belongs to the program must propagate.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_WORDS = 200
 def is_fault(error: BaseException) -> bool:
     """Return True if a debugger's view, a value that it inspected, or an interrupt from a terminal raised this.
 
-    Return False for an exception that leaves the debugger on purpose, and for an exception of a signal handler of the
-    program: the handler's exception unwinds the program, as it would without the agent.
+    Return False for an exception that leaves the debugger on purpose, and for one of the program's signal handlers. The
+    handler's exception unwinds the program, as it would without the agent.
     """
     if isinstance(error, UNWINDING):
         return False
@@ -32,10 +32,10 @@ def is_fault(error: BaseException) -> bool:
 
 
 def is_fault_of_value(error: BaseException) -> bool:
-    """Return the same for an exception raised while code of the program, such as a repr, ran on purpose.
+    """Return the same as :func:`is_fault`, for an exception from code of the program that the debugger called.
 
-    Every KeyboardInterrupt is a fault here. The program's code may raise one itself, and that one can't be
-    distinguished from the one that Ctrl-C raises in it.
+    Every KeyboardInterrupt is a fault here. The program's code may raise KeyboardInterrupt itself, and this can't be
+    distinguished from Ctrl-C.
     """
     return isinstance(error, KeyboardInterrupt) or is_fault(error)
 
@@ -44,7 +44,7 @@ def is_interrupt(error: BaseException) -> bool:
     """Return True if a terminal has interrupted the command, in any thread."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Signal handlers run only in the main thread, so in another thread a KeyboardInterrupt comes from the terminal.
+    # Signal handlers run only in the main thread, so in another thread only a terminal causes a KeyboardInterrupt.
     elsewhere = threading.current_thread() is not threading.main_thread()
     return elsewhere or Interruptible.on_signal.__code__ in _codes_in_traceback(error)
 

@@ -1,8 +1,8 @@
 """pdb as a view of a stop: the rank's own pdb, with prompts as messages instead of a terminal.
 
-Python 3.14 differs: its ``Pdb`` asks by ``_prompt_for_confirmation``, takes ``mode`` and ``backend``, and prints in
-colours on a terminal. Here ``Console`` is not a terminal, ``mode`` keeps its default, and the questions are asked on
-the console like any ``input()``.
+Python 3.14 differs: its ``Pdb`` asks for confirmation by ``_prompt_for_confirmation``, has the arguments ``mode`` and
+``backend``, and prints in colours on a terminal. Here ``Console`` is not a terminal, ``mode`` keeps its default, and
+the questions are asked on the console like any ``input()``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
 
 
 class QuitDeclined(KeyboardInterrupt):
-    """Raised to end the commands of a breakpoint as Ctrl-C does; pdb treats a `q` among them as a resume."""
+    """Raised to end the commands of a breakpoint as Ctrl-C does; after a `q` among them pdb itself would resume."""
 
 
 def is_block(text: str) -> bool:
@@ -142,7 +142,7 @@ class CompletingPdb(Engine, pdb.Pdb):
         """Return the completions that pdb would offer on its own terminal, or none if that takes too long.
 
         Completion reads attributes, and so may run any code of the program. In the main thread, code that takes too
-        long is interrupted. Another thread can't be interrupted while it sleeps, so such code is not run there. A
+        long is interrupted. Another thread can't be interrupted while it sleeps, so no attribute is read there. A
         prompt inside a command offers no completion, because the interrupt might hit the command.
         """
         looks_inside = "." in line[start:end] and threading.current_thread() is not threading.main_thread()
@@ -211,7 +211,7 @@ class RankPdb(CompletingPdb):
         self._stepper = threading.get_ident()
 
     def _show(self, frame: FrameType) -> DebuggerExit:
-        """Show a stop that the other engine's trace function made."""
+        """Show pdb at this frame until it is left."""
         self.reset()
         self.find_bottom(frame)
         return self.leave_by(partial(self.interaction, frame, None))
@@ -275,7 +275,7 @@ class RankPdb(CompletingPdb):
         self._halts(frame, partial(super().user_line, frame), goes_on=self._goes_on())
 
     user_opcode = user_line
-    """Python 3.13 stops at the instruction after ``set_trace()``, on its own line."""
+    """bdb calls this from Python 3.13 on: a stop is at the instruction after ``set_trace()``, on the same line."""
 
     def user_return(self, frame: FrameType, return_value: Any) -> None:
         """Stop at a return."""
@@ -386,7 +386,7 @@ class RankPdb(CompletingPdb):
         return False
 
     def _await(self, source: str) -> bool:
-        """Resume the program and let it await this; it then stops here again."""
+        """Resume the program, which awaits the expression and then stops here again."""
         self._exec_await(source, *self.namespaces())  # type: ignore[attr-defined] # pdb's own, from Python 3.14 on
         self._workplace.halt.awaitable = getattr(self, "async_awaitable", None)
         self._set_stopinfo(self.botframe, None, -1)  # type: ignore[attr-defined]

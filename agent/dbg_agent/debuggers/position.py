@@ -1,4 +1,4 @@
-"""The position of a rank in its program: the stack of the stopped or main thread, and the selected frame.
+"""The position of a rank in its program: the stack of the stopped or the program's thread, and the selected frame.
 
 A running rank is neither traced nor sampled for this. It is inspected when the broker probes it, every 20 s or more
 often, and when a user requests its stack.
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine
 
 LOOKED_AT = 64
-"""Number of innermost frames that are compared. Frames further out have hardly returned if none of these has."""
+"""Number of innermost frames that are compared. If none of these has returned, frames further out have not returned
+either."""
 
 FREE_SECONDS = 50e-6
 """Processor time between two checks, in seconds, that a thread may use without counting as moved. It allows for the end
@@ -56,7 +57,7 @@ POLLING_SHARE = 200e-6
 """The same in a call of C code that wakes up each second to check for signals, as Ray's does."""
 
 _POLLING = "/ray/_private/worker.py", "get_objects"
-"""End of the file, and function, of such a call."""
+"""End of the file's path, and function, of the Python code that makes such a call."""
 
 Seen = tuple[tuple[int, int], ...]
 
@@ -65,12 +66,12 @@ CHOSEN_BY_USER = "breakpoint"
 
 
 class Unmoved:
-    """The main thread's place, its arrival time there, and its processor time, as of the last check.
+    """The place of the program's thread, its arrival time there, and its processor time, as of the last check.
 
-    The same instruction in the same frames is not enough: a loop returns to it, and a new frame may be at the address
-    of an old one, because Python reuses the memory. No frame is kept to distinguish the two, because it would keep its
-    variables alive, tensors among them. But a thread that went round a loop has used processor time, and a waiting
-    thread has used none. A thread that computes or spins in C code counts as moving.
+    The same instruction in the same frames is not enough. A loop returns to the instruction, and a new frame may have
+    the address of an old one, because Python reuses memory. The frames themselves are not kept for a comparison,
+    because they would keep their variables alive, tensors among them. But a thread that has run through a loop has used
+    processor time, and a waiting thread has used none. A thread that computes or spins in C code counts as moving.
     """
 
     def __init__(self, processor_time: Callable[[int], float] | None = None) -> None:
@@ -79,7 +80,7 @@ class Unmoved:
         self._since = self._used = 0.0
 
     def poll(self) -> float | None:
-        """Check the main thread; return for how many seconds it has not moved, or None if that is unknown."""
+        """Check the program's thread; return for how many seconds it has not moved, or None if it has just moved."""
         thread = program_thread()
         innermost = all_frames().get(thread)
         now, used, seen = time.monotonic(), self._processor_time(thread), _frames_from(innermost)
@@ -113,14 +114,14 @@ class Position:
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
-        """Return the present place of the stop's thread, or else of the main thread; None while it is halted."""
+        """Return the present place of the stop's thread, or else of the program's thread; None while it is halted."""
         if self._stands():
             return None
         frame = self._moving_frame()
         return place_of(frame) if frame is not None else None
 
     def stack(self) -> tuple[Place, ...]:
-        """Return the stack of the stop's thread, or else of the main thread."""
+        """Return the stack of the stop's thread, or else of the program's thread: the main one, except in Ray."""
         crash = self._halt.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
@@ -163,7 +164,7 @@ class FrameSelector:
         self._send = send
 
     def start(self, reason: str) -> None:
-        """Select the frame for a stop that begins for this reason; its frame and its crash are known."""
+        """Select the frame for a stop that begins for this reason; its frame and crash must be in ``halt``."""
         usual = None if reason == CHOSEN_BY_USER else users_frame(self.frames())
         self._halt.opening = usual[0] if usual is not None and usual[0] is not self._halt.frame else None
 
@@ -214,9 +215,9 @@ class FrameSelector:
             self._send(clamp(Notice, text=str(error)))
 
     def sentence(self) -> str:
-        """Return a sentence about the frame that a debugger opens at; empty at the frame of the stop.
+        """Return a sentence about the frame that a debugger shows first; empty if that is the frame of the stop.
 
-        It names the frame and the function that this frame has called.
+        The sentence names this frame, and the innermost frame of the stop.
         """
         frames = self.frames() if self._halt.opening is not None else []
         for at in frames[:-1]:

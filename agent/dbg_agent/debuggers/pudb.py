@@ -1,4 +1,4 @@
-"""PuDB as a view of a stop, behind one fence: if it raises, the stop is shown in pdb.
+"""PuDB as a view of a stop; if PuDB raises an exception, the stop is shown in pdb.
 
 Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, because it loads PuDB.
 """
@@ -75,7 +75,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
     name = PUDB
     title = "PuDB"
 
-    # It has its own list, because the program may use PuDB by itself, and PuDB allows one debugger per list.
+    # This class has its own list, because the program may use PuDB by itself, and PuDB allows one debugger per list.
     _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
     def __init__(self, workplace: Workplace, screen: Any, **options: Any) -> None:
@@ -119,7 +119,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
             )
 
     def open_afresh(self) -> None:
-        """Make a new window."""
+        """Make a new window, and clear the record of the last drawing."""
         self._screen.clear()
         self.ui = RankUI(self, self._screen)
         _bind_keys(self.ui, self, self._workplace)
@@ -175,7 +175,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.busy.interrupt()
 
     def get_shortened_stack(self, frame: FrameType | None, tb: Any) -> Any:
-        """Return the frames and the index of the first one to show; keep that index for a crash."""
+        """Return the frames and the index of the one to show first; keep that index for :meth:`set_frame_index`."""
         stack, index = super().get_shortened_stack(frame, tb)
         self._first_shown = index
         return stack, index
@@ -257,7 +257,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             with self._busy.working():
                 draw()
         except KeyboardInterrupt as error:
-            # The value may have raised it itself, and that must not end the program.
+            # The value's own code may have raised KeyboardInterrupt, which must not end the program.
             raise RuntimeError(error_text(error)) from error
 
     # ---------------------------------------------------------------------------------------------------- command line
@@ -329,7 +329,7 @@ def _traceback_of(error: BaseException) -> str:
 
 @contextmanager
 def _leaving_no_trace() -> Iterator[None]:
-    """Keep PuDB's records of this thread out of the job's log, and changes by a key out of the user's home.
+    """Keep PuDB's log records of this thread out of the job's log, and its configuration out of the user's home.
 
     PuDB logs each value that fails, at every key. It knows the path of its configuration if the program has loaded PuDB
     itself.

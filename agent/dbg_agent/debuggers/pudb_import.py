@@ -76,7 +76,7 @@ def _users_folder() -> str:
 
 @contextmanager
 def untraceable() -> Iterator[None]:
-    """Import and build PuDB inside this context; afterwards it can't write anywhere."""
+    """Context to import and build PuDB in; afterwards PuDB can't write any file."""
     had_shortcut = hasattr(builtins, "pu")
     from pudb import settings
 

@@ -1,7 +1,7 @@
 """PuDB's screen without a terminal: keys are read from the inbox, drawing is sent to the terminals.
 
-Only public methods of urwid's screen are overridden. The usual way is a pty whose slave is given to PuDB. It loses
-typed keys at every stop, echoes late answers of terminals, and needs private names for a resize.
+Only public methods of urwid's screen are overridden. The usual way is to connect PuDB to a pty. But a pty loses typed
+keys at every stop, echoes late answers of terminals, and needs private names for a resize.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dbg_agent.debuggers.workplace import Workplace
 
 INCOMPLETE_SECONDS = 0.15
-"""Wait in seconds for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a
-user's pause between Esc and the next key."""
+"""Wait in seconds for the rest of an escape sequence. It is longer than a terminal's pause inside a sequence, and
+shorter than a user's pause after Esc."""
 
 LONGEST_KEY = 128
 """Maximum number of bytes examined to find one key; no terminal has a longer sequence for a key."""
@@ -58,7 +58,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
         """Leave the program's terminal unchanged; without a descriptor here urwid would use that terminal."""
 
     def stop(self) -> None:
-        """Refuse to hand the terminal to another program, because the only terminal here belongs to the rank."""
+        """Raise RuntimeError: PuDB wants to run a program in the only terminal here, which belongs to the rank."""
         if self._started:
             raise RuntimeError("this needs the rank's own terminal, which the debugger doesn't use")
 

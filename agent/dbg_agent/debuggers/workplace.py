@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UserBreakpoints:
-    """The breakpoints of the rank's debuggers; ``changed`` is called when :meth:`update` finds another number.
+    """The breakpoints of the rank's debuggers; :meth:`update` calls ``changed`` if their number has changed.
 
     ``serve`` returns the object that serves breakpoints without tracing.
     """
@@ -59,7 +59,7 @@ class UserBreakpoints:
     def update(self) -> None:
         """Count the breakpoints, and call ``changed`` if their number differs; runs in the stopped thread.
 
-        A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
+        A debugger's screen or prompt calls this after each key or command; the stop calls it when a debugger was left.
         """
         if self.served is not None:
             self.served.refresh()
@@ -69,10 +69,10 @@ class UserBreakpoints:
 
 
 class Tracing(Protocol):
-    """The debuggers of the rank, which hand over the tracing to each other."""
+    """The debuggers of the rank; the one that was opened last takes over the tracing."""
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return the trace function for this frame after ``tracing``, because another debugger may be open now."""
+        """Return the trace function for a frame that ``tracing`` has traced; another debugger may be open now."""
 
     def show_in_pdb(self, why: str) -> None:
         """Show the current stop in pdb from now on; ``why`` is a sentence with the reason."""

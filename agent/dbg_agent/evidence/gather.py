@@ -54,7 +54,7 @@ def _order(collective: CollectiveSeen) -> tuple[bool, float]:
 
 
 def evidence_of(look: DetailLevel, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
-    """Return the rows of the answer to a question of this kind; ``halted`` is the ident of a thread in a stop, or None.
+    """Return the rows of an answer with this level of detail; ``halted`` is the ident of a thread in a stop, or None.
 
     ``is_still`` means that the program has been waiting since an earlier query, so a longer query stops nothing.
     No exception of the program's objects propagates: unreadable data is reported in a SourceSeen, or omitted.
@@ -63,5 +63,5 @@ def evidence_of(look: DetailLevel, *, halted: int | None, is_still: bool = False
     if look is DetailLevel.EVIDENCE:
         waits = threads_seen(halted)
         records += [*waits, *processes_seen(waits), process_seen()]
-    # An answer always has a row, even if it is empty.
+    # An answer has at least one row, which is empty if there is no data.
     return limit_rows(records or [ProcessSeen()])

@@ -33,7 +33,8 @@ MAX_WORKERS = 32
 """Maximum number of workers that are checked."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
-"""Kinds of waits of idle workers, in the order of the attempts: a worker that waits for a lock may be idle."""
+"""Kinds of waits that are treated as idle, one tuple for each attempt. A worker that waits for a lock may be idle, or
+not, so the second attempt treats it as busy."""
 
 
 class Worker(NamedTuple):
@@ -152,7 +153,7 @@ def _pid(row: Any, here: str) -> int:
 
 
 class Wait(NamedTuple):
-    """A wait of a thread; ``others`` are the idents of threads that must proceed before it can end.
+    """A wait of a thread; ``others`` are the idents of threads that must proceed before the wait can end.
 
     ``holder`` is the pid of the process that holds the awaited resource. ``ask`` queries the kernel for details and the
     holder; during the query, other threads may take the interpreter. ``is_sure`` is True if the information comes from
@@ -177,7 +178,7 @@ class LibraryFrame(NamedTuple):
 
     @property
     def frame(self) -> FrameType:
-        """The frame."""
+        """The frame at the index ``at`` of the thread's frames."""
         return self.thread.frames[self.at]
 
     def local(self, name: str) -> Any:
@@ -328,7 +329,7 @@ def _future(inside: LibraryFrame) -> Wait:
 
 
 def _pool_frames(threads: Sequence[SeenThread], module: str) -> Iterator[tuple[SeenThread, FrameType]]:
-    """Yield the threads and frames that run work items of a pool, or manage its processes; ``module`` has the pool."""
+    """Yield the threads and frames that run work items of a pool, or manage its processes; ``module`` is the pool's."""
     for thread in threads:
         for frame in thread.frames if thread.is_readable else ():
             if frame.f_code.co_name == "run" and module_of(frame) == module:

@@ -1,8 +1,8 @@
 """Locks that threads wait for, and the threads that hold them.
 
-An RLock knows its owner. A Lock does not, so the frames of the other threads are searched. A frame holds a lock if it
-is in the body of a ``with`` block of the lock, or has called its ``acquire`` and not yet its ``release``. The holder
-is unknown if another process took the lock, or a function that has already returned.
+An RLock knows its owner. A Lock does not, so the frames of the other threads are searched. A frame in the body of a
+lock's ``with`` block holds the lock. So does a frame that has called ``acquire`` and not yet ``release``. The holder is
+unknown if another process took the lock, or if the function that took it has already returned.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Holders:
             for frame in thread.frames:
                 if time.thread_time() > self._until:
                     return
-                # The frame's code may not come from the compiler.
+                # The code may not come from Python's compiler, so reading it may fail.
                 with suppress(Exception):
                     for value in _held_in(frame):
                         yield from ((thread.ident, lock) for lock in _locks_of(value))
@@ -90,7 +90,7 @@ def owner_of(lock: object) -> int | None:
 
 def _held_in(frame: FrameType) -> list[Any]:
     code = frame.f_code
-    # A `with` block has an exception handler. Thousands of functions have neither that nor `acquire`.
+    # A `with` block has an exception handler. Most functions have neither a handler nor `acquire`, so skip them.
     if "acquire" not in code.co_names and not code.co_exceptiontable:
         return []
     spot = spot_of(frame)

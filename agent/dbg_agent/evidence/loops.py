@@ -50,8 +50,8 @@ def _repeated(loop: Loop) -> list[ast.AST]:
 def retried(frames: Sequence[FrameType]) -> ActivityInfo | None:
     """Return the function whose loop sleeps between attempts, and the attempted calls; None if there is no such loop.
 
-    ``frames`` are the frames of a sleeping thread. An attempt is a call in the loop that is in a ``try`` without the
-    sleep, or whose result decides whether the loop continues.
+    ``frames`` are the frames of a sleeping thread. An attempt is a call in the loop. Either it is inside a
+    ``try`` that does not contain the sleep, or its result decides whether the loop continues.
     """
     for frame in frames[: 1 + MAX_HELPERS]:
         spot = spot_of(frame)
@@ -69,7 +69,7 @@ def calls_in(loop: Loop) -> list[ast.Call]:
 
 
 def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
-    """Return True if ``node`` is in the body of a ``try`` or ``with`` that does not contain ``other``."""
+    """Return True if ``node`` is in the body of a ``try`` or ``with``, and ``other`` is outside this body."""
     around_other = [child for _, child in spot.outward(other)]
     return any(
         isinstance(parent, (ast.Try, ast.TryStar, ast.With))
@@ -142,7 +142,7 @@ def _looked_for(spot: Spot, loop: Loop, reads: bool) -> Iterator[str]:
 
 
 def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
-    """Yield the variables to evaluate a call with; for a call in a generator, once per item if the items are known."""
+    """Yield the variables to evaluate a call with: for each known item if the call is in a generator, else once."""
     values = Values(spot.frame, reads)
     around = next((parent for parent, _ in spot.outward(call) if isinstance(parent, COMPREHENSIONS)), None)
     (only, *others) = around.generators if around is not None else (None,)
@@ -168,7 +168,7 @@ def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
     called = values.of(call.func)
     called = method(owner, name) if called is UNKNOWN and name else called
     is_test, is_use = (any(called is one for one in _functions(names)) for names in (_TESTS, _USES))
-    # If a function of the program makes the test, the file is its first argument.
+    # If a function of the program makes the test, its first argument is taken as the file.
     is_helper = type(called) is FunctionType and not is_use and not _TESTS.isdisjoint(called.__code__.co_names)
     if is_test or is_helper or (is_use and (called is not open or _is_reading(given[1:]))):
         return text_of(given[0]) if given else "", not is_use

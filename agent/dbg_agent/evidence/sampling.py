@@ -1,4 +1,4 @@
-"""Sampler of this rank: records the main thread's place from time to time while a question about it is open.
+"""Sampler of this rank: records the place of the main thread from time to time while a sampling question is open.
 
 It runs in the link's thread. Samples that take longer are made less often. torch's flight recorders have the times when
 the rank reached its last collectives. Building a dump holds the GIL for some 40 µs per entry. So a recorder is read
@@ -66,7 +66,7 @@ def recorders() -> list[Recorder]:
 def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
     """Return torch's groups and the rank's arrivals in them, ``most`` at most; ``seconds`` is the sampling time.
 
-    A recorder that takes too long for this time is not read, and a SourceSeen reports it.
+    A recorder that would take too long is not read, and a SourceSeen reports this.
     """
     module = sys.modules.get(MODULE)
     groups = process_groups(module) if module is not None else []
@@ -227,8 +227,8 @@ LOOK_SHARE = 0.004
 """Maximum share of the time that samples take, because the program may not run during a sample."""
 
 GOLDEN = 0.6180339887
-"""Phase shift of the sampling interval, as a part of a period: evenly spaced samples could always hit the same place of
-a training step."""
+"""Golden ratio, which varies the pauses between samples: evenly spaced samples could always hit the same place of a
+training step."""
 
 MOST_OPEN = 8
 """Maximum number of open questions: each makes its own samples and reads the recorders."""
@@ -249,7 +249,7 @@ class _Open:
 
 
 class Sampler:
-    """The open sampling questions of one rank; ``call_later`` schedules a call in the link's thread."""
+    """Sampler for the open questions of one rank; ``call_later`` schedules a call in the link's thread."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later

@@ -58,7 +58,7 @@ def seen_tasks(loop: object) -> list[SeenTask]:
 def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[SeenTask]:
     """Return the tasks that a thread with these frames waits for in its loop: all that no other task waits for.
 
-    If the program's main task waits for something that other tasks can't provide, return only this task.
+    Return only the program's main task if it waits for other tasks, or for something that other tasks can't provide.
     """
     main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
     alone = [one for one in tasks if one.task is main and (one.awaits or one.does.kind not in _OF_TASKS)]
@@ -125,7 +125,7 @@ def _tasks_in(kind: Any, waiter: Any) -> Iterator[Any]:
         yield waiter
     children = None
     if class_of(waiter) == ("asyncio.tasks", "_GatheringFuture"):
-        # attribute() can't read it, because asyncio's C class has an instance dictionary without a `__dict__` entry.
+        # attribute() can't read the children: asyncio's C class has an instance dictionary without a `__dict__` entry.
         children = object.__getattribute__(waiter, "_children")
     if type(children) is list:
         yield from (one for one in children[:MAX_TASKS] if is_a(one, kind) and not kind.done(one))

@@ -36,8 +36,8 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.record import clamp
 
 MAX_SECONDS = 0.25
-"""Seconds after which one snapshot stops querying the kernel. Each query releases the GIL, and other threads may keep
-it for 5 ms; on a busy host other processes take as much again."""
+"""Seconds after which one snapshot stops querying the kernel. Each query releases the GIL, and another thread may
+keep the GIL for 5 ms. On a busy host, other processes cause as much delay again."""
 
 _STORES = frozenset(
     (module, name)
@@ -47,8 +47,8 @@ _STORES = frozenset(
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
 
 _WORKS, _GROUPS = (frozenset((module, name) for module, _ in _STORES) for name in ("Work", "ProcessGroup"))
-"""Classes, by module and name: of objects that torch returns for asynchronous calls, and of objects whose methods make
-these calls."""
+"""torch's classes, by module and name: ``Work``, which asynchronous calls return, and ``ProcessGroup``, whose methods
+make such calls."""
 
 MAX_FUNCTION = 60
 """Maximum number of characters of a function's name."""
@@ -82,7 +82,7 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
 def _tasks(
     threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
 ) -> Iterator[tuple[object, bool, ThreadWait]]:
-    """Yield each task of the loops that threads wait in: its loop, True if no other task waits for it, its record."""
+    """Yield each task of the loops that threads wait in, as loop, True if no other task waits for it, and record."""
     for thread in threads:
         loop = waits[thread.ident].loop
         if loop is None or loop is UNKNOWN:
@@ -157,7 +157,7 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
 
 
 def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
-    """Drop frames of threads that exceed MAX_FRAMES_TEXT. Threads that wait for others keep theirs first."""
+    """Drop the frames that exceed MAX_FRAMES_TEXT together. Frames of threads that wait for others are dropped last."""
     left = MAX_FRAMES_TEXT
     without = set()
     for at in sorted(range(len(record)), key=lambda at: (not record[at].awaits, not record[at].is_main, at)):
@@ -191,7 +191,7 @@ def _by_frames(
         in_library = mpi_wait(thread.frames[0], site.called, place) or jax_wait(thread.frames[0], place)
         return Wait(in_library) if in_library is not None else _in_lock(thread, threads, holders, site) or site
     except Exception as error:
-        # The frame's code may not come from the compiler.
+        # The code may not come from Python's compiler, so reading it may fail.
         return Wait(doing(Activity.UNREADABLE, state=type(error).__name__))
 
 
@@ -255,7 +255,7 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
 
 
 def _named(text: str, frame: FrameType) -> dict[str, str]:
-    """Return the lock's expression, and the module if a library uses it: `self.…` of a library says little."""
+    """Return the lock's expression, and the module if a library uses it: a user can't know `self.…` of a library."""
     is_library = text.startswith("self.") and not is_users_file(frame.f_code.co_filename)
     return {"name": text, "module": module_of(frame) if is_library else ""}
 

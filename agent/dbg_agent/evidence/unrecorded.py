@@ -1,8 +1,7 @@
 """Calls into libraries that record nothing, MPI and JAX, derived from the code of the callers.
 
-mpi4py is written in C and leaves no frame. A communicator is queried for its size, name and members only if MPI was
-initialised with THREAD_MULTIPLE: otherwise it is an error to call MPI while another thread is in MPI. Before Python
-3.13 the values of the caller's variables stay alive until it returns, as with any debugger that reads them. If JAX has
+mpi4py is written in C, so its calls have no frame. A communicator is queried for its size, name and members only if MPI
+was initialised with THREAD_MULTIPLE. Otherwise it is an error to call MPI while another thread is in MPI. If JAX has
 several processes, a computation on all devices ends when every process has called it.
 """
 
@@ -70,7 +69,7 @@ def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
 
 def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     may_ask = may_be_asked(mpi)
-    limitation = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
+    limitation = "mpi4py counts no calls, so it is not known which of several equal calls a rank is in"
     if not may_ask:
         limitation = (
             f"{limitation}; without THREAD_MULTIPLE in MPI, communicators can't be queried while a thread is in a call"
@@ -98,7 +97,7 @@ def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> A
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
-    """Yield the communicator and the MPI call of a thread with this innermost frame; nothing if it is not in one."""
+    """Yield the communicator and the MPI call of a thread with this innermost frame; nothing if there is no call."""
     call = _call_of(mpi, innermost)
     if call is not None and call.called.name not in _WAITS:
         yield from _call_seen(mpi, call, may_ask)
@@ -239,7 +238,7 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
     if state is None or state.client is None or state.num_processes < 2:
         return []
     limitation, count = (
-        "JAX counts no computations, so which of several equal ones a rank is in is not known",
+        "JAX counts no computations, so it is not known which of several equal ones a rank is in",
         int(state.num_processes),
     )
     calls = dict.fromkeys(called for frame in list(all_frames().values()) if (called := awaited(frame)))

@@ -1,1 +1,1 @@
-"""Readers of the frames and objects of a running program that run none of its code."""
+"""Readers of the frames and objects of a running program, without running its code."""

@@ -29,7 +29,7 @@ class Capture(io.TextIOBase):
         self.prompt = None
 
     def write(self, text: str) -> int:
-        """Store the text, up to MAX_CAPTURED."""
+        """Store the text, up to MAX_CAPTURED characters of the whole output."""
         kept = text[: max(0, MAX_CAPTURED - self._kept)]
         self._parts.append(kept)
         self._kept += len(kept)
@@ -98,7 +98,7 @@ def redirected(ours: Any, *names: str) -> Iterator[None]:
 
 
 def _in_use(stream: Any) -> Any:
-    """Return the stream without redirections that other threads have released in the meantime."""
+    """Return the stream below the redirections that other threads have released since."""
     while type(stream) is ThreadStream and stream.is_released:
         stream = stream.real
     return stream

@@ -31,7 +31,11 @@ MAX_ERROR = 80
 
 
 class EndedThread(NamedTuple):
-    """A thread of process ``pid``, ended by an ``error`` like ``ValueError: broken shard`` at the monotonic ``at``."""
+    """A thread that an exception ended.
+
+    ``error`` is the exception, such as ``ValueError: broken shard``. ``pid`` is the process of the thread, ``at`` the
+    monotonic time of its end.
+    """
 
     name: str
     error: str
@@ -41,7 +45,7 @@ class EndedThread(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The number of seconds since the thread ended."""
+        """Number of seconds since the thread ended."""
         return time.monotonic() - self.at
 
 

@@ -42,7 +42,7 @@ class Expression(NamedTuple):
 
 
 UNRESOLVED = Expression("", UNKNOWN)
-"""An expression that is not plain, so it has no text and value."""
+"""An expression that consists of more than names, attributes and items, so it has no text and value."""
 
 
 class MadePath(NamedTuple):
@@ -54,8 +54,8 @@ class MadePath(NamedTuple):
 class CallSite(NamedTuple):
     """The call that a frame is in, with the values of its arguments, UNKNOWN if they can't be read.
 
-    ``is_with`` is True for the entry of a ``with`` block, ``is_whole`` if these are all arguments. ``made`` is the call
-    that returned the object whose method this is, as in ``group.broadcast(tensor).wait()``.
+    ``is_with`` is True for the entry of a ``with`` block. ``is_whole`` is True if these are all arguments. ``made`` is
+    the call that returned the object whose method this is, as in ``group.broadcast(tensor).wait()``.
     """
 
     called: Expression

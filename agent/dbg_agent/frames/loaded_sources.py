@@ -16,8 +16,8 @@ MAX_FILE_BYTES = 4_000_000
 """Maximum size of a file that is read, in bytes."""
 
 STARTUP_SECONDS = 0.03
-"""Seconds after its start when a process has not loaded any file of its program yet. The kernel has the start in
-hundredths of a second."""
+"""Time after the start of a process, in seconds, when it can't have loaded a file of its program yet. The kernel rounds
+the start to hundredths of a second."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
 """Parts of the paths of files that users don't edit while they debug."""

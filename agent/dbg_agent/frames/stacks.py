@@ -23,8 +23,8 @@ from dbg_wire.records.record import clamp, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 """Whether ``sys._current_frames`` may deadlock the whole process (CPython issue 106883). In these releases a garbage
-collection may start inside it, while it holds the lock of the interpreter's thread list. If the collection runs Python
-code, a thread that starts or ends at that time waits for the lock while it holds the GIL."""
+collection may start inside the function while this holds the lock of the interpreter's thread list. If the collection
+runs Python code, a thread that starts or ends at that time waits for the lock while it holds the GIL."""
 
 call_it = methodcaller("__call__")
 """Calls its argument from C code, so no other thread runs in between."""
@@ -57,8 +57,8 @@ REDIRECTED = "_dbg_agent_redirected"
 """Name of the code object that replaces the code of stock debuggers' functions."""
 
 OUTERMOST_KEPT = 64
-"""Number of frames kept at the outer end of a truncated stack. The others are kept at the inner end, which is more
-useful."""
+"""Maximum number of frames kept at the outer end of a truncated stack. The others are kept at the inner end, which is
+more useful."""
 
 MAX_NAME = 200
 """Maximum number of characters of a thread's name."""
@@ -73,8 +73,8 @@ MAX_NAMED = 6
 """Maximum number of functions in an error message: the innermost ones, because users mostly want one of these."""
 
 STACK_FRAMES = 100
-"""Depth of calls that the start of a stop needs, including the imports of its first use. With less stack, it could fail
-anywhere."""
+"""Depth of calls that the start of a stop needs, including imports at the first use. With less stack, the start could
+fail anywhere."""
 
 DEBUGGER_FRAMES = 250
 """Frames for debuggers and questions: urwid nests 100 calls to draw PuDB, and its first import nearly as many."""
@@ -245,7 +245,7 @@ def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
 
 
 def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadStack, ...]:
-    """Return the stacks of the threads, the program's thread first; ``stack`` is that of the stopped thread ``halted``.
+    """Return the stacks of the threads, the program's thread first; ``stack`` belongs to the stopped thread ``halted``.
 
     If they exceed MAX_THREADS_BYTES together, the deepest stacks are truncated in the middle.
     """
@@ -365,8 +365,7 @@ def _of_program(frames: list[FrameAt]) -> list[FrameAt]:
 def users_frame(frames: Sequence[FrameAt]) -> FrameAt | None:
     """Return the innermost frame of the user's code, else the innermost frame; None if there are no frames.
 
-    A frame of code without a file is only used if no frame has a file of the user, because libraries create such code,
-    too.
+    Code without a file is only used if no frame has a file of the user, because libraries create such code, too.
     """
     typed: FrameAt | None = None
     for at in reversed(frames):

@@ -31,7 +31,7 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
-"""Stands for a value that can't be read."""
+"""Result of a reader for a value that can't be read."""
 
 mro_of = type.__dict__["__mro__"].__get__
 class_dict = type.__dict__["__dict__"].__get__
@@ -58,10 +58,10 @@ def local(frame: FrameType, name: str) -> Any:
 
 
 def is_traced(frames: Sequence[FrameType]) -> bool:
-    """Return True if reading a variable of these frames of one thread could change it: before 3.13, if it is traced.
+    """Return True if reading a variable of these frames could change the variable: before 3.13, if a frame is traced.
 
-    The reason is that Python writes the snapshot back into the variables after each call of a trace or profile
-    function.
+    The frames are of one thread. The reason is that Python writes the snapshot back into the variables after each call
+    of a trace or profile function.
     """
     return not WRITES_THROUGH and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
 

@@ -1,7 +1,7 @@
 """Parser for a guard's pipe: faulthandler's dumps, and the lines that the rank itself writes between them.
 
-Pure. A dump has no end mark, so the reader decides when it is complete. A dump may be cut off anywhere. The rank's
-lines may be in the middle of a dump's line. They start with a character that no dump contains.
+The parser does no input or output. A dump has no end mark, so the reader decides when it is complete. A dump may be cut
+off anywhere. The rank's lines may be in the middle of a dump's line. They start with a character that no dump contains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Questions that a guard works on for the broker: commands next to the rank, and native stacks.
 
 The work runs in the guard's event loop, several questions at a time, while the guard continues to watch its rank. A
-question that is withdrawn ends. py-spy reads stacks with their C frames from the rank's memory.
+withdrawn question is cancelled. py-spy reads stacks with their C frames from the rank's memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_OUTPUT = 16 * MIB
 """Maximum size of py-spy's output that is kept, in bytes: enough for a thousand deep threads."""
 
 MAX_AT_ONCE = 4
-"""Maximum number of questions that a guard works on at once: several people may look at one rank, and each command may
+"""Maximum number of questions that a guard works on at once: several people may inspect one rank, and each command may
 be a profiler."""
 
 STAY_SECONDS = 30.0
@@ -151,7 +151,7 @@ class Command:
 
 
 async def _end(process: Process) -> None:
-    """End a command and the processes that it has started. It is reaped unless the kernel blocks it."""
+    """End a command and the processes that it has started. The command is reaped unless the kernel blocks its end."""
     try:
         await _signal_and_wait(process, signal.SIGTERM)
     finally:
@@ -333,8 +333,8 @@ class GuardCommands:
         return answer_to(ask.request, kind, _sentence(end), rows=rows)
 
     def environ(self) -> dict[str, str]:
-        """Return the environment of a command: the rank's at the start of its guard, and PID and RANK."""
-        # With AUTOSTART a command that is a Python program would become a rank.
+        """Return the environment of a command: the rank's environment at the start of its guard, with PID and RANK."""
+        # With AUTOSTART, a command that is a Python program would become a rank.
         environ = {name: value for name, value in os.environ.items() if name != AUTOSTART}
         return environ | {PID: str(self._pid), RANK: str(self._about["rank"])}
 

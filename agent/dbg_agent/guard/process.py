@@ -1,8 +1,8 @@
 """The guard of one rank: reads the dumps of the rank's faulthandler, and reports a hang or a fatal end.
 
 :mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It only imports ``watched``,
-``proc`` and modules that a bare interpreter has loaded anyway. The reason is that each rank has a guard, and nearly all
-guards end without a report.
+``proc`` and modules that a bare interpreter has loaded anyway. Each rank has a guard, and nearly all guards end without
+a report, so a guard loads little.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Pipe:
     """Reader of the rank's pipe: one line about the rank, ``PID SECONDS JSON``, then beats and dumps.
 
     ``received`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat
-    is expected. ``is_over`` means that the rank ends its guard and waits for its end. ``is_called`` means that the
-    broker has work for the guard.
+    is expected. ``is_over`` means that the rank ends its guard and waits for the guard's end. ``is_called`` means that
+    the broker has work for the guard.
     """
 
     def __init__(self) -> None:

@@ -1,13 +1,13 @@
 """The rank's side of its guard, a helper process that reports problems that the rank itself can't report any more.
 
-A thread of the rank writes beats into a pipe to the guard, which show that the interpreter runs. The thread does
-nothing else, so only a stuck interpreter can delay a beat. faulthandler, which is all C and needs no GIL, writes stacks
-into the same pipe: at fatal signals, and at a signal from the guard. If the program sets up faulthandler itself, its
+A thread of the rank writes beats into a pipe to the guard. The beats show that the interpreter runs. The thread does
+nothing else, so only a stuck interpreter can delay a beat. faulthandler is all C and needs no GIL. It writes stacks
+into the same pipe, at fatal signals and at a signal from the guard. If the program sets up faulthandler itself, its
 settings stay.
 
 The guard only requests stacks when the interpreter does not run. It sends the signal to the beating thread, because in
-another thread it would interrupt the system call that the program waits in. faulthandler's own watchdog is unsuitable.
-It fires when a suspended process continues, and walks the stacks of running threads, which may crash the process.
+another thread the signal would interrupt a system call of the program. faulthandler's own watchdog is unsuitable. It
+fires when a suspended process continues, and walks the stacks of running threads, which may crash the process.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ CALL = "call"
 child of the rank. ``call``: the broker has work for the guard."""
 
 BEAT_SECONDS = 2.5
-"""Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
+"""Seconds between two beats: each costs 10 µs and one wake-up, too little to be measured in training."""
 
 STUCK_SECONDS = 6.0
 """Seconds without a beat after which the interpreter is treated as stuck. More than twice BEAT_SECONDS, so that a beat
-may be late; short enough that the guard answers a question within its 10 s even if the interpreter gets stuck at the
-same time. A checkpoint may hold the interpreter for some seconds."""
+may be late. Less than the 10 s of a question, so the guard still answers if the interpreter gets stuck at the same
+time. A checkpoint may hold the interpreter for some seconds."""
 
 REQUEST_SIGNAL = signal.SIGRTMIN + 8
 """Signal that makes the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""
 
 PIPE_BYTES = 256 * 1024
-"""Capacity of the pipe, in bytes, for the time when the guard gets no CPU: a dump of 50 deep threads. Writers never
-wait for space."""
+"""Capacity of the pipe, in bytes: enough for a dump of 50 deep threads while the guard gets no CPU. Writers never wait
+for space."""
 
 FIRST_DESCRIPTOR = 10
 """Lowest descriptor of the pipe. Lower ones are left to the shell, which only supports single digits."""
@@ -110,7 +110,7 @@ def stop() -> None:
 
 
 def call() -> bool:
-    """Make the guard dial the broker, which has work for it. Return False if there is no guard.
+    """Make the guard dial the broker, which has work for the guard. Return False if there is no guard.
 
     Any thread may call it. It does not block.
     """
@@ -337,7 +337,7 @@ class Guard:
 
     def forget(self) -> None:
         """Detach from the parent's guard, in a forked child."""
-        # Threads of the parent may have held the locks of both at the fork.
+        # Threads of the parent may have held the lock, or the one inside the event, at the fork.
         self._lock, self._stopping = threading.RLock(), threading.Event()
         self.child = None
         self._let_go()
@@ -348,7 +348,7 @@ class Guard:
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-        # A guard that has left its parent continues in a child of its own.
+        # After `leave`, the guard continues as a child process of the one that has ended.
         self._has_ended = self.child is not None
         self.child = None
         self._no_child.set()

@@ -139,7 +139,7 @@ class GuardReporter:
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes, *, is_called: bool = False) -> None:
-        """Report according to the pipe's ``data``, and continue until the rank has ended or released its guard.
+        """Report what the pipe's ``data`` shows, and continue until the rank has ended or released its guard.
 
         With ``is_called`` the rank has called its guard; the line with the call may be missing in ``data``.
         """
@@ -208,7 +208,7 @@ class GuardReporter:
         loop.call_later(LINGER_SECONDS, self._check_end, True)
 
     def _check_beats(self) -> None:
-        """Check whether beats have stopped, and why. Schedule the next check for when the next beat is overdue."""
+        """Check whether beats have stopped, and why. Schedule the next check for the time when a beat is overdue."""
         timeout: float = self._about["stuck"] + GRACE_SECONDS
         left = timeout if self._beat_at is None else self._beat_at + timeout - time.monotonic()
         if left <= 0:
@@ -273,7 +273,7 @@ class GuardReporter:
             return False
         finally:
             async with self._answering:
-                # A rank that continues after its dump ends the report, but the broker still waits for the answer.
+                # The report ends when the rank continues after its dump, but the broker may still wait for an answer.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
             await self._beside.end()

@@ -32,7 +32,7 @@ WaitWithHolder = tuple[ActivityInfo, int | None]
 
 
 def doing(what: Activity, **fields: Any) -> ActivityInfo:
-    """Build a Doing from values of the program."""
+    """Build an ActivityInfo from values of the program, which are shortened to the limits of the record."""
     return clamp(ActivityInfo, what=what, **fields)
 
 
@@ -65,13 +65,13 @@ def openers(path: str) -> list[int]:
 
 
 def other_ends(pipe: str, *, reads: bool) -> list[int]:
-    """Return the pids, among this process and its children, with the pipe's write end if ``reads``, else read end."""
+    """Return which of this process and its children have the pipe's write end if ``reads``, else its read end."""
     mode = os.O_WRONLY if reads else os.O_RDONLY
     return [pid for pid, number in _descriptors([os.getpid(), *children()], pipe) if _mode(pid, number) == mode]
 
 
 class LookedUp(NamedTuple):
-    """A path without symbolic links, like links in /proc, and the file's age in seconds, None if there is no file."""
+    """A path with symbolic links resolved, as in /proc. The age of its file is in seconds, None if there is no file."""
 
     path: str
     age: float | None = None
@@ -121,14 +121,14 @@ _ON_DESCRIPTORS = {
     ),
     **dict.fromkeys(("sendfile", "copy_file_range", "getdents64", "sync_file_range"), Activity.ON_DESCRIPTOR),
 }
-"""System calls whose first argument is a descriptor."""
+"""Activity of a thread in a system call whose first argument is a descriptor."""
 
 _PLAIN = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep"), Activity.SLEEP),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), Activity.SELECT),
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Activity.SIGNAL),
 }
-"""System calls that determine the activity by themselves."""
+"""Activity of a thread in a system call that needs no further data."""
 
 _STATES = {
     **dict.fromkeys(("", "Z", "X"), Activity.GONE),
@@ -136,7 +136,7 @@ _STATES = {
     "t": Activity.TRACED,
     "D": Activity.DISK,
 }
-"""Activity of a process by those states of the kernel that determine it by themselves."""
+"""Activity of a process by the letter of its state, for states that need no further data."""
 
 
 def does(pid: int) -> WaitWithHolder:
@@ -194,7 +194,7 @@ def _locked(call: SystemCall) -> WaitWithHolder:
 
 
 def _target(process: str, number: int) -> str:
-    """Return the kernel's text for a descriptor's target without accessing the file. Raise OSError."""
+    """Return the kernel's text for a descriptor's target without accessing the file. Raise OSError if there is none."""
     return os.readlink(f"/proc/{process}/fd/{number}")  # noqa: PTH115 - no pathlib in a rank
 
 

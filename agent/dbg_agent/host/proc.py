@@ -14,7 +14,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks per second, the unit of times in stat files."""
 
 YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
-"""Setting of Linux's Yama. With 1, only ancestors, and processes that a process names, may trace it."""
+"""Setting of Linux's Yama. With 1, a process may only be traced by its ancestors and by a process
+that it names."""
 
 UNLIMITED = 1 << 60
 """Number of bytes from which on a limit means "no limit": control groups v1 write nearly 2**63 for that."""

@@ -1,4 +1,4 @@
-"""The rank's process as its guard sees it, and code that the guard's script shares with its reports.
+"""The rank's process as its guard sees it, and other code for both the guard's script and its reports.
 
 This module imports only ``proc`` and modules that a bare interpreter has loaded anyway.
 """
@@ -19,11 +19,11 @@ GIB = 1 << 30
 PIPE = 0
 
 LINGER_SECONDS = 2.0
-"""How long, in seconds, a process may live after its pipe is closed. A rank that lives longer only released its
-guard."""
+"""Maximum time, in seconds, that an ending process lives after its pipe is closed. A rank that lives longer only
+released its guard."""
 
 GRACE_SECONDS = 1.0
-"""How late, in seconds, a beat may be: a rank that continues after a suspension sends a beat at once."""
+"""Additional time for an overdue beat, in seconds. A rank that continues after a suspension sends a beat at once."""
 
 LOOK_SECONDS = 30.0
 """Seconds between two checks that the rank lives, on kernels before 5.3, which have no pidfd."""
@@ -40,15 +40,15 @@ INFO_EXIT_CODE = 60
 """PIDFD_INFO_EXIT, known from Linux 6.15 on, and the offset of the exit code in the structure."""
 
 SLURM_LATE_SECONDS = 180.0
-"""How long after a SLURM time limit, in seconds, a signal is attributed to it: SLURM checks limits only sometimes."""
+"""Maximum time, in seconds, from a SLURM time limit to a signal attributed to the limit. SLURM checks rarely."""
 
 
 class Memory:
-    """The memory of one process. ``held`` is its size in bytes at the last reading, ``noted`` its monotonic time.
+    """The memory of one process.
 
-    ``kills`` is the number of processes of the control group that the kernel had killed for lack of memory, None if
-    unknown. It is from the reading before the last, because the kernel may already be killing the process at the last
-    one.
+    ``held`` is its size in bytes at the last reading, ``noted`` the monotonic time of this reading. ``kills`` is the
+    number of processes of the control group that the kernel had killed for lack of memory, None if unknown. This number
+    is from the reading before the last one, because the kernel may already be killing the process at the last reading.
     """
 
     def __init__(self, pid: int, root: str = CGROUPS, proc: str = "/proc") -> None:
@@ -117,7 +117,7 @@ class WatchedProcess:
     def has_ended_unheard(self, *, is_calm: bool) -> bool:
         """Return True if the process ended without reporting it: by a signal, or while it was not ``is_calm``.
 
-        A process that exits normally is calm before it sends its goodbye.
+        A calm process has announced its end to the guard. A process that exits normally does so before its goodbye.
         """
         status = self.status()
         return status is not None and (status & SIGNAL != 0 or not is_calm)

@@ -34,9 +34,9 @@ def has_claimed() -> bool:
 
 
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
-    """Return job, run and rank of the parent of the process ``pid``, by the value of ``DBG_AUTOSTART``; pure.
+    """Return job, run and rank of the parent of the process ``pid``, from the value of ``DBG_AUTOSTART``; pure.
 
-    Return None if the value doesn't contain them: it does so only for a parent that no launcher has started.
+    Return None if the value doesn't contain them. A value contains them only if no launcher has started the parent.
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")

@@ -1,7 +1,7 @@
 """The launchers: how each one is recognised, and the meaning of its variables.
 
 Every launcher writes its own variables and inherits the variables of the launchers around it. So the order of
-:data:`ROWS` matters: innermost first. The first row that applies is used; a row with bad numbers doesn't apply.
+:data:`ROWS` matters: innermost first. The first row that applies is used; a row with invalid numbers doesn't apply.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
 class Process:
     """The properties of a process that the rows read.
 
-    ``ancestors`` are process ids, the parent first, or None if the launcher doesn't know the same ids. ``proxy_pid`` is
-    the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
+    ``ancestors`` are process ids, the parent first, or None if the launcher's variables don't use the same ids.
+    ``proxy_pid`` is the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
     """
 
     environ: Mapping[str, str]
@@ -59,7 +59,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Return a name of the torchrun process if it is alone in its launch, else the endpoint that all of them share."""
+    """Return a name of the torchrun process if the launch has no other, else the endpoint that all of them share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -79,10 +79,10 @@ def _pod_job(process: Process) -> str:
 
 
 def _number_by_node(process: Process) -> int | None:
-    """Return the number of a rank from its host's number and its own number on the host.
+    """Return the global number of a rank, from the number of its host and its local number.
 
     The number of ranks per host is unknown. The highest number that fits is assumed, which is right for two hosts. With
-    more hosts the result is a guess for all but the first host, until the framework is connected and knows the rank.
+    more hosts the result is a guess, except on the first host, until the framework is connected and knows the rank.
     """
     local, world = process.number("LOCAL_RANK"), process.number("WORLD_SIZE")
     node = process.number("NODE_RANK") or process.number("GROUP_RANK") or 0
@@ -112,10 +112,10 @@ def _is_slurm_task(process: Process) -> bool:
 class Row:
     """The rules to recognise one launcher, and the meaning of its variables.
 
-    The row applies if all of ``needs`` are set, one of ``any_of`` (unless that is empty) is set, ``holds`` is true, and
-    the numbers are good. ``number`` returns the rank if no variable has it. In ``local``, ``world`` and ``job`` the
-    first source that is set is used; in ``run`` all are used. ``in_step`` is True if all ranks are in one step of the
-    scheduler (mpirun starts the ranks of other hosts in a separate step).
+    The row applies if all of ``needs`` are set, one of ``any_of`` is set, ``holds`` is true, and the numbers are valid.
+    An empty ``any_of`` and a missing ``holds`` are ignored. ``number`` returns the rank if no variable has it. In
+    ``local``, ``world`` and ``job`` the first source that is set is used; in ``run`` all are used. ``in_step`` is True
+    if all ranks are in one step of the scheduler (mpirun starts the ranks of other hosts in a separate step).
     """
 
     name: str
@@ -204,7 +204,7 @@ ROWS = (
         run=(_variables("FLUX_JOB_ID"),),
         in_step=False,
     ),
-    Row(  # Intel MPI hands mpiexec's own SLURMD_NODENAME to the ranks of all hosts
+    Row(  # Intel MPI passes mpiexec's own SLURMD_NODENAME to the ranks of all hosts
         name="hydra",
         needs=("MPI_LOCALRANKID", "I_MPI_HYDRA_UUID"),
         rank="PMI_RANK",

@@ -3,8 +3,8 @@
 ``DBG_RANK``, ``DBG_LOCAL_RANK``, ``DBG_WORLD_SIZE``, ``DBG_JOB`` and ``DBG_HOST`` override single fields. The framework
 overrides the numbers of the launcher.
 
-All ranks of one launch, on all hosts, must find the same job and run without communication, and two launches must find
-different ones. So both names are made only of values that the launcher gives to every rank.
+All ranks of one launch, on all hosts, must find the same ``job`` and ``run``, and the ranks of two launches must find
+different ones. They do not communicate, so both names are made only of values that the launcher sets in every rank.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _HYDRA_PROXY = "hydra_pmi_proxy"
 def ancestors(pid: int) -> tuple[int, ...]:
     """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
 
-    The result ends early at a process that ``/proc`` doesn't show. Any thread; never raises.
+    The result ends early at a process that ``/proc`` doesn't show. May be called from any thread; never raises.
     """
     return tuple(ancestor for ancestor, _ in processes_above(pid))
 
 
 KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
-"""Processes that the first check found above a process, by its id."""
+"""Ancestors of a process that the first call of :func:`remembered_above` has found, by the process id."""
 
 
 def remembered_above(pid: int) -> list[tuple[int, str]]:
@@ -83,7 +83,7 @@ def parent_and_name(pid: int) -> tuple[int, str]:
 
 
 def sees_all_processes() -> bool:
-    """Return True if process ids here are the same as outside of any container; a launcher writes down the latter."""
+    """Return True if process ids here are the same as outside of any container; a launcher's variables use those."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:
@@ -109,7 +109,7 @@ class Identity:
     script: str
     directory: str
     by_library: bool = False
-    """Whether a library that has connected this process knows its number."""
+    """Whether the rank's number is known from a library that has connected this process."""
 
     @property
     def key(self) -> str:
@@ -147,8 +147,8 @@ def identify(
     row, numbers = detect(process, framework)
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
     if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
-        # A child has connected a few processes of its own, as an inference engine in a rank does. If a launcher has
-        # numbered ranks for torch, these processes may be as many as the ranks.
+        # A child has connected a few processes of its own, as an inference engine in a rank does. If a launcher has set
+        # WORLD_SIZE, they may even be as many as the ranks of the job.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
@@ -170,8 +170,8 @@ def identify(
 def this_process() -> Identity:
     """Return the present identity of this process.
 
-    The answer may change once a framework is connected, which knows the rank of a process that no launcher has named.
-    Any thread; never raises, and blocks for at most :data:`ANCESTRY_SECONDS`.
+    The answer may change once a framework is connected, which knows the rank even of a process without a launcher. May
+    be called from any thread; never raises, and blocks for at most :data:`ANCESTRY_SECONDS`.
     """
     pid = os.getpid()
     argv, module = _command()
@@ -220,7 +220,7 @@ def place_told(place: str) -> str:
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
     """Return (rank, world size) from a framework that is imported and connected, else None.
 
-    Reads only ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, even if a
+    Read only ``modules`` (:data:`sys.modules`), import nothing, and send nothing to other ranks. Never raise, even if a
     module does. A world of one is ignored: MPI reports it in every process that mpirun didn't start.
     """
     for name, ask in _FRAMEWORKS:
@@ -237,7 +237,7 @@ def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
 def _asked(ask: Callable[[Any], tuple[Any, Any] | None], module: object) -> tuple[Any, Any] | None:
     try:
         return ask(module)
-    except Exception:  # the module is half imported, a stand-in, or another version; no error for the user
+    except Exception:  # the module is half imported, a mock, or another version; the user sees no error
         return None
 
 
@@ -255,7 +255,7 @@ def _ask_mpi(mpi: Any) -> tuple[Any, Any] | None:
 
 
 def _ask_jax(distributed: Any) -> tuple[Any, Any] | None:
-    # jax.process_index() would start the devices; it reads this state once jax.distributed is up.
+    # jax.process_index() would start the devices. Once jax.distributed is initialized, it reads the same state.
     state = distributed.global_state
     return None if state.client is None else (state.process_id, state.num_processes)
 
@@ -352,8 +352,8 @@ def _program(script: str) -> str:
 def _reduced(name: str) -> str:
     """Return the name in the characters that a target may have, or "" if none is left.
 
-    A run of other characters becomes one ``-``. A ``-`` at either end is removed, because a command line would read a
-    name that begins with one as an option.
+    A run of other characters becomes one ``-``. A ``-`` at either end is removed, because a name that begins with ``-``
+    would be read as an option of a command.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     if len(name) <= MAX_NAME:

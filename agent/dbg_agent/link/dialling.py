@@ -24,19 +24,20 @@ from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, 
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
-"""Maximum time in seconds until the peer's kernel accepts a connection. The local kernel retries ever more rarely; a
-new attempt retries at once."""
+"""Maximum time in seconds until the peer's kernel accepts a connection. The local kernel retries at growing intervals,
+but a new attempt sends a packet at once."""
 
 OPEN_SECONDS = 30.0
 """Maximum time in seconds for TLS and the upgrade, for all brokers together. A broker needs that long if thousands of
-ranks connect at once, and its work for a rank that gives up is lost. A suspended broker costs the others this time."""
+ranks connect at once, and its work for a rank that gives up is lost. Each broker gets an equal share, so that a
+suspended broker can't use up the time of the others."""
 
 LOOKUP_SECONDS = 10.0
 """Maximum wait in seconds for a name look-up. A longer look-up continues, and the next attempt uses it."""
 
 PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
 """Time in seconds without a byte after which an idle link is pinged, below the idle timeouts of common firewalls and
-tunnels. A live broker has sent a probe before that, which proves as much, so no ping is needed."""
+tunnels. A live broker has sent a probe before that, so the link then needs no ping."""
 
 PING_ATTENDED_SECONDS = 2.0
 """Interval between pings in seconds while a user works with the rank; the user should soon notice a silent tunnel."""
@@ -58,8 +59,8 @@ async def dial(
     """Return an open connection; raise BrokerUnreachable, Refused or BadEndpoint with the reason.
 
     ``answered`` is called as soon as the peer's kernel has accepted the connection, long before it is open. The broker
-    at the URL ``last`` is tried last. If a broker hangs up, no other broker is tried at once: if too many ranks
-    connect, they connect to all brokers.
+    at the URL ``last`` is tried last. If a broker hangs up, no other broker is tried in this attempt: too many ranks
+    are connecting, and they connect to all brokers.
     """
     routes = reach.routes(last)
     seconds = OPEN_SECONDS / len(routes)
@@ -111,8 +112,8 @@ class Dialler:
         self.avoided = ""
         """The address of the broker that last hung up on this rank or was silent; other brokers may be less busy."""
         self.unanswered_since: float | None = None
-        """The time since which no kernel has accepted a connection; None after one has, and before the first
-        attempt."""
+        """The time since which no kernel has accepted a connection; None after a kernel has accepted one, and before
+        the first attempt."""
         self.has_been_answered = False
         """Whether a kernel accepted the connection in the last finished attempt."""
 
@@ -174,10 +175,10 @@ class LoopLost(Exception):
 
 
 class LinkLoop(asyncio.SelectorEventLoop):
-    """An event loop that survives a program that closes descriptors, or ends with LoopLost.
+    """An event loop that does no damage if the program closes the loop's descriptors.
 
-    It touches no descriptor that the program has reused, and raises LoopLost if its own are closed. Its thread is at
-    rest while it waits for events.
+    It accesses no descriptor that the program has reused, and raises LoopLost if its own descriptors are closed. While
+    it waits for events, its thread is at rest: forks need not wait for it.
     """
 
     _ssock: OwnSocket
@@ -210,7 +211,7 @@ class LinkLoop(asyncio.SelectorEventLoop):
 
     def _check(self) -> None:
         if not self._is_lost and not (self._ssock.is_open() and self._csock.is_open()):
-            # The tasks end in the last rounds, and these need no other thread.
+            # `end` runs a few more rounds, which need no wake-up by other threads, so the check must not raise again.
             self._is_lost = True
             self._watched.unregister(self._ssock.fileno())
             raise LoopLost("the program has closed descriptors of dbg-agent")
@@ -226,7 +227,7 @@ def make_loop(fork_safety: ForkSafety) -> LinkLoop:
 
 
 class ForkSafeSelector(selectors.PollSelector):
-    """A selector that rests while it waits, and calls ``check`` before it returns.
+    """A selector whose thread is at rest while it waits; it calls ``check`` before it returns.
 
     Unlike epoll it has no descriptor. If the program had closed and reused that descriptor, closing it would close a
     file of the program. The link has three descriptors; for these poll is as fast.

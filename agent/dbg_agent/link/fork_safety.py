@@ -1,4 +1,4 @@
-"""Keeps the link's threads at rest during a fork of the program, so that the child finds nothing half done.
+"""Locks that keep the link's threads at rest during a fork of the program, so that the child finds nothing half done.
 
 A forked child has one thread. A lock that another thread held at the fork stays held in the child forever. OpenSSL has
 such locks, and releases the GIL while it acquires them. The C library's name look-up and imports have such locks, too.
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 IMPORT_SECONDS = 5.0
 """Maximum time in seconds that a fork waits for the link's thread to import asyncio and websockets. The import takes
-less than one second, and longer only if it waits for a module that the forking thread is importing itself."""
+less than one second. It takes longer only if it waits for a module that the forking thread is importing."""
 
 ROUND_SECONDS = 1.0
-"""Maximum time in seconds that a fork waits for one round of the event loop. A round takes milliseconds, and longer
-only if a name server does not answer, or if the round waits for a lock that the forking thread holds."""
+"""Maximum time in seconds that a fork waits for one round of the event loop. A round takes milliseconds. It takes
+longer only if a name server does not answer, or if it waits for a lock of the forking thread."""
 
 
 class ForkSafety:
-    """A lock that the link's thread holds except while it waits for events, and a forking thread holds during a fork.
+    """A lock that the link's thread holds except while it waits for events; a forking thread holds it during a fork.
 
     Both inner locks are reentrant: the link's thread may fork itself, and a signal handler may fork within a fork.
     """
@@ -53,7 +53,7 @@ class ForkSafety:
         self._busy.release()
 
     def release_while_waiting(self) -> None:
-        """Stay at rest until :meth:`reacquire`."""
+        """Release the lock until :meth:`reacquire`: the thread is at rest, and forks need not wait for it."""
         self._busy.release()
 
     def reacquire(self) -> None:
@@ -142,7 +142,7 @@ class Lookups:
                 await ended.wait()
         if question.error is not None:
             raise question.error.with_traceback(None)
-        return question.value  # type: ignore[no-any-return] # by its name it is the answer to this question
+        return question.value  # type: ignore[no-any-return] # the name identifies the question, so it has this type
 
     def before_fork(self) -> None:
         """Wait until no question is open, and block new questions; continue without that after ROUND_SECONDS.

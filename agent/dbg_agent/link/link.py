@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from dbg_wire.messages import Message
 
 SLOW_SECONDS = 2.0
-"""Time in seconds after which a file is treated as silent; a file on a network file system takes milliseconds."""
+"""Time in seconds after which a file is treated as unreadable; reading one from a network file system takes
+milliseconds."""
 
 MOMENT_SECONDS = 0.2
-"""Time in seconds that a thread of the program waits for a look-up that has just started; it takes a millisecond."""
+"""Time in seconds that a thread of the program waits for a look-up that has just started; most take a millisecond."""
 
 broker_overrides: dict[str, str] = {}
 """Variables that locate the broker, set by ``adopt``; they take precedence over the environment."""
@@ -55,7 +56,8 @@ broker_overrides: dict[str, str] = {}
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Route:
     """Return how a rank connects to the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
-    Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
+    Block as long as the file systems of the home and of up to two files do. Call ``opening`` with each path before its
+    access.
     """
     return find_broker(
         DiscoveryOptions(role="rank", argument_name="the argument broker=", opening=opening), broker, environ
@@ -84,7 +86,8 @@ class BrokerFinder:
     def now(self) -> Route | Exception:
         """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
 
-        It raises nothing itself: an exception that leaves it is raised by a signal handler of the program.
+        This method raises nothing itself, so that an exception from it can only be one of a signal handler of the
+        program.
         """
         question = self._lookups.start(self, self._look)
         if not question.ended.wait(MOMENT_SECONDS):
@@ -101,8 +104,8 @@ class BrokerFinder:
 logger = Logger("dbg_agent.link")
 
 MOST_FAILURES = 6
-"""Maximum number of event loops in a row that can't be made before the link gives up. During the pauses between them,
-at most five seconds in all, the program may close descriptors again."""
+"""Number of failures in a row to make an event loop, after which the link gives up. During the pauses between them, at
+most five seconds in all, the program may close some of its descriptors."""
 
 
 class LinkOwner(Protocol):
@@ -145,7 +148,7 @@ class ProcessExiting(DbgError):
 
 @dataclass(slots=True)
 class _Registration:
-    """Whether a broker knows this rank, the last problem, and since when the link has tried."""
+    """Whether a broker knows this rank, the last problem, and the time since which the link has tried to connect."""
 
     is_there: bool = False
     problem: DbgError | None = None
@@ -153,7 +156,7 @@ class _Registration:
 
 
 class _Running(NamedTuple):
-    """The running event loop, and the events that make it send the queue, or end; other threads set them."""
+    """The running event loop, and two events that other threads set: one makes the loop send the queue, one ends it."""
 
     loop: asyncio.AbstractEventLoop
     something_to_send: asyncio.Event
@@ -163,8 +166,8 @@ class _Running(NamedTuple):
 def import_all() -> None:
     """Import all modules that a link needs to dial.
 
-    The link's thread does this by itself. Next to a program that computes, it takes many seconds, because the thread
-    releases the GIL at each file that an import reads. So a program that the agent starts begins after this.
+    The link's thread does this by itself. While the program computes, the import takes many seconds, because the thread
+    releases the GIL at each file that it reads. So a program that the agent starts begins after this.
     """
     import encodings.idna  # noqa: F401 - for host names
 
@@ -202,8 +205,8 @@ class Link:
                 self._registration.waiting_since = self._clock()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # The thread is recorded before it runs. A signal handler that stops right here starts another thread and
-            # can wait for that one; the first thread then finds that it is not the link's thread, and ends.
+            # The thread is recorded before it runs. If a signal handler stops the rank right here, it starts a second
+            # thread and can wait for it. The first thread then finds that it is not the link's thread, and ends.
             self._gave_up = False
             self._thread = own_thread(self._run, "dbg-agent")
             self._thread.start()
@@ -212,7 +215,7 @@ class Link:
         """Wait until the rank is registered and return None, or return the problem after ``timeout`` seconds.
 
         The time runs from the start of the link's attempts, so that calls in a loop wait only once; None waits forever.
-        Unless ``timeout`` is None, the wait ends early if the broker refuses this rank for good, or if no kernel has
+        With a ``timeout`` the wait ends early in two cases: the broker refuses this rank for good, or no kernel has
         accepted a connection for ``unanswered`` seconds.
         """
         with self._status:
@@ -234,7 +237,7 @@ class Link:
 
     @property
     def is_served(self) -> bool:
-        """Whether a kernel accepted the last connection, although no broker has registered or refused the rank."""
+        """Whether a kernel accepted the connection in the last attempt, and no broker has refused the rank for good."""
         with self._status:
             has_dialled = self._dialler is not None and self._dialler.has_been_answered
             return has_dialled and not self._is_final() and not self._closing
@@ -245,7 +248,7 @@ class Link:
         return math.inf if since is None else since
 
     def _first_problem(self, timeout: float) -> DbgError:
-        """Return the problem as far as it is known before the link's thread has failed."""
+        """Return the problem to report as long as the link's thread has not recorded one."""
         if self._dialler is not None:
             self._url = self._dialler.dialled or self._url
         if not self._url:
@@ -281,7 +284,7 @@ class Link:
             call_soon(running.loop, connection.transport.abort)
 
     def close(self) -> None:
-        """Send the queue, including a goodbye, and close the connection, within about CLOSE_SECONDS."""
+        """Send the queue, including a goodbye, and close the connection; block for at most twice CLOSE_SECONDS."""
         with self._status:
             # The thread may still be importing its modules; it checks this flag before it dials.
             self._closing = True
@@ -417,7 +420,7 @@ class Link:
         await connection.close()
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
-        """Dial, register and serve until the connection ends or is silent; return the problem with it."""
+        """Dial, register and serve until the connection ends; return the problem, or None after a registration."""
         import asyncio
 
         from dbg_agent.link.dialling import end_when_silent

@@ -33,7 +33,7 @@ only if many terminals ask at once."""
 
 
 class ReportNow:
-    """A mark for a report that is made only when it is sent, so that the last report sent is never outdated."""
+    """A mark in the queue for a report. The report is made only when it is sent, so it is never outdated."""
 
 
 REPORT_NOW: Final = ReportNow()
@@ -97,7 +97,7 @@ class Outgoing:
             self._start_afresh()
 
     def put_output(self, frame: bytes) -> bool:
-        """Queue output, or drop all queued output if it is too much; return True if the frame is queued."""
+        """Queue output; if the limit is exceeded, drop it and all queued output. Return True if the frame is queued."""
         with self._lock:
             if not self._open or self.needs_redraw:
                 return False
@@ -112,8 +112,7 @@ class Outgoing:
             last = self._items[-1] if self._items else None
             joined = join_outputs(last, frame) if isinstance(last, bytes) else None
             if joined is not None and isinstance(last, bytes):
-                # Programs print a line in pieces, and a frame of thousands of lines costs no more than a frame of one
-                # line.
+                # Programs print a line in pieces, and a frame of many lines costs no more than a frame of one line.
                 self._items[-1] = joined
                 self._output_bytes += len(joined) - len(last)
             else:
@@ -164,7 +163,7 @@ class ProgramState:
     waits_at_stop: bool = False
     """Whether a stop waits, or has waited, for a broker that doesn't answer; the rank has reported this on stderr."""
     passed: str = ""
-    """The stop that the program skipped without a broker since its last stop, and why; the end of a sentence."""
+    """End of a sentence about the stop that was skipped because no broker answered; empty once the rank stops again."""
     exit_status: int | None = None
     last_words: tuple[str, tuple[Place, ...]] | None = None
     """An uncaught exception as text, and its traceback. The exception itself would keep all its frames alive."""
@@ -183,7 +182,7 @@ class HasAddress(Protocol):
 
 
 class ToBroker:
-    """Queues the rank's messages to the broker; may be used from any thread."""
+    """The sender of the rank's messages to the broker; may be used from any thread."""
 
     def __init__(
         self, who: HasAddress, outgoing: Outgoing, call_later: Callable[[float, Callable[[], None]], None]
@@ -209,7 +208,7 @@ class ToBroker:
         """Queue a message, to be sent as soon as there is a connection."""
         from dbg_wire.codec import encode
 
-        logger.debug("says %s", LogForm(message))
+        logger.debug("sending %s", LogForm(message))
         self._outgoing.put_message(encode(message))
 
     def publish(self) -> None:

@@ -25,12 +25,12 @@ _changes: dict[str, list[Change]] = {}
 
 
 def loaded(name: str) -> ModuleType | None:
-    """Return the module of that name if its import has ended; may be called from any thread.
+    """Return the module of that name, or None if it is not imported or its import has not ended; from any thread.
 
     ``sys.modules`` contains a module from the beginning of its import, when most of its names are still missing.
     """
     module = sys.modules.get(name)
-    # importlib marks a module that is being imported in this way in all releases since Python 3.3.
+    # In all releases since Python 3.3, importlib marks a module in this way while it imports the module.
     is_being_imported = getattr(getattr(module, "__spec__", None), "_initializing", False)
     return None if is_being_imported else module
 
@@ -66,7 +66,7 @@ def _apply(change: Change, module: ModuleType) -> None:
 
 
 class FinderInFront:
-    """A finder that searches with the finders after it in ``sys.meta_path``, and passes results to :meth:`change`."""
+    """A finder that calls the later finders in ``sys.meta_path`` and passes their result to :meth:`change`."""
 
     def __init__(self) -> None:
         self._searching = threading.local()
@@ -74,7 +74,7 @@ class FinderInFront:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the result of the next finders, or None if one of them calls this finder again."""
+        """Return a later finder's spec; None if the call is recursive or the module is not one to change."""
         former = getattr(self._searching, "name", None)
         if former == name or not self.is_meant(name):
             return None
@@ -107,7 +107,7 @@ class FinderInFront:
 
 
 class _ChangeFinder(FinderInFront):
-    """A finder that replaces the loader of each module with registered changes."""
+    """A finder that replaces the loader of a module if changes are registered for the module."""
 
     def is_meant(self, name: str) -> bool:
         """Return True if changes are registered for the module."""
@@ -152,7 +152,7 @@ DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
 
 @contextmanager
 def unwarned(module: str = DEBUGGER_MODULES) -> Iterator[None]:
-    """Ignore warnings of these modules, by default a debugger's, even if the program turns warnings into errors.
+    """Ignore warnings of modules that match the pattern ``module``, even if the program turns warnings into errors.
 
     One filter is inserted at the front and removed again. ``warnings.catch_warnings`` would save and restore all
     filters of the process, and would lose filters that another thread sets at the same time.
@@ -167,9 +167,9 @@ def unwarned(module: str = DEBUGGER_MODULES) -> Iterator[None]:
 
 
 def compiled(source: bytes | ast.Module, path: str) -> CodeType:
-    """Compile text of the program without its warnings; raise as `compile` does.
+    """Compile a source text of the program without showing warnings; raise as `compile` does.
 
-    The program compiles the same text, with its warnings.
+    The program compiles the same text itself, and shows the warnings then.
     """
     with unwarned(_module(path)):
         code: CodeType = compile(source, path, "exec", dont_inherit=True)
@@ -177,7 +177,7 @@ def compiled(source: bytes | ast.Module, path: str) -> CodeType:
 
 
 def parsed(source: bytes | str, path: str = "<unknown>") -> ast.Module:
-    """Parse text of the program without its warnings; raise as `ast.parse` does."""
+    """Parse a source text of the program without showing warnings; raise as `ast.parse` does."""
     with unwarned(_module(path)):
         return ast.parse(source, path)
 

@@ -1,13 +1,13 @@
 """Lines for the job's stderr, and the log of a rank, which is off unless DBG_LOG names a file.
 
-`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. If a launcher or
-log collector doesn't read, the pipe is full. A rank that waited for room would be stuck before a terminal could attach
+`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. The pipe is full if
+a launcher or log collector doesn't read it. A rank that waited for room would be stuck before a terminal could attach
 to its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
 
 The log is for debugging the debugger; ``docs/reference/log-lines.md`` lists its events. The standard library's logging
-is not used: if a thread of the program stopped inside it, that thread would hold locks that the agent's threads need.
-The log has no lock, because a signal handler may stop the rank while a line is written. Each line is one write at the
-end of the file.
+is not used. A thread of the program that stopped inside it would hold locks that the agent's threads need. The log has
+no lock, because a signal handler may stop the rank while a line is written. Each line is one write at the end of the
+file.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
 
 
 def hide(secret: str | None) -> None:
-    """Replace this text in all later lines."""
+    """Replace this text by ``<token>`` in all later lines."""
     if secret and secret not in _log.secrets:
         _log.secrets = (*_log.secrets, secret)
 
@@ -120,8 +120,8 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
             text = text.replace(secret, "<token>")
         line = f"{moment} {_log.name} {os.getpid()} {level} {logger}: {printable(text, MAX_LINE)}\n"
         data = line.encode("utf-8", "backslashreplace")
-        # The file is opened for each line: a program may close the agent's descriptor, and its own next file would get
-        # the number.
+        # The file is opened for each line, because the program may close a descriptor that stays open. The program's
+        # next file would then get the same number, and the log's lines.
         descriptor = _opened(_log.file)
         try:
             if os.fstat(descriptor).st_size + len(data) <= MAX_FILE:
@@ -136,7 +136,7 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
 
 
 _waiting: set[int] = set()
-"""The id of this process, while one of its threads waits for room. No lock is used, because a signal handler or
+"""Contains the id of this process while one of its threads waits for room. No lock is used, because a signal handler or
 finalizer may call `write_stderr` while a line is written."""
 
 
@@ -155,8 +155,8 @@ def write_stderr(text: str) -> None:
             stream.write(line)
             stream.flush()
             return
-        # The line bypasses the stream's buffer: with a full disk it would stay there, and the flush at the exit would
-        # fail the whole job.
+        # The line bypasses the stream's buffer. If the disk is full, the line would stay in the buffer, and the flush
+        # at the exit would fail the whole job.
         data = line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
         if not is_written() or not _has_room(descriptor):
             _write_later(descriptor, data)

@@ -18,9 +18,8 @@ from typing import TypeVar
 
 SIGNAL_SECONDS = 1.0
 """Maximum time in seconds until a pending signal's handler runs. CPython calls a signal's handler when the main thread
-reaches its next instruction. A signal that arrives between the last instruction and the start of a wait does not end
-the wait. Neither does a signal that the kernel delivers to another thread of the program. To wake up once a second
-costs 20 µs."""
+reaches its next instruction. A signal does not end a wait of the main thread if it arrives just before the wait, or if
+the kernel delivers it to another thread. So waits wake up once a second, which costs 20 µs."""
 
 
 def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
@@ -70,7 +69,7 @@ _traffic = _Traffic()
 
 
 def own_traffic() -> Counter[str]:
-    """Return the bytes that the agent's threads have read and written, under the kernel's names.
+    """Return the numbers of bytes that the agent's threads have read and written, by the kernel's names.
 
     Threads of the program are not included.
     """

@@ -1,7 +1,7 @@
-"""Keeps a rank that crashed: its uncaught exception is a stop, and then it exits as it would have.
+"""Hooks that keep a crashed rank: its uncaught exception becomes a stop, and then the rank exits as it would have.
 
-The former hooks run first, so that the traceback is in the log even if this module fails. The hooks don't see an
-exception that a framework catches, ``os._exit`` or a fatal signal.
+The former hooks run first, so that the traceback is in the log even if this module fails. The hooks see neither
+``os._exit``, nor a fatal signal, nor an exception that a framework catches.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class CrashHooks:
     def _keep(self, error: BaseException, traceback: TracebackType | None, ends: str) -> None:
         with suppress(Exception):
             self._note(error)
-        # A KeyboardInterrupt means that the process must end, and it does after this. If one left a hook, the
-        # interpreter would print it as a fault of the hook.
+        # A KeyboardInterrupt means that the process must end, and it ends after this. If the exception left the hook,
+        # the interpreter would print it as a fault of the hook.
         with suppress(KeyboardInterrupt):
             keep(self._connect, error, traceback, self._lease, ends)
 
@@ -140,7 +140,7 @@ def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception in one line."""
+    """Return the type and the text of an exception in one line, truncated to MAX_DETAIL."""
     try:
         text = str(error)
     except BaseException as worse:
@@ -161,7 +161,7 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
 
 
 class _StderrShown:
-    """Writes out the text that torch holds back from stderr, before a rank is kept.
+    """Context that writes the text that torch holds back, and restores the real stderr, while a rank is kept.
 
     Once torch has a process group, it replaces stderr by a buffer while it calls other hooks, and writes the buffer
     when they return.
@@ -182,7 +182,7 @@ class _StderrShown:
 
 
 class _Terminating:
-    """Reports SIGTERM while a crash is kept, instead of ending the process; only in the main thread.
+    """Context in which SIGTERM is only reported, because a crash is kept; it has an effect only in the main thread.
 
     A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. A user can inspect the
     crash until then.
@@ -204,7 +204,7 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted the agent's own code while that held a lock that _report_grace needs.
+        # The handler may have interrupted code of the agent that holds a lock, and _report_grace may need this lock.
         own_thread(self._report_grace, "dbg-agent-sigterm").start()
 
     def _report_grace(self) -> None:

@@ -31,7 +31,7 @@ from dbg_agent.stop.inbox import ProgramRaised, unharmed
 from dbg_wire.errors import BrokerUnreachable, error_line, printable
 
 MAX_PASSED = 300
-"""Maximum number of characters of the sentence about a skipped stop: a list shows it in one line."""
+"""Maximum number of characters of the sentence about a skipped stop. A list shows the sentence in one line."""
 
 
 def stop_at(
@@ -45,8 +45,9 @@ def stop_at(
 ) -> str | None:
     """Do the work of ``set_trace``; return why the program continued without stopping, or None if it stopped.
 
-    With ``before_line`` the stop is before the frame's line, and not a call in it. A stop that is ``asked_for`` from
-    outside waits as long as the broker's process lives. With ``may_await`` the caller awaits expressions typed at pdb.
+    With ``before_line`` the frame's line has not run yet; otherwise the stop is a call in that line. A stop that is
+    ``asked_for`` from outside waits as long as the broker's process lives. With ``may_await`` the caller awaits
+    expressions typed at pdb.
     """
 
     def stop() -> str | None:
@@ -151,7 +152,7 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
 
 
 def halted_at(frame: FrameType) -> bool:
-    """Return True, once for each halt, if a step or a breakpoint has just halted this frame at its present line."""
+    """Return True, only once for each halt, if a step or a breakpoint has just halted this frame at its line."""
     rank = current()
     return rank is not None and rank.halt.has_just_halted(frame)
 
@@ -163,7 +164,7 @@ def no_step_ends() -> bool:
 
 
 _found: tuple[object, dict[bytes, bytes], int] | None = None
-"""Cached number of a process that is not a rank: the process id and framework rank, the variables, and the number."""
+"""Cache for a process that is not a rank: its id and framework rank, its variables, and the number found for these."""
 
 
 def rank_number() -> int:

@@ -69,7 +69,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
 
 def _raise_timeouts_with_torch(seconds: float) -> None:
-    """Make torch's groups wait longer once torch is imported; a rank without torch does not load the code for it."""
+    """Raise the timeouts of torch's groups once torch is imported; a rank without torch does not load that code."""
     global _timeouts_are_raised  # noqa: PLW0603 - one per process, as torch itself
 
     def install(module: ModuleType) -> None:
@@ -161,8 +161,8 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     """Make this process a rank by ``install``, and return the outcome for the terminal.
 
     ``variables`` locate the broker. They apply only to the look-ups of this rank, and the environment of the program
-    stays unchanged. If this runs in the main thread, the rank can be broken into afterwards, even if it was made before
-    in another thread. Errors of the imports propagate.
+    stays unchanged. If this runs in the main thread, the rank can be broken into afterwards, even if another thread has
+    called ``install`` before. Errors of the imports propagate.
     """
     rank = current()
     if rank is not None and (rank.break_in.installed or threading.current_thread() is not threading.main_thread()):

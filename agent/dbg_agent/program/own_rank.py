@@ -26,8 +26,8 @@ NOT_DEFAULTS = frozenset({"classic", "collective_timeout", "exec", "guard", "lea
 """Arguments of ``install`` that are not defaults of later stops."""
 
 _lock = threading.RLock()
-"""Held while this process becomes a rank. The lock is reentrant: during that time a signal handler or finalizer of the
-program may run in the same thread and stop, too. It must not wait for its own thread."""
+"""Held while this process becomes a rank. The lock is reentrant, because a signal handler or finalizer of the program
+may run in the same thread during that time, and call ``set_trace``. This call must not wait for its own thread."""
 
 _rank: Rank | None = None
 _is_becoming_rank = False
@@ -42,8 +42,8 @@ _abandoned: list[Rank] = []
 connections here, with warnings, while the parent still uses them."""
 
 UNANSWERED_SECONDS = 2.0
-"""Maximum wait of a crashed rank, in seconds, if its connections are not accepted. A broker's kernel accepts at once,
-even if the broker is busy, and without a broker the process must not end late."""
+"""Maximum wait of a crashed rank, in seconds, if its connections are not accepted. A broker's kernel accepts
+connections at once, even if the broker is busy. Without a broker the process must not end late."""
 
 
 def current() -> Rank | None:
@@ -60,7 +60,7 @@ class AskedForError(Exception):
 
 
 def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> Rank | None:
-    """Return this rank once the broker knows it; None, after a warning, if it continues without a broker.
+    """Return this rank once the broker knows it; None, after a warning, if the program continues without a broker.
 
     The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that is ``asked_for`` from outside
     waits as long as the broker's process lives. Raise AskedForError with ``on_missing="raise"``.
@@ -92,7 +92,7 @@ def hold_exit(seconds: Callable[[Rank], float]) -> None:
 def warn_if_alone(rank: Rank) -> None:
     """Warn once if no broker has answered."""
     if rank.membership.welcome is not None or rank.program.waits_at_stop:
-        # The rank was connected before, and a broker that is away for a while needs no warning; or a stop has warned.
+        # No warning is needed if a stop has already warned, or if the rank was connected: the broker may be back soon.
         return
     problem = rank.link.wait_connected(0.0)
     if problem is not None:
@@ -100,7 +100,7 @@ def warn_if_alone(rank: Rank) -> None:
 
 
 def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> None:
-    """Warn once that this process continues without a broker; ``ends`` is True if it ends by a crash."""
+    """Warn once that this process continues without a broker; ``ends`` is True if a crash is ending the process."""
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
@@ -167,7 +167,7 @@ def _become_rank(settings: Settings) -> Rank:
     if not _hooks_registered:
         _hooks_registered = True
         # The fork hook of logging takes a lock that the imports of the link's thread need. Hooks before a fork run in
-        # reverse order, so the agent's hook must be registered after it, to pause the link first.
+        # reverse order. The agent's hook must be registered after the one of logging, so that it pauses the link first.
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
@@ -202,10 +202,10 @@ def say_goodbye() -> None:
 
 
 def _stay_interrupted() -> None:
-    """Let Ctrl-C end the process by SIGINT, which shells and launchers see, as without the agent.
+    """Make the process die of SIGINT after Ctrl-C, as it would without the agent: shells and launchers notice this.
 
-    The interpreter has recorded the KeyboardInterrupt, but forgets it when code is executed from a text. The imports of
-    the goodbye do that.
+    The interpreter has recorded the KeyboardInterrupt, but clears the record when it executes a source text. The
+    imports of the goodbye do that.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
@@ -272,5 +272,5 @@ def is_test_run() -> bool:
 
 
 def crashed_rank(settings: Settings) -> Rank | None:
-    """Return this rank once the broker knows it; None if it continues without, which is soon if no broker answers."""
+    """Return this rank once the broker knows it; None if it continues without one, soon if no broker answers."""
     return connected_rank(settings, UNANSWERED_SECONDS)

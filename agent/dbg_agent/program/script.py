@@ -66,7 +66,7 @@ def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program; the process ends as it would have ended by itself."""
+    """Run the program; the process ends as it would have ended without the agent."""
     try:
         options, is_module, program = _parse(arguments)
     except _UsageError as error:
@@ -83,10 +83,10 @@ def main(arguments: list[str]) -> None:
 
 
 class ScriptLoader:
-    """A loader for the script that the interpreter was started with, used as for the ``__main__`` of a folder.
+    """A loader for the script of this process; the interpreter uses it as if the script were a folder's ``__main__``.
 
-    The interpreter requests the script's code, and gets an empty code after the script has run: there is no other way
-    to compile the script here. It is already decided whether this process is a rank.
+    When the interpreter requests the script's code, the loader runs the script itself and then returns an empty code.
+    There is no other way to compile the script here. Whether this process is a rank is already decided.
     """
 
     def __init__(self, path: str) -> None:
@@ -104,7 +104,7 @@ class ScriptLoader:
 
 
 def _is_path_safe() -> bool:
-    """Return True if the option -I or -P forbids a folder in front of the interpreter's own on the path."""
+    """Return True if the option -I or -P forbids adding a folder at the start of ``sys.path``."""
     return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 

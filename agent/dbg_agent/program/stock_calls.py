@@ -1,7 +1,7 @@
 """The breakpoint calls in users' code, redirected to the agent without a change of the program.
 
-No module is imported for that: a module that the program imports later is changed at its import. A function gets other
-code, so a name that the program imported before, as by ``from pdb import set_trace``, is redirected, too.
+No module is imported for that: a module that the program imports later is changed at its import. The code of each
+function is replaced, so that names imported earlier, as by ``from pdb import set_trace``, are redirected, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _entry() -> Any:
 
 
 def _frame_of(frame: object = None) -> FrameType:
-    """Return the frame to stop at: the given or the caller's frame, without frames of stock debuggers and imports."""
+    """Return the frame to stop at: ``frame`` or the caller's, or the next outer one that is not in a stock debugger."""
     found = frame if isinstance(frame, FrameType) else sys._getframe(1)
     while found.f_back is not None and found.f_globals.get("__name__") in _SKIPPED:
         found = found.f_back
@@ -39,7 +39,7 @@ def _frame_of(frame: object = None) -> FrameType:
 
 
 class _Debugger:
-    """A stock debugger whose methods call the agent. They also replace the methods of stock classes."""
+    """A stock debugger whose methods call the agent. These methods also replace the methods of stock classes."""
 
     def __init__(self, *_where: object, **_how: object) -> None:
         """Initialize the object without the listening and waiting of stock debuggers."""
@@ -82,7 +82,7 @@ def _post_mortem(*raised: object, **named: object) -> None:
 
 
 def _error_of(raised: object) -> BaseException | None:
-    """Return the exception of an exception, a traceback, or a result of ``sys.exc_info``."""
+    """Return the exception that belongs to an exception, a traceback or a result of ``sys.exc_info``, or None."""
     if isinstance(raised, BaseException):
         return raised
     if isinstance(raised, TracebackType):
@@ -165,7 +165,7 @@ def redirect() -> None:
 
 
 def restore() -> None:
-    """Restore the former meaning of the breakpoints; a ``RemotePdb`` made in between keeps the agent's."""
+    """Restore the former meaning of the breakpoints; a ``RemotePdb`` made in between continues to call the agent."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():

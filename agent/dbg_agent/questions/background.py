@@ -1,4 +1,4 @@
-"""Answers from background threads while the program runs: to questions about source, and about breakpoints.
+"""Answers to questions about source and breakpoints, from background threads while the program runs.
 
 Nothing here is loaded before the first such question.
 """
@@ -32,7 +32,7 @@ _for_breakpoints = BoundedThreads("dbg-agent-breakpoints", MAX_BREAKPOINT_QUESTI
 
 
 def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, work: Callable[[], object]) -> None:
-    """Run the work that answers in one of these threads; if it fails or too many wait, answer with an error."""
+    """Run ``work``, which answers, in one of these threads; answer with an error if it fails or too many run."""
 
     def run() -> None:
         try:

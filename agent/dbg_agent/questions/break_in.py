@@ -1,4 +1,4 @@
-"""Breaks into the running main thread by a real-time signal, whose handler stops, or evaluates and continues.
+"""Break-in by a real-time signal: its handler stops the running main thread, or evaluates and lets it continue.
 
 The debugger runs inside the handler. A handler that only started the tracing would stop too late in a ``sleep`` or a
 lock, because Python resumes these waits after a handler.
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Stops
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Requests a stop of the main thread. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
+"""Signal that requests a stop of the main thread. Programs and launchers use SIGUSR1 and SIGUSR2, but not this
+signal."""
 
 AT_ONCE_SECONDS = 0.25
 """Time in seconds after which a thread that has not stopped is assumed to be in C code; Python code stops within 50
 ms."""
 
 AGAIN_SECONDS = 0.05
-"""Time in seconds after which the signal is sent again if it interrupted the agent's own code, which may hold its
-locks."""
+"""Time in seconds after which the signal is sent again if it interrupted code of the agent, which may hold locks."""
 
 TAKEN = f"the rank can't be broken into: the program uses signal {int(BREAK_IN_SIGNAL)} itself"
 
@@ -188,7 +188,7 @@ class BreakIn:
             if ask is not None:
                 self._asks.append(ask)
                 self._frame = ask.frame
-        # All received messages are read first: after a time in C code one of them may withdraw this request.
+        # Messages that have already arrived are read first, because one of them may withdraw this request.
         self._broker.call_later(0.0, self._again)
         if ask is not None:
             self._broker.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
@@ -215,7 +215,7 @@ class BreakIn:
         return problem is not None
 
     def note(self) -> None:
-        """Record the main thread's place and since when it is there, for answers that report this time."""
+        """Record the main thread's place and its arrival time there, for answers that report the time since then."""
         frame = thread_frame(threading.main_thread().ident)
         seen = (id(frame), frame.f_lasti) if frame is not None else None
         if seen != self._seen:

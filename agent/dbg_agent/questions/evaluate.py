@@ -1,7 +1,7 @@
-"""Evaluates an expression at a frame of the program, in the thread of that frame.
+"""Evaluation of an expression at a frame of the program, in the thread of that frame.
 
 The typed code may do anything: raise, print, read stdin, never end. If it raises, the exception is the answer. The
-caller ends it in time by KeyboardInterrupt.
+caller interrupts code that takes too long by KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_fun
 """Namespaces of torch's operators. All operators in them communicate, except operators that only wait."""
 
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
-"""Operators in them that send nothing."""
+"""Operators in these namespaces that send nothing."""
 
 OF_TWO = ("send", "recv_", "recv_any_source_")
 """Operators that involve only one other rank."""
@@ -109,7 +109,7 @@ class PartialCollective(Exception):
 def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
     """Make collectives in this context and thread raise PartialCollective if they need more than ``asked`` ranks.
 
-    Does nothing if ``asked`` is 0, which means unknown, or if torch has no process group of more ranks.
+    Do nothing if ``asked`` is 0, which means unknown, or if torch has no process group with more ranks than that.
     """
     torch: Any = sys.modules.get("torch")
     groups: Any = sys.modules.get("torch.distributed")

@@ -37,7 +37,7 @@ class CommandNotAllowed(Exception):
 def run_command(
     debuggers: Debuggers, ask: Ask, frame: FrameType, looked_at: FrameType | None
 ) -> Evaluated | tuple[StepRequest, str]:
-    """Run one command at ``frame`` in a separate pdb, without a session; return its output.
+    """Run one command at ``frame`` in a separate pdb, without a session; return the command's output.
 
     The open debugger may show another frame, ``looked_at``. If the command is a move, return the move and the text
     printed before it.
@@ -53,7 +53,7 @@ def run_command(
             known_locals.update(assigned)
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
-            # The object that serves them handles the number `rank` in a condition.
+            # This makes the object that serves breakpoints, which knows the name `rank` in a condition.
             workplace.breakpoints.apply(BreakpointChanges())
             # A breakpoint needs a debugger that traces for it when the rank continues.
             debuggers.have_one()
@@ -101,7 +101,7 @@ class OneShotPdb(RankPdb):
         word = None if is_block(command) else self.parseline(command)[0]
         if not command:
             raise CommandNotAllowed(
-                "an empty command repeats the last one, and only a terminal has one; attach to the rank"
+                "an empty command repeats the last command, which only a terminal has; attach to the rank"
             )
         if ";;" in command and not is_block(command):
             raise CommandNotAllowed("a set of ranks runs one command at a time; enter each command separately")

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
-"""Time in seconds without a move after which reading evidence may hold the GIL for longer: the program waits and loses
-nothing."""
+"""Time in seconds without a move after which a rank is treated as still. Reading evidence may then hold the GIL for
+longer, because the program loses nothing."""
 
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
@@ -219,7 +219,7 @@ class Questions:
 
     def _sample(self, ask: Ask) -> None:
         if not isinstance(ask.inquiry, SampleQuestion):
-            self.answer(ask, Kind.ERROR, "the question doesn't say for how long to sample")
+            self.answer(ask, Kind.ERROR, "the question doesn't contain the sampling time")
         elif ask.inquiry.seconds <= 0:
             self.answer(ask, Kind.VALUE, "", rows=(RankSample(clock=time.time_ns() // 1000),))
         else:
@@ -271,8 +271,8 @@ class Questions:
         self._evaluate(ask, lambda wanted: find_frame(frames, wanted) if wanted else users_frame(frames))
 
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
-        # The import is not at the module's top, where the link's thread would run it: the stopped thread may be inside
-        # the import of a module that this one needs.
+        # The import is not at the module's top, because the link's thread would run it there. The stopped thread may be
+        # inside the import of a module that this one needs.
         from dbg_agent.questions.evaluate import evaluate
 
         at = self._found(ask, find)
@@ -346,7 +346,7 @@ class Questions:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
-        """Answer the questions whose moves end here; runs in the thread that moved."""
+        """Answer the questions whose moves have ended; runs in the thread that moved."""
         self.forget()
         self._work.move_ends(Kind.VALUE, text)
 

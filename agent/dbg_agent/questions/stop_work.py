@@ -1,6 +1,7 @@
-"""Runs the work of questions in the stopped thread, each with a time limit, and answers moves when they end.
+"""The work of questions in the stopped thread, each with a time limit, and the answers to moves when they end.
 
-The broker's deadline ends a question; work is interrupted a little earlier, so that its answer can report this.
+The broker's deadline ends a question. The work is interrupted a little earlier, so that the answer can report the
+interrupt.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class StopWork:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def move_begins(self, ask: Ask, printed: str) -> None:
-        """Answer a question when its move ends, or as running before its time is over; in the thread that moves."""
+        """Answer a question when its move ends, or as running before its deadline; runs in the thread that moves."""
         with self._lock:
             self._moving.append((ask, printed))
         timeout = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))

@@ -1,1 +1,1 @@
-"""The rank: its stop from begin to end, questions, holds and leases. It knows debuggers only by their base class."""
+"""The rank: its stop, questions, holds and leases. It knows debuggers only by their base class."""

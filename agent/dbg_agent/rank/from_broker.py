@@ -66,8 +66,7 @@ INTERRUPT_KEY = b"\x03"
 
 
 IDENTITY_SECONDS = 2.0
-"""Seconds between two checks of the identity: each takes 100 µs, and ranks that this rank starts need longer to
-start."""
+"""Seconds between two checks of the identity. A check takes 100 µs, and ranks need longer to start other ranks."""
 
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that users ask at a stop instead of typing. Like a key, each restarts the stop's longest lease."""
@@ -83,7 +82,7 @@ class FromBroker:
         self._brokers: tuple[Endpoint, ...] = ()
         """The brokers named by the last welcome."""
         self._framed = 0
-        """The last generation whose requested frame was opened."""
+        """The last generation of the driver whose requested frame was opened."""
 
     def start(
         self,
@@ -122,9 +121,9 @@ class FromBroker:
     def find_broker(self, opening: Opening) -> Route:
         """Return how to connect to the broker now. Raise DbgError if that is unknown, or impossible from this host.
 
-        If there are several brokers, a rank and its children dial the same one first, and the ranks of a job different
-        ones. This runs in a separate thread, because a file system may block it. ``opening`` is called with each path
-        before it is opened.
+        If there are several brokers, a rank and its children dial the same broker first. The ranks of a job dial
+        different brokers first. This runs in a separate thread, because a file system may block. ``opening`` is called
+        with each path before the path is opened.
         """
         reach = find_ranks_broker(self._wanted, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
@@ -148,7 +147,7 @@ class FromBroker:
         from dbg_wire.codec import encode
 
         report = Report(report=self._report())
-        logger.debug("says %s", LogForm(report))
+        logger.debug("sending %s", LogForm(report))
         return encode(report)
 
     def redraw(self) -> None:

@@ -1,9 +1,9 @@
 """Holds of this rank: waits for chosen ranks that are stopped, and at its exit for ranks kept after a crash.
 
 A hold is a stop that no user requested: the waiting thread does work, so it answers questions, and terminals can
-attach. Holds use no collective, so no rank can hang in one. A chosen rank counts its arrivals at a site and its
+attach. A hold uses no collective, so no rank can hang in it. A chosen rank counts its arrivals at a site and its
 completed stops there. A held rank waits, on its n-th visit, until every chosen rank has completed n stops or is gone.
-The ranks keep these counts, so they survive a restart of the broker.
+The ranks keep these counts, so a restart of the broker does not change them.
 
 Methods named ``on_…`` run in the link's thread. Other methods run in the waiting thread unless noted otherwise.
 """
@@ -80,7 +80,7 @@ class HoldCounts:
         self._completed[site] += 1
 
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return the counts by site, for each registration and report of this rank."""
+        """Return the counts by site. Each registration and report of this rank contains them."""
         # A copy, because the stopping thread may add a site.
         arrived = tuple(self._arrived.items())
         return tuple(
@@ -116,8 +116,8 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _is_stopped(known, waiting):
-                # Otherwise keep the known count: a broker that has just started may not know yet that the rank is
-                # stopped.
+                # If not, keep the known count, because a broker that has just started may not know yet that the rank
+                # is stopped.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -188,7 +188,7 @@ def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
 
 
 class HeldThread(Protocol):
-    """Interface to stop the calling thread, which makes it wait."""
+    """Interface that stops the calling thread, so that the thread waits."""
 
     def stop(self, frame: FrameType, reason: str) -> None:
         """Stop the calling thread at this frame until it is resumed."""
@@ -276,7 +276,7 @@ class Holding:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def begun(self) -> None:
-        """Start judging the wait, which has become the current stop. Called in the waiting thread."""
+        """Start to check the wait, because it is now the current stop. Called in the waiting thread."""
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
             self.counts.wait(*wanted)
@@ -298,7 +298,7 @@ class Holding:
         self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(reported))
 
     def on_chosen(self, message: Chosen) -> None:
-        """Update the counts of the chosen ranks, and continue if they suffice."""
+        """Update the counts of the chosen ranks, and continue if these have completed enough stops."""
         self.counts.hear(message.site, message.ranks)
         self._judge()
 

@@ -55,7 +55,7 @@ class Membership:
 
     @property
     def place(self) -> str:
-        """``job/host:rank`` as this process knows it; its children have the same."""
+        """``job/host:rank`` as this process knows it; its children have the same place."""
         return f"{self.identity.job}/{self.identity.host}:{self.identity.rank}"
 
     @property
@@ -98,9 +98,10 @@ class Membership:
         return Numbering.NONE if self.identity.launcher == NO_PLACE else Numbering.LAUNCHER
 
     def registration(self, report: RankReport, *, anew: bool) -> str:
-        """Return the frame of a Register. Read the identity again if ``anew``; else use the known one, for the guard.
+        """Return the frame of a Register for this rank.
 
-        The guard finds the ancestors itself.
+        With ``anew`` the identity is read again. Otherwise the frame is for the guard: it has the known identity and no
+        ancestors, because the guard finds the ancestors itself.
         """
         from dbg_dial.home import kernel_name
         from dbg_wire.codec import encode
@@ -139,7 +140,7 @@ class Membership:
             secret=self.secret,
             epoch=self._registrations if anew else 0,
         )
-        logger.debug("says %s", LogForm(registration))
+        logger.debug("sending %s", LogForm(registration))
         return encode(registration)
 
     def welcomed(self, welcome: Welcome) -> bool:

@@ -1,4 +1,4 @@
-"""The process as a rank: the object that connects its link, its one current stop and its debuggers.
+"""The process as a rank: the object that connects the link, the one current stop and the debuggers.
 
 The broker's messages are handled in :mod:`dbg_agent.rank.from_broker`.
 """
@@ -44,7 +44,7 @@ logger = Logger("dbg_agent.rank")
 WAITS_ON = "this stop waits as long as the broker's process lives"
 
 GONE_SECONDS = 2.0
-"""Seconds without an accepted connection after which the broker's process is taken as ended, even with a shorter
+"""Seconds without an accepted connection after which the broker's process is treated as ended, even with a shorter
 timeout."""
 
 
@@ -133,7 +133,7 @@ class Rank:
         self.stopping.end()
 
     def _served(self, breakpoints: UserBreakpoints) -> LineBreakpoints:
-        """Return the breakpoints that work without tracing. Imported here, because few ranks are asked for them."""
+        """Return the breakpoints that work without tracing. Imported here, because few ranks need them."""
         from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 
         return LineBreakpoints(
@@ -223,7 +223,7 @@ class Rank:
         error, frames = self.program.last_words or ("", ())
         finalizes = not error and self._finalizes_mpi()
         if finalizes:
-            # A short program may end before it is connected, but its process may then wait forever in MPI_Finalize.
+            # A short program may end before it is connected, but its process may then block forever in MPI_Finalize.
             self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
         status = self.program.exit_status
         self.broker.send(clamp(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))

@@ -4,11 +4,11 @@ An unused stop ends by its own lease, or by the longest lease that the broker al
 with or without a broker. The stop's own lease applies until the first driver attaches. The broker's lease applies to
 every stop. It restarts when a driver attaches, leaves or types, or a step ends. So a terminal that stays attached over
 a weekend does not keep a stop. A held rank continues when the broker reports that the awaited ranks have continued.
-Without a broker it waits as long as their stops can last, because users don't type at a held rank.
+Without a broker it waits as long as the stops of these ranks can last, because users don't type at a held rank.
 
-A deadline is the timeout of other ranks' collectives that wait for this rank, the end of the job, or the end of the
-stop by the longest lease. The time of the first two runs, at the latest, from the start of the stop. The time of the
-last one runs from the last use of the stop. The deadline is printed at the stop, and updated in the list of ranks.
+There are four deadlines. Collectives of other ranks that wait for this rank time out. The job ends. The launcher kills
+the rank after a SIGTERM. The longest lease ends the stop. The timeout of collectives runs from the start of the stop,
+the longest lease from its last use. The first deadline is printed at the stop, and updated in the list of ranks.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Lease:
     def start(self, seconds: float | None = None) -> None:
         """Start the lease of the current stop. Called in the stopped thread.
 
-        The stop ends after ``seconds``, unless that is None or a terminal drives, or by the broker's longest lease.
+        The stop ends after ``seconds``, unless this is None or a terminal drives. It also ends by the broker's longest
+        lease.
         """
         now, number = self._clock(), self._stops.number
         self._own = None if seconds is None or self._is_driven else _Own(number, seconds, now + seconds)
@@ -90,7 +91,7 @@ class Lease:
         self._arm()
 
     def allow(self, most: float | None) -> None:
-        """Set the longest lease that the broker allows. A present stop may use all of it."""
+        """Set the longest lease that the broker allows. A changed lease starts again for the current stop."""
         is_news, self._most, self._gone = most != self._most, most, None
         if is_news:
             self.use()
@@ -113,7 +114,7 @@ class Lease:
             self._arm()
 
     def left(self) -> None:
-        """Record that the broker is gone. The next one will report the terminals. Called in the link's thread."""
+        """Record that the broker is gone. The next broker reports the terminals. Called in the link's thread."""
         self._is_driven = False
         self._gone = self._clock() if self._gone is None else self._gone
         if self._stops.is_hold:
@@ -144,7 +145,7 @@ class Lease:
         present = self._present()
         if present is None:
             if self._most is not None and self._stops.is_hold:
-                # If a user opens a debugger on the held rank, it becomes a stop like others.
+                # If a user opens a debugger on the held rank, the hold becomes an ordinary stop.
                 self._put_off(self._most)
             return
         seconds, end = present
@@ -301,7 +302,7 @@ class StopLimits:
             self._report(number)
 
     def end(self) -> None:
-        """Schedule the return of the groups' own timeouts. Called in the stopped thread when the stop is about to end.
+        """Schedule the restoration of the groups' own timeouts. Called in the stopped thread before the stop ends.
 
         No rank knows which stop is the last one. The groups' own timeouts are restored if no other stop begins within
         the longer timeout. Until then, a user may resume ranks stopped at the same place one after the other. The next

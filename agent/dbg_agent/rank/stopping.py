@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
-"""Used instead of an engine's name if the program itself has stopped before its line, not a trace function."""
+"""Replaces the name of an engine if the thread has stopped before a line, but not in a trace function."""
 
 
 class Stopping:
-    """The one stop of a rank from its begin to its end. Its methods run in the stopping thread."""
+    """The one stop of a rank, from its beginning to its end. The methods run in the stopping thread."""
 
     def __init__(self, broker: ToBroker, stops: Stops, inbox: Inbox, halt: Halt) -> None:
         self._broker = broker
@@ -101,8 +101,8 @@ class Stopping:
 
         The debugger is ``engine_wanted`` unless a terminal requests another engine. With a ``site`` this rank was
         chosen to stop there, and others are held. With a ``lease``, in seconds, the rank continues by itself if no
-        terminal attaches in this time. With a ``crash`` it is kept where the exception was raised. With ``before_line``
-        the frame's line has not run yet, so debuggers show it and not the next line.
+        terminal attaches in this time. With a ``crash`` the rank is kept where the exception was raised. With
+        ``before_line`` the frame's line has not run yet, so debuggers show this line and not the next one.
         """
         tracer = sys.gettrace()
         # End the tracing first, because a step to this stop would continue into the calls below.
@@ -276,7 +276,7 @@ class Stopping:
         where = place_of(frame)
         self._questions.moved(f"{where.file}:{where.line} {where.function}")
 
-    # ------------------------------------------------------------------------------------------------------ while it is
+    # ---------------------------------------------------------------------------------------------------- during a stop
 
     def _show_or_serve(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], DebuggerExit] | None
@@ -295,7 +295,7 @@ class Stopping:
                         # A breakpoint may have been set while the rank was running, or by a question.
                         self._debuggers.have_one()
                     if self._debuggers.last is not None:
-                        # Even if no debugger is open, one of an earlier stop may still trace for breakpoints.
+                        # Even if no debugger is open, the debugger of an earlier stop may still trace for breakpoints.
                         self._debuggers.last.go_on(frame)
                     self.end()
                     work.done()
@@ -386,7 +386,7 @@ class Stopping:
         self._questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End an unreported stop. Send a report if it has removed the last breakpoint, a temporary one."""
+        """End an unreported stop. Send a report if the stop has removed the last breakpoint, a temporary one."""
         self._broker.report_loss(self._inbox.end(self._stops.number, self._stops.end, "the stop ended"))
         if not self._debuggers.workplace.breakpoints.lines:
             self._broker.publish()

@@ -69,7 +69,7 @@ class TypedKeys:
     def receive(self, frame: Input, *, stop: int | None, session: int | None) -> Loss | None:
         """Accept a frame if ``stop`` and ``session`` are current; return the lost keys, if any.
 
-        Bytes that arrived before are dropped silently: they were applied or discarded at that time.
+        Bytes that were received before are ignored: they are already pending, applied or discarded.
         """
         if frame.generation != self.generation:
             return Loss(frame.generation, frame.offset + len(frame.data), len(frame.data), "the keyboard was taken")
@@ -243,7 +243,7 @@ class ExitDebugger(BaseException):
 
 
 class MoveThread(BaseException):
-    """Raised to unwind the debugger from any depth and move; ``wanted.frame`` takes precedence over ``frame``."""
+    """Raised to unwind the debugger from any depth and move the thread; ``wanted.frame`` overrides ``frame``."""
 
     def __init__(self, wanted: StepRequest, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
@@ -256,7 +256,7 @@ class SwitchDebugger(BaseException):
 
 
 class DebuggerExit(enum.Enum):
-    """The way out of a debugger."""
+    """The next event after a debugger was left."""
 
     GO_ON = "go on"
     """The thread continues; the stop is over."""
@@ -269,8 +269,8 @@ class DebuggerExit(enum.Enum):
 class Inbox:
     """The queue of keys and work for the one stopped thread of a process.
 
-    Any thread may add items; the stopped thread removes them. Each work item is tagged with its stop, and is dropped if
-    that stop has ended when its turn comes.
+    Any thread may add items; the stopped thread removes them. Each work item is tagged with its stop. If that stop ends
+    first, the item is dropped.
     """
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class Inbox:
     def put(self, stop: int, work: Work) -> bool:
         """Add work for a stop; return False if the queue is full: MAX_GO_ON for ResumeThread, MAX_WORK for other work.
 
-        Work for a stop that has ended is dropped.
+        Work for a stop that has ended is dropped, and work that is already in the queue is not added twice.
         """
         with self._changed:
             if stop <= self._ended:

@@ -1,6 +1,6 @@
-"""Raises KeyboardInterrupt in the agent's work that takes too long, in any thread, and never outside of that work.
+"""Interrupts of the agent's work in any thread: KeyboardInterrupt is raised in that work, and never outside of it.
 
-Nothing is raised while code of the agent that may hold a lock runs, either. Python 3.14 checks for signals between a
+The exception is also not raised in code of the agent that may hold a lock. Python 3.14 checks for signals between a
 lock's ``__enter__`` and the body of the ``with``, and an exception there would leave the lock held forever.
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 from dbg_agent.frames.stacks import all_frames, call_it, holds_no_lock
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Interrupts the agent's work in the main thread. Its handler is set only while the work runs; no launcher uses it."""
+"""Signal that interrupts the agent's work in the main thread. No launcher uses it. Its handler is set only during the
+work."""
 
 AGAIN_SECONDS = 0.1
 """Time in seconds after which an interrupt that was not raised is tried again. The thread may have held a lock, and a
@@ -58,7 +59,8 @@ class Interruptible:
     def within(self, seconds: float, work: Callable[[], None]) -> bool:
         """Run the agent's work for at most so many seconds; return False if it was interrupted.
 
-        Any other KeyboardInterrupt propagates. The interrupt may arrive when the last of the work is done.
+        Any other KeyboardInterrupt propagates. The work may be complete even if the result is False, because the
+        interrupt may arrive at its very end.
         """
         ticket = 0
         try:
@@ -166,9 +168,10 @@ class Interruptible:
             _withdraw_interrupt(thread)
 
     def raise_wanted(self) -> None:
-        """Raise a requested KeyboardInterrupt in the caller of a function of the agent that has just released its lock.
+        """Raise a requested KeyboardInterrupt; the calling function of the agent has just released its lock.
 
-        The program may spend so much time in that function that an interrupt would rarely arrive outside of it.
+        The program may call that function so often that an interrupt would rarely arrive outside of it. The frame that
+        must hold no lock is the function's caller.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
@@ -187,16 +190,18 @@ class _TakenBack(BaseException):
 
 
 def _raise_in_lockless(thread: int) -> bool:
-    """Raise KeyboardInterrupt in another thread; return False and do nothing if it may hold a lock of the agent.
+    """Raise KeyboardInterrupt in another thread; do nothing and return False if it may hold a lock of the agent.
 
-    The thread raises it when the next function starts, if not before, so it takes no lock of the agent first.
+    The thread raises the exception at the latest when its next function starts, so it can't acquire a lock of the agent
+    first.
     """
     frame = all_frames().get(thread)
     if frame is None or not holds_no_lock(frame):
         return False
     place, error = frame.f_lasti, _async_error(thread, KeyboardInterrupt)
     # CPython switches threads only after a call, at a backward jump and at the start of a function. None of these
-    # happens between the check, which runs in C, and the last call. So the thread has not moved.
+    # happens between the call of `sys._current_frames`, which is made in C, and the last call. So the thread has not
+    # moved.
     was_on, _, frames, _ = map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable))
     is_there = thread in frames and frames[thread] is frame and frame.f_lasti == place
     if is_there:

@@ -1,7 +1,7 @@
 """The one current stop of a rank: its thread, its phase, and the facts reported about it.
 
-Threads that reach a breakpoint while another thread is stopped queue here. Methods may be called from any thread; a
-method that waits says so.
+Threads that reach a breakpoint while another thread is stopped queue here. Methods may be called from any thread. They
+do not wait unless their docstring mentions a wait.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Stops:
 
     @property
     def halted_since(self) -> float:
-        """Time of the stopped thread's arrival at its present or last place."""
+        """Time of the stopped thread's arrival at its present or last place, on the monotonic clock."""
         return self._reported.halted_since
 
     @property
@@ -192,17 +192,17 @@ class Stops:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the stopped thread has worked for the open debugger for long and accepts no other work."""
+        """Whether the open debugger's work has taken long, so that the stopped thread accepts no other work."""
         return self._phase is StopPhase.OPEN and self._is_slow
 
     @property
     def is_in_short_step(self) -> bool:
-        """Whether the thread runs to the end of a step that is still so short that the rank is reported as stopped."""
+        """Whether the thread runs in a step that has just begun, so that the rank is still reported as stopped."""
         return self._phase is StopPhase.STEPPING and not self._is_slow
 
     @property
     def is_unreported(self) -> bool:
-        """Whether the stop is not reported: commands of a breakpoint print, and the thread continues."""
+        """Whether the stop is not reported, because a breakpoint's commands run and then resume the thread."""
         return self._is_unreported
 
     @property
@@ -220,7 +220,7 @@ class Stops:
         return self._owner == threading.get_ident()
 
     def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
-        """Return the report of this rank, without the parts that other objects know."""
+        """Return the report of this rank; other objects add the fields that are not known here."""
         with self._turn:
             is_over = self._phase is StopPhase.NONE or self._is_unreported
             running = is_over or self._is_slow
@@ -400,7 +400,7 @@ class Stops:
         with self._turn:
             if self._phase is not StopPhase.NONE:
                 self._phase = move_stop(self._phase, StopEvent.ENDS)
-            elif not self.is_mine():  # as when a signal handler raised just as this thread's turn came
+            elif not self.is_mine():  # a signal handler may have raised at the start of this thread's turn
                 return
             self._owner = self._reported.frame = None
             if self._session is not None:
@@ -439,7 +439,7 @@ class Stops:
 
 
 class _ThreadEnd:
-    """An object in a thread's locals that calls back when the thread exits, because Python then drops the locals."""
+    """An object in a thread's `threading.local`; Python drops it when the thread exits, and it then calls ``ended``."""
 
     __slots__ = ("_ended", "_number")
 
@@ -460,11 +460,11 @@ class Halt:
         self.opening: FrameType | None = None
         """The frame that a debugger shows first; None if that is the frame of the stop."""
         self.crash: Crash | None = None
-        """The crash that the current stop keeps this rank for, or None."""
+        """The crash that this rank is kept for at the current stop, or None."""
         self.is_interrupted = False
         """Whether Ctrl-C was pressed during an unreported stop; the program's next line is interrupted then."""
         self.awaits_in: int | None = None
-        """The thread whose code awaits the awaitable that the user types as ``await …`` at the prompt of its stop."""
+        """Id of the stopped thread if its code awaits what the user types as ``await …``; otherwise None."""
         self.awaitable: Awaitable[object] | None = None
         """The awaitable that was typed last."""
         self._stepped_to: tuple[int, int] | None = None
@@ -489,7 +489,7 @@ class Halt:
         return self._stepped_to is not None
 
     def has_just_halted(self, frame: FrameType) -> bool:
-        """Return True, once for each halt, if a step or a breakpoint has just halted this frame at its present line."""
+        """Return True, only once for each halt, if a step or a breakpoint has just halted this frame at its line."""
         if self._stepped_to != (id(frame), frame.f_lineno):
             return False
         self._stepped_to = None

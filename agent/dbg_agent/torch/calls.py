@@ -32,7 +32,10 @@ MAX_FRAMES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A process group; ``ranks`` are global, in the order of the group; ``sequence`` is None if torch has no number."""
+    """A process group; ``ranks`` are global, in the order of the group.
+
+    ``sequence`` is the number of collectives that the group has counted, or None if torch has no such number.
+    """
 
     name: str
     title: str
@@ -124,7 +127,7 @@ class Call:
     tag: int | None = None
     root: int | None = None
     place: Place | None = field(default=None, compare=False)
-    """The place of the call in the user's code."""
+    """Place of the call in the user's code."""
 
     @property
     def is_p2p(self) -> bool:
@@ -133,7 +136,7 @@ class Call:
 
 
 def calls_on_stacks(module: ModuleType) -> list[Call]:
-    """Return the innermost call of each thread of this process that is in one."""
+    """Return the innermost call of each thread that is in a call."""
     own = module.__dict__
     found = []
     for frame in list(all_frames().values()):

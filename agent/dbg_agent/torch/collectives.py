@@ -54,7 +54,7 @@ CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 """Environment variable that makes torch compare each collective between all ranks before it starts."""
 
 OPEN_SECONDS = 5.0
-"""Seconds after which an unfinished call may hang, so that finding its place is worth the cost."""
+"""Seconds after which an unfinished call may hang, so a search for its place is worth the cost."""
 
 _before = LastStatus()
 
@@ -162,7 +162,7 @@ def _libraries(group: Group, entries: Sequence[RecorderEntry]) -> list[str]:
 def _called(
     library: str, group: Group, groups: list[Group], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> int | None:
-    """Return how many collectives a group without recorded ones has called, or None if unknown."""
+    """Return how many collectives were called on a group without recorded collectives, or None if unknown."""
     if library in states and states[library].is_on and not states[library].is_used:
         # gloo's sends and receives are not recorded, but the group's own count includes them.
         return 0
@@ -172,7 +172,7 @@ def _called(
 def _counted(
     library: str, group: Group, groups: list[Group], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> int | None:
-    """Return how many collectives a group has counted itself, or None if a recorder has the number or it is unknown."""
+    """Return how many collectives the group itself has counted; None if unknown, or if a recorder has the number."""
     if group.sequence is None:
         return None
     if library == "nccl":
@@ -252,7 +252,7 @@ def _global_of(call: Call, group: Group, number: int | None) -> int | None:
 def _calls_seen(
     groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> list[CollectiveSeen]:
-    """Return the calls on stacks that no recorder has: gloo doesn't record sends and receives, old torch nothing."""
+    """Return the calls on stacks that no recorder has, such as gloo's sends and receives, or all calls of old torch."""
     found = []
     for call in calls:
         group = group_of(call, groups)

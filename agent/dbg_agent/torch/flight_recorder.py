@@ -1,6 +1,6 @@
 """torch's flight recorders: the last collectives of this process, and which of them have ended.
 
-torch holds the GIL while it builds a dump, for 15 µs per entry, so a full buffer stops the program for 30 ms. The
+torch holds the GIL while it builds a dump, for 15 µs per entry. A full buffer stops the program for 30 ms. The
 number of entries is cheap to query. While the program makes progress, entries are only read if they are few.
 """
 
@@ -26,7 +26,7 @@ NATIVE_MODULE = "torch._C._distributed_c10d"
 """The C module that has the recorders."""
 
 FEW_ENTRIES = 300
-"""Number of entries that are always read: they take less than 5 ms."""
+"""Maximum number of entries that are read even while the program makes progress: they take less than 5 ms."""
 
 UNCHANGED_SECONDS = 0.5
 """Seconds after which a recorder with an unchanged status is treated as idle."""
@@ -82,7 +82,7 @@ class LastStatus:
 
 
 def recorders_of(native: ModuleType) -> list[Recorder]:
-    """Return the recorders of this torch. A function with which the program replaced a recorder's is ignored."""
+    """Return the recorders of this torch. A function of a recorder that the program has replaced is ignored."""
     found = []
     for backend, name in (("gloo", "_dump_fr_trace"), ("nccl", "_dump_nccl_trace")):
         dump, pickled = _native(native, f"{name}_json"), _native(native, name)
@@ -143,7 +143,7 @@ class CallPlaces:
         return self._places.get(recorder.backend, {})
 
     def _read(self, backend: str, stacks: Callable[[], bytes]) -> None:
-        # Another release may use another format, and no error may be printed to the job's output.
+        # Another release may use another format. An error must not be printed to the job's output.
         with suppress(Exception):
             self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
 
@@ -158,11 +158,11 @@ def _users_place(entry: RecorderEntry) -> Place | None:
 
 
 def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_still: bool) -> bool:
-    """Return True if the entries should be read, according to the status, which costs next to nothing."""
+    """Return True if the entries should be read, according to the status, which is cheap to query."""
     status = recorder.status() if recorder.status is not None else b""
     is_unchanged = before.is_unchanged(recorder.backend, status)
     document = json.loads(status)
-    # A recorder that is switched off has no members of groups either.
+    # A recorder that is switched off does not report the members of groups.
     recorded.is_on = bool(document.get("pg_config"))
     numbers = recorded.numbers = tuple(_numbers(document))
     recorded.is_used = bool(numbers)

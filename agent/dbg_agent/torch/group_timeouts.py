@@ -76,7 +76,7 @@ def _store_of(torch: ModuleType) -> Any:
 
 
 class GroupTimeouts:
-    """Raises the timeouts of this process's groups, from their creation on, and restores their own timeouts."""
+    """Longer timeouts for this process's groups, from their creation on, until their own timeouts are restored."""
 
     def __init__(self) -> None:
         self._wanted: timedelta | None = None
@@ -160,7 +160,7 @@ class GroupTimeouts:
             with suppress(Exception):
                 before = self._forget_destroyed()
                 self._raise_store(options.get("store", arguments[4] if len(arguments) > 4 else None))
-            # NCCL warns if the timeout in its own options differs. A group with options is raised after its creation.
+            # NCCL warns if its own options have another timeout, so a group with options gets the longer one later.
             if options.get("backend_options") is None and options.get("pg_options") is None:
                 options["timeout"] = wanted
             created = stock(*arguments, **options)
@@ -171,7 +171,7 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Record the own timeout of the new groups, and raise groups that were created with it."""
+        """Record the own timeout of the new groups, and raise the timeouts that are still shorter."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own
@@ -195,7 +195,7 @@ class GroupTimeouts:
         return register
 
     def _raise_store(self, store: Any) -> None:
-        """Raise the store's timeout, too: NCCL's first operation on a group waits there for the other ranks."""
+        """Raise the store's timeout, too: NCCL's first operation on a group waits in the store for the other ranks."""
         own = getattr(store, "timeout", None)
         if self._wanted is not None and isinstance(own, timedelta) and own < self._wanted:
             self._own.setdefault(_STORE, own)

@@ -1,7 +1,7 @@
 """The description of a numpy array or scalar, and the digest of its content.
 
 Numpy is never imported here: an array exists only if the program has imported numpy. Elements are compared by their
-bytes, like the elements of tensors, unless their bytes are not the whole value.
+bytes, like the elements of tensors, if the bytes are the whole value.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def is_array(kind: type) -> bool:
 
 
 def write_array(record: ValueRecord, array: Any) -> None:
-    """Write and feed the type and shape of an array, then its content if that can be read."""
+    """Add the type and shape of an array to text and fingerprint, then its content if that can be read."""
     numpy: Any = sys.modules["numpy"]
     kind = type(array)
     if issubclass(kind, numpy.generic):
@@ -96,7 +96,8 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
-        # Elements that are objects have no size; a comparison might still find an element that can't be compared.
+        # The bytes that a comparison would read are only counted, so that an array that is too large gets the same
+        # remark. The size of elements that are objects is unknown.
         record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:

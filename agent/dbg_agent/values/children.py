@@ -1,7 +1,7 @@
 """The children of a value, by its class: elements, fields, attributes.
 
-Text, digests, the comparison of ranks and the tree of an IDE all use this module. No code of the program runs, except
-that of a ``data`` property that a class derived from UserDict or UserList computes.
+Text, digests, the comparison of ranks and the tree of an IDE all use this module. The only code of the program that may
+run is a ``data`` property of a class derived from UserDict or UserList.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_container(kind: type) -> bool:
 
 
 def container_of(value: Any) -> Container | None:
-    """Return the elements of a value; None if it has none, or if it does not wrap the container of its class."""
+    """Return the elements of a value; None if it has none, or if it is a UserDict or UserList with unusual ``data``."""
     kind = type(value)
     # isinstance() would ask the value for its class, and a proxy would answer with the class of its target.
     for base in _CONTAINERS:
@@ -120,8 +120,8 @@ INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
     slice: lambda taken: (taken.start, taken.stop, taken.step),
     ReferenceType: lambda reference: (reference(),),
 }
-"""The parts of objects of these classes, in addition to their attributes; their reprs may omit or hide some of the
-parts."""
+"""The parts of objects of these classes, in addition to their attributes. The reprs of these objects may omit some of
+the parts."""
 
 
 def attributes_of(value: object) -> dict[str, object]:
@@ -144,7 +144,7 @@ def _slots_of(value: object) -> dict[str, Any]:
 
 
 def has_default_repr(kind: type) -> bool:
-    """Return True if the repr of a class's objects shows their address."""
+    """Return True if a class has the repr of ``object``, which shows only the class and an address."""
     own: object = kind.__repr__
     return own is object.__repr__
 
@@ -208,7 +208,7 @@ def _no_items(_start: int, _end: int) -> Iterable[Child]:
 
 @dataclass(slots=True)
 class Children:
-    """The children of a value: the named ones, and ``size`` items in order."""
+    """The children of a value: the children with names, and ``size`` items in order."""
 
     named: Sequence[Child] = ()
     size: int = 0
@@ -307,7 +307,7 @@ def _items_of(value: Any, name_of_key: NameOf) -> Children | None:
 
 def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
     kind = type(value)
-    # Another class may return another value for its item.
+    # A class with another `__getitem__` may return another value for `[key]`, so there is no expression for the item.
     is_usual = kind.__getitem__ is dict.__getitem__ or kind.__module__ in ("collections", "builtins")
 
     def child(key: Any) -> Child:
@@ -424,7 +424,7 @@ def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
     kind = type(owner)
     is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    # A method of the program may look up attributes in its own way.
+    # A `__getattribute__` of the program may look up attributes in its own way.
     is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):

@@ -55,8 +55,8 @@ LONG_INT_BITS = 10_000
 """Number of bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
 MAX_OBJECTS = 10_000
-"""Maximum number of objects compared by their attributes: about a second. A graph of objects has far more paths than
-objects."""
+"""Maximum number of objects compared by their attributes, which takes about a second. An object is read once on each
+path to it, and a graph of objects has far more paths than objects."""
 
 RUN = 1024
 """Number of elements that are written at once if they are numbers. Ten million then take seconds instead of half a
@@ -78,7 +78,7 @@ ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
 
 
 class Walk(ValueRecord):
-    """The record of one value, made part by part within an effort.
+    """The record of one value, made part by part within the budget ``effort``.
 
     :meth:`value` raises NotCompared, or the error of a container that another thread changes. Text and fingerprint are
     then unfinished.
@@ -91,7 +91,7 @@ class Walk(ValueRecord):
         self._bases: dict[type, type | None] = {}
 
     def whole(self, value: Any) -> bool:
-        """Walk through a value as :meth:`value` does; return False and set the effort's reason if that fails."""
+        """Walk through a value as :meth:`value` does; if that fails, return False and set the reason in ``effort``."""
         try:
             self.value(value)
         except NotCompared as error:
@@ -156,7 +156,8 @@ class Walk(ValueRecord):
         self.effort.count(size)
         if not self.compares:
             return
-        # The buffer is copied, because another thread can't resize it while it is hashed, and would get an error.
+        # A copy is hashed: a buffer can't be resized while it is hashed, and another thread that tries to would get an
+        # error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
         self.fingerprint.feed(data)
@@ -202,7 +203,7 @@ class Walk(ValueRecord):
             self._once(value, look)
 
     def _base_of(self, kind: type) -> type | None:
-        """Return the class in INSIDE that is a base of this class, or None."""
+        """Return the class in INSIDE that is this class or one of its bases, or None."""
         if kind not in self._bases:
             self._bases[kind] = next((base for base in kind.__mro__ if base in INSIDE), None)
         return self._bases[kind]
@@ -365,7 +366,7 @@ class Walk(ValueRecord):
         self.text.write(closing)
 
     def _known_tuple(self, value: Any, kind: type, size: int) -> bool:
-        """Walk through a tuple whose class has its own text; return False if the tuple is like any other."""
+        """Walk through a named tuple, or a tuple whose repr users know; return False for any other tuple."""
         names = field_names(kind)
         if names is not None and len(names) == size:
             self._fields(kind, zip(map(str, names), tuple.__iter__(value), strict=True))
@@ -430,8 +431,8 @@ class Described:
     """The description of one value.
 
     ``text`` may be abbreviated and has at most :data:`.record.MAX_VALUE_TEXT` characters. ``digest`` is the digest of
-    the whole value, without parts that differ between equal values of two ranks: memory addresses, and the number of
-    the device that holds a tensor. It is empty if the value was not read whole; ``text`` then contains the reason.
+    the whole value. Memory addresses and the number of a tensor's device are left out, because they differ between
+    equal values of two ranks. The digest is empty if the value was not read whole; ``text`` then contains the reason.
     """
 
     text: str

@@ -57,7 +57,7 @@ class Namespaces:
 
 
 class Evaluation:
-    """One text and its value; exceptions of the text propagate from :meth:`run`."""
+    """The evaluation of one typed text; its exceptions propagate from :meth:`run`."""
 
     def __init__(self, names: Namespaces, *, runs: bool = False) -> None:
         self._names = names
@@ -72,7 +72,7 @@ class Evaluation:
         return f"{self._printed.text}\n[{lost} more characters are lost]\n" if lost else self._printed.text
 
     def run(self, text: str) -> Any:
-        """Return the value of an expression; run a statement only if that is allowed, and return None."""
+        """Return the value of an expression, or run a statement and return None; that is an error without ``runs``."""
         text = text.strip()
         try:
             code = compile(text, TYPED, "eval")

@@ -35,10 +35,11 @@ from dbg_wire.records.inspection import (
 from dbg_wire.records.record import clamp
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
-"""The folder of the agent, whose frames only run the program."""
+"""The folder of the agent; its frames are left out of tracebacks."""
 
 MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
-"""Maximum number of characters of the two texts; with some escapes they fit into one row."""
+"""Maximum number of characters of an exception's message and traceback. They fit into one row even if some need
+escapes."""
 
 MAX_CHAIN = 100
 """Maximum number of causes and contexts whose frames are read."""
@@ -96,7 +97,7 @@ class NoSuchHandle(Exception):
 
 
 class Handles:
-    """Values with their expressions. All methods run in the stopped thread, so finalizers of values run there, too."""
+    """Values and their expressions by handle. Only the stopped thread uses them, so it also runs their finalizers."""
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
         self._most = most
@@ -128,7 +129,7 @@ class Handles:
 
 
 class Listing:
-    """Makes variables of children."""
+    """Converter of a value's children to variables of an IDE."""
 
     def __init__(self, interruptible: Interruptible, handles: Handles) -> None:
         self._interruptible = interruptible
@@ -248,7 +249,7 @@ class Inspector:
         """The frames whose variables were read at this stop."""
 
     def forget(self) -> None:
-        """Forget all values, because the thread continues; frames keep none either."""
+        """Forget all values, because the thread continues; release the locals that were read from frames."""
         self.handles.clear()
         read, self._read = self._read, {}
         release(read.values())

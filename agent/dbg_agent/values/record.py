@@ -84,7 +84,7 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException as worse:
-        # A str() that raises SystemExit, or that never ends and is interrupted, gets an answer as well.
+        # There is an answer even if str() raises SystemExit, or never ends and is interrupted.
         text = f"its str raises {type(worse).__name__}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -103,7 +103,7 @@ _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}(?=(?:[;:, ][^\n>]{0,300})?>)"
 
 
 class Fingerprint:
-    """The digest of the data that is fed, without memory addresses."""
+    """The digest of all data that is added; the memory addresses in reprs are left out."""
 
     __slots__ = ("_digest",)
 
@@ -130,7 +130,7 @@ class Fingerprint:
 
 
 class NoFingerprint(Fingerprint):
-    """Replaces a fingerprint if only the text of a value is needed."""
+    """A fingerprint that ignores all data; used if only the text of a value is needed."""
 
     __slots__ = ()
 
@@ -147,8 +147,8 @@ class NoFingerprint(Fingerprint):
 class Unordered:
     """The sum of the fingerprints of items in arbitrary order.
 
-    Sets have another order in each rank, because each rank hashes strings with its own seed. A sum needs no memory,
-    unlike a sorted list, and differs just as reliably unless values are made to collide.
+    Sets have another order in each rank, because each rank hashes strings with its own seed. Unlike a sorted list, a
+    sum needs no memory. It distinguishes values as reliably, unless they are made to collide.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ def without_addresses(text: str) -> str:
 
 
 class NotCompared(Exception):
-    """Raised if part of a value can't be read, so that the value can't be compared; ``reason`` is the explanation."""
+    """Raised if part of a value can't be read, so the value can't be compared; ``reason`` explains this to users."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -181,7 +181,7 @@ class OutOfTime(NotCompared):
 
 
 class DigestBudget:
-    """The time and the bytes that one value may use, and the first reason to give up on its digests."""
+    """The time and the bytes that one value may use, and the first reason why its digest is given up."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -222,7 +222,7 @@ def message_of(error: BaseException) -> str:
 
 
 class ValueRecord(ABC):
-    """Text and fingerprint of one value, within an effort."""
+    """Text and fingerprint of one value, within the budget ``effort``."""
 
     compares = True
     """Whether the content of a value is fed to the fingerprint; otherwise only the content for the text is read."""

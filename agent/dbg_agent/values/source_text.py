@@ -19,7 +19,7 @@ MAX_CHUNK = MAX_TEXT - 300
 """Maximum number of bytes of the path and the lines of one record, as written; the other fields use the rest."""
 
 MAX_CHUNKS = 16
-"""Maximum number of records of one answer; together they are below a third of its limit."""
+"""Maximum number of records of one answer; together they use less than a third of the limit of an answer."""
 
 
 ESCAPED = 6

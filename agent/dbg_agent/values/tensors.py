@@ -1,4 +1,4 @@
-"""The description of a torch tensor, and the digest of its content in this rank; never by a collective.
+"""The description of a torch tensor, and the digest of its content in this rank, made without any collective.
 
 Torch is never imported here: a tensor exists only if the program has imported torch. Elements are compared by their
 bytes: a NaN equals the same NaN, and -0.0 is not 0.0.
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from dbg_agent.values.record import DigestBudget, ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
-"""Devices whose copies run only the copy. Others, such as xla, first run pending operations, which may need other
+"""Devices where a copy runs nothing else. Others, such as xla, first run pending operations, which may need other
 ranks."""
 
 NO_ELEMENTS = "a meta tensor has no elements"
 """Reason for not comparing a meta tensor."""
 
 STREAM_PAUSE = 0.001
-"""Time in seconds between two checks that a stream is done: no framework can wait for that with a time limit."""
+"""Time in seconds between two checks whether a stream is done. No framework can wait for a stream with a time limit."""
 
 SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
 """The modules of DTensor: since torch 2.5, and before."""
@@ -38,7 +38,7 @@ def is_tensor(kind: type) -> bool:
 
 
 def write_tensor(record: ValueRecord, tensor: Any) -> None:
-    """Write and feed the type and shape of a tensor, then its content if that can be read."""
+    """Add the type and shape of a tensor to text and fingerprint, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
     # The program may be inside one of torch's modes, or the tensor's class may override operations. Neither must see
     # the operations here, and no gradient must record them.
