@@ -40,8 +40,8 @@ from dbg_wire.messages import Sender
 logger = logging.getLogger("dbg_broker")
 
 MAX_TIMER_SECONDS = 600.0
-"""Maximum time until the end of a token is checked again, in seconds: the wall clock may have been set. It also limits
-how long the timer of a closed connection remains.
+"""Maximum time between two checks of a token's expiry, in seconds, because the wall clock may be set. The timer of a
+closed connection remains for this time at most.
 """
 
 FIGURES_SECONDS = 15.0
@@ -51,7 +51,7 @@ METHODS = frozenset({"GET", "HEAD"})
 
 
 class Admission:
-    """The tokens of a broker, and the answers to requests."""
+    """Admission of peers: the broker's tokens, the answers to requests, and the receivers of messages."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Admission:
         self._journal, self._capacity, self._meters = journal, capacity, meters
         self._table, self._ranks, self._terminals = table, ranks, terminals
         self._figures: tuple[float, HttpAnswer] | None = None
-        """Metrics for peers without a token, and the time until which they are shown."""
+        """Time until which peers without a token get the same metrics, and these metrics."""
 
     @property
     def is_used(self) -> bool:
@@ -79,7 +79,7 @@ class Admission:
         return bool(self._ranks.links or self._terminals.links)
 
     def gauges(self) -> Gauges:
-        """Return the current numbers."""
+        """Return the current numbers, for the metrics and the status line."""
         others, (sessions, drivers, watchers) = self._welcomes.others, self._relay.seats.counts()
         return Gauges(
             ranks=self._table.registry.counts,
@@ -94,7 +94,7 @@ class Admission:
         )
 
     def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:
-        """Return the bearer who may have a WebSocket for this request, or the answer to it."""
+        """Return the bearer if the request may become a WebSocket; otherwise return the HTTP answer."""
         path = path_of(upgrade.path)
         if upgrade.method not in METHODS:
             return self._refused(peer, upgrade, method_not_allowed(upgrade.method))
@@ -118,7 +118,7 @@ class Admission:
         return Receiver(peer, self._terminals.link(peer, bearer), self._terminals)
 
     def use(self, tokens: Tokens) -> None:
-        """Use these tokens from now on, and close the connections whose tokens are not among them."""
+        """Use these tokens from now on, and close connections whose tokens are no longer valid."""
         self._tokens = tokens
         # A rank that uses the home's own token finds the new one when it reconnects. It keeps its connection until
         # then, because its stop must not be lost.
@@ -129,9 +129,9 @@ class Admission:
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
 
     def _close_at_expiry(self, number: int, expires: float) -> None:
-        """Close a connection when its token expires, by the wall clock, which also set the time of expiry.
+        """Close a connection when its token expires; the wall clock decides, because ``expires`` is in its time.
 
-        The timer stores only the connection's ``number``, so that it doesn't keep a closed connection in memory.
+        The timer stores only the connection's ``number``, so that no closed connection remains in memory.
         """
         seconds = min(max(0.0, expires - time.time()), MAX_TIMER_SECONDS)
         self._timers.schedule(seconds, partial(self._look_at_expiry, number, expires))

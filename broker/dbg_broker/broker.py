@@ -18,7 +18,7 @@ from dbg_broker.welcome import Welcomes
 
 
 class Broker:
-    """Parts of a broker, for the process that serves with it; ``kernel`` is the name of its host's kernel."""
+    """All parts of one broker; ``kernel`` identifies the kernel that the broker runs on, or is None if unknown."""
 
     def __init__(
         self,

@@ -20,11 +20,11 @@ NOTHING = -1
 """Position of a reader that has not read anything."""
 
 MAX_REST_SECONDS = 1.0
-"""Maximum pause between two passes, in seconds: thousands of readers are updated within a second."""
+"""Maximum pause between two passes, in seconds: with thousands of readers ``rest_each`` would make it longer."""
 
 
 class Feed(Generic[K]):
-    """Feed: the keys that have changed, in the order of their last changes.
+    """Keys that have changed, in the order of their last changes.
 
     A reader stores the position up to which it has read; ``end`` is the last position.
     """
@@ -81,7 +81,7 @@ class Passes:
         self._is_due = self._is_begun = False
 
     def changed(self) -> None:
-        """Schedule a pass for the time when the current pass and the pause after it are over."""
+        """Schedule a pass. It starts after the current pass and the pause that follows."""
         if not self._is_due:
             self._is_due = True
             if not self._is_begun:

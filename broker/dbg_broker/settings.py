@@ -1,4 +1,4 @@
-"""Settings of ``serve``: arguments first, then variables, then defaults. Pure."""
+"""Settings of ``serve``: arguments first, then variables, then defaults. No file is opened here."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK = "127.0.0.1"
 
 IDLE_SECONDS = 45.0
-"""How long a run's own broker stays without a rank or terminal, in seconds: the next run after an edit finds it, and
-nothing is left on the host after a minute, including the time to shut down.
+"""How long a run's own broker waits without a rank or terminal before it ends, in seconds. The next run after an edit
+still finds the broker. A minute after the last run, no process is left on the host.
 """
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
@@ -48,9 +48,9 @@ class Allowed:
     networks: tuple[Network, ...] = ()
 
     def admits(self, peer: object, own: Callable[[], object] = tuple) -> bool:
-        """Return True if a socket's peer may connect, judged by the addresses of both ends. A peer on this host may.
+        """Return True if a socket's peer may connect. A peer on this host always may.
 
-        The own end's address is determined only if it matters.
+        ``peer`` is the address of the other end. ``own`` returns the address of this end; it is called only if needed.
         """
         if not self.networks:
             return True
@@ -80,12 +80,12 @@ class Listen:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether no other host can connect to it."""
+        """Whether only this host can connect to the address."""
         return is_loopback_host(self.host)
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it means all addresses of this host, so that peers can't connect to it literally."""
+        """Whether it means all addresses of this host, such as 0.0.0.0, so peers need another address in the URL."""
         address = ip_of(self.host)
         return address is not None and address.is_unspecified
 

@@ -14,7 +14,7 @@ class _Peer(Protocol):
 
 
 class Others(Protocol):
-    """The other brokers of a site."""
+    """Source of the cluster's data for a welcome: the addresses of its brokers, and the state of NATS."""
 
     @property
     def nats_silent(self) -> float | None:
@@ -31,7 +31,7 @@ class Welcomes:
         self._clock, self._started = clock, clock()
         self._host, self._pid, self._max_lease = host, pid, max_lease
         self.others: Others | None = None
-        """The other brokers, or None without ``--cluster``."""
+        """The cluster of this broker, or None without ``--cluster``."""
 
     @property
     def uptime(self) -> float:
@@ -39,7 +39,7 @@ class Welcomes:
         return self._clock() - self._started
 
     def send(self, peer: _Peer, address: str | None = None, child: int | None = None, role: str | None = None) -> None:
-        """Accept a peer's first message, or send a rank its new address."""
+        """Send a welcome: the answer to a peer's first message, or a rank's new address."""
         message = Welcome(
             minor=PROTOCOL_MINOR,
             release=RELEASE,

@@ -1,6 +1,6 @@
 """The port for stock debuggers: each caller that shows a debugger becomes a rank.
 
-Callers have no token. So their number is small, and all together get a fifth of a core.
+Callers have no token. So their number is limited, and all callers together get a fifth of a core.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_HEAD = 64 * limits.KIB
 """Maximum number of bytes before a caller has shown a debugger's screen."""
 
 SILENCE_SECONDS = 20.0
-"""Timeout for showing it, in seconds: PuDB draws at the next line, once it is imported."""
+"""Timeout for showing a debugger's screen, in seconds: PuDB draws at the program's next line, once imported."""
 
 SLICE_BYTES = 4 * limits.KIB
 """Bytes of one caller that are handled at once. They take some milliseconds, which delay a key of another session."""
@@ -120,12 +120,12 @@ class StockPeer:
     # ---------------------------------------------------------------------------------------------- calls of the broker
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Receive a message to an agent; the session answers in a later turn of the event loop, like an agent."""
+        """Pass a message for an agent to the session. Like an agent, it answers in a later turn of the event loop."""
         self._loop.call_soon(self._take, message)
         return True
 
     def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Receive a message like :meth:`send_message`; its encoded form is not used."""
+        """Pass a message to the session like :meth:`send_message`; its encoded form is not used."""
         return self.send_message(message)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
@@ -133,7 +133,7 @@ class StockPeer:
         return True
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Receive keys. Return False if too many wait because the debugger doesn't read."""
+        """Pass keys to the session. Return False if too many wait because the debugger doesn't read."""
         keys = decode_data(data, Sender.CLIENT)
         waiting = self._writer.transport.get_write_buffer_size()
         if not isinstance(keys, Input) or waiting + len(keys.data) > limits.MAX_INPUT_PENDING:
@@ -142,7 +142,7 @@ class StockPeer:
         return True
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close without code and reason, which a debugger does not understand."""
+        """Close without sending code and reason, which a debugger does not understand."""
         self._writer.close()
         # A peer that reads nothing must not keep the connection open.
         self._loop.call_later(limits.CLOSE_SECONDS, self.abort)

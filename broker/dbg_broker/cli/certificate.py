@@ -1,4 +1,4 @@
-"""``dbg-broker certificate``: print the fingerprint of the home's certificate; make a missing one."""
+"""``dbg-broker certificate``: print the fingerprint of the home's certificate; make one if it is missing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the fingerprint of the home's own certificate; make a missing one. Raise BadSecretFile."""
+    """Print the fingerprint of the home's own certificate; make one if it is missing. Raise BadSecretFile."""
     print_line(load_own(open_home(home_of(given))).fingerprint)
     return 0

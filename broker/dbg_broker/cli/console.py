@@ -15,7 +15,7 @@ PrintLine = Callable[[str], None]
 
 
 def prepare_streams() -> None:
-    """Let both streams write escapes for characters that their encoding does not support."""
+    """Make both streams write escapes for characters that their encoding does not support."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

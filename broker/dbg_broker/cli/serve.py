@@ -44,7 +44,8 @@ def _add_open_doors(serve: argparse.ArgumentParser) -> None:
         metavar="[HOST:]PORT",
         nargs="?",
         const="6899",
-        help="accept stock pudb.remote.set_trace(reverse=True), which can't authenticate, there (default: off)",
+        help="accept stock pudb.remote.set_trace(reverse=True), which can't authenticate, at this address "
+        "(default: off)",
     )
 
 

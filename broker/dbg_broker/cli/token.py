@@ -119,7 +119,7 @@ def rotate(home: Path, print_line: PrintLine, aside: PrintLine) -> int:
 
 @contextlib.contextmanager
 def _taken_by_broker(home: Path, aside: PrintLine) -> Iterator[None]:
-    """Wait, after the block has changed tokens, until the broker has loaded them: it writes broker.json again."""
+    """After the block has changed tokens, wait until the broker has loaded them and written broker.json again."""
     path = home / RENDEZVOUS_FILE
     is_served, before = path.exists(), state_of(path)
     yield
@@ -132,7 +132,7 @@ def _taken_by_broker(home: Path, aside: PrintLine) -> Iterator[None]:
 
 
 def _require_no_others(home: Path) -> None:
-    """Raise BadInput if another broker of the cluster is running, whose home has the same three tokens."""
+    """Raise BadInput if another broker of the cluster runs: its home would keep the old tokens."""
     try:
         serving = read_rendezvous(home)
     except BadSecretFile:
@@ -202,12 +202,12 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refuse_beside(given: argparse.Namespace) -> None:
-    """Raise BadInput for options of a new token together with an option that makes none: they would be ignored."""
+    """Raise BadInput if options that describe a new token are combined with an option that makes no token."""
     makes_none = {"--list": given.list, "--revoke": given.revoke is not None, "--rotate": given.rotate}
     makes = {"--role": given.role, "--job": given.job, "--for": given.bound, "--name": given.name}
     chosen = next((option for option, is_given in makes_none.items() if is_given), None)
     beside = next((option for option, value in makes.items() if value is not None), None)
     if chosen is not None and beside is not None:
-        raise BadInput(f"{beside} describes a new token, and {chosen} makes none", "leave one of them out")
+        raise BadInput(f"{beside} describes a new token, and {chosen} does not make one", "leave one of them out")
     if given.json and not given.list:
         raise BadInput("--json works only with --list", "leave it out; without --list only the token is printed")

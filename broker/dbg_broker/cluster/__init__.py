@@ -1,1 +1,1 @@
-"""Cluster of brokers that form one site over NATS: members, shared tokens, and facts that ranks of a job wait for."""
+"""Several brokers that act as one, connected by NATS: members, shared tokens, and facts about awaited ranks."""

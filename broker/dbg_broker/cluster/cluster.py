@@ -20,11 +20,11 @@ from dbg_wire.messages import BrokerAddress
 logger = logging.getLogger("dbg_broker")
 
 TOLD_SECONDS = 0.5
-"""How long changes of the members are collected, in seconds: the brokers of a site start and end together."""
+"""How long changes of the members are collected, in seconds: the brokers of a cluster start and end together."""
 
 
 class Cluster:
-    """One broker's view of the site. Methods must be called in the event loop's thread; only coroutines block."""
+    """The cluster of one broker. Methods must be called in the event loop's thread; only coroutines block."""
 
     def __init__(self, broker: Broker, welcomes: Welcomes, nats: Nats, own: Presence, tokens: SharedTokens) -> None:
         self._broker, self._welcomes, self._nats = broker, welcomes, nats

@@ -1,4 +1,4 @@
-"""Membership: the brokers of the site, known by the heartbeats that each broker sends to all others.
+"""Membership: the brokers of the cluster, known by the heartbeats that each broker sends to all others.
 
 A broker is gone if its heartbeat has been missing for some seconds. Each broker measures this with its own clock and
 never compares it with the clock of another broker.
@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS = 1.0
 """Seconds between two heartbeats of a broker."""
 
 HERE = "dbg_broker.here"
-"""Prefix of the subjects of heartbeats, followed by the broker's name. An empty one announces the broker's end."""
+"""Prefix of the subjects of heartbeats, followed by the broker's name. An empty heartbeat announces its end."""
 
 GONE_SECONDS = 4.0
 """Seconds without a heartbeat after which a broker is gone."""
@@ -28,13 +28,13 @@ ABSENCE_SECONDS = 3.0
 """Minimum gap between two own heartbeats that shows that this broker or its host was suspended, in seconds."""
 
 MAX_MEMBERS = limits.MAX_BROKERS
-"""Maximum number of brokers of one site: a welcome to a rank or terminal can name as many."""
+"""Maximum number of brokers of one cluster: a welcome to a rank or terminal can't name more."""
 
 
 class Presence(Record):
     """Description of a broker that it sends to the others; ``url`` and ``fingerprint`` belong to its endpoint.
 
-    ``site`` is a digest of the tokens that all brokers share. ``host`` and ``pid`` are only for people.
+    ``site`` is a digest of the tokens that all brokers of a cluster share. ``host`` and ``pid`` are only for people.
     """
 
     name: Word
@@ -87,7 +87,7 @@ class Members:
         return encode_record(self.own).encode()
 
     def saw(self, presence: Presence) -> None:
-        """Record a heartbeat. Ignore heartbeats of another site, whose tokens differ."""
+        """Record a heartbeat. Ignore heartbeats of another cluster, whose tokens differ."""
         name = presence.name
         if name == self.own.name or presence.site != self.own.site:
             return

@@ -59,7 +59,7 @@ REFUSED_STATUS = 5
 """Exit status if a peer answers and refuses the connection."""
 
 OnMessage = Callable[[str, bytes], None]
-"""Handles a message: the last word of its subject, and its data."""
+"""Handles a message: the sender's name, which is the last part of the subject, and the data."""
 
 
 class CantJoin(DbgError):

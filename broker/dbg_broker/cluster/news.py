@@ -1,7 +1,7 @@
 """News between brokers: facts about ranks that ranks of the same job at other brokers need.
 
-Each broker sends the facts of its own ranks to all others as they change, and sends all facts again to a broker that
-asks. A broker that ends hands over its ended ranks, because they never register again.
+Each broker sends the facts of its own ranks to all others as they change. If a broker asks, the others send all their
+facts again. A broker that shuts down hands over its ended ranks, because they never register again.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ AT_ONCE = 128
 """Maximum number of facts in one message: they take half a millisecond."""
 
 PAGE_BYTES = 128 * limits.KIB
-"""Size after which a message of ended ranks is full, in bytes: an eighth of the limit of NATS, because the last rank
-may be large.
+"""Size after which no rank is added to a message of ended ranks, in bytes. It is an eighth of the limit of NATS,
+because the last rank may be large.
 """
 
 FORGET_SECONDS = 5.0
@@ -95,7 +95,7 @@ class RankNews(Watcher):
             self._note(key)
 
     def tell_all(self, *, asks: bool = False) -> None:
-        """Publish all facts again for a broker that does not know them; with ``asks`` also request all others."""
+        """Publish all facts again for a broker that does not know them; with ``asks`` request all other facts."""
         if asks:
             self._publish("all", asks=True)
         for key in self._told:

@@ -1,8 +1,8 @@
-"""Issued tokens of a site: each broker stores the whole set in its home and sends the whole set to the others.
+"""Issued tokens of a cluster: each broker stores the whole list in its home, and sends it to the other brokers.
 
 Lists can be joined in any order, regardless of their origin. A broker that was disconnected sends the tokens that its
-home has gained, and receives the tokens of the others. The home's own three tokens are never in the list; the site is a
-digest of them.
+home has gained, and receives the tokens of the others. The home's own three tokens are never in the list. Their digest,
+the ``site``, identifies the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dbg_wire.errors import DbgError, printable
 logger = logging.getLogger("dbg_broker")
 
 SUBJECT = "dbg_broker.tokens"
-"""Prefix of the subjects of token lists, followed by the site and the sender's name."""
+"""Prefix of the subjects of token lists, followed by the ``site`` and the sender's name."""
 
 Keep = Callable[[IssuedTokens], None]
 """Joins a list into the tokens of the home. Blocks, and raises DbgError."""
@@ -28,8 +28,7 @@ Keep = Callable[[IssuedTokens], None]
 class SharedTokens:
     """Issued and revoked tokens that all brokers know.
 
-    A token that another broker has issued or revoked takes effect here at once, before it is on disk: ``use`` is called
-    with the new tokens.
+    If another broker issues or revokes a token, ``use`` is called at once with the new tokens, before they are on disk.
     """
 
     def __init__(self, nats: Nats, name: str, keep: Keep, tokens: Tokens) -> None:

@@ -128,9 +128,7 @@ def date_of(seconds: float) -> str:
 def load_given(certificate: Path, key: Path) -> ServedCertificate:
     """Return the certificate of two PEM files, which are read at each call.
 
-    Raise BadSecretFile if it can't be served now.
-
-    Others may read the certificate, but only the user and root the key.
+    Other users may read the certificate, but not the key. Raise BadSecretFile if the certificate can't be served now.
     """
     der = _first_der(certificate)
     key_text = read_given(key, "--key", _REMEDY_OF_KEY)

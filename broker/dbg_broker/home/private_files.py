@@ -35,8 +35,8 @@ _START_AGAIN = "remove it and start `dbg-broker serve` again"
 def open_home(path: str) -> Path:
     """Return the home directory. If it is missing, create it and its parents with mode 0700.
 
-    Raise BadSecretFile if it is not a directory, belongs to another user, is open to others, is below a directory in
-    which others could replace it, or can't be created.
+    Raise BadSecretFile if it is not a directory, belongs to another user, is open to others, or can't be created. Raise
+    it also if other users could replace a directory above the home.
     """
     home, shown = Path(path), printable(path)
     try:
@@ -111,7 +111,7 @@ def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> s
 
 
 def check_way(home: Path) -> None:
-    """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
+    """Raise BadSecretFile if other users could replace the home in a directory above it; the error names it.
 
     Missing directories are skipped. Raise OSError if one can't be inspected.
     """

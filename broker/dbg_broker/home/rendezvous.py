@@ -21,7 +21,7 @@ LOCK_FILE = "serve.lock"
 
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
-"""Errors of flock for a lock that is held: its own, and the one of NFS, which uses a byte-range lock for it."""
+"""Errors of flock if another process holds the lock: the usual one, and the one of NFS, which locks byte ranges."""
 
 TOKENS_LOCK_FILE = "tokens.lock"
 
@@ -55,8 +55,9 @@ def remove_rendezvous(home: Path, *, pid: int, host: str) -> None:
 def lock(home: Path) -> FileIO | None:
     """Take the lock of the home's broker without waiting. Return None if another process holds it.
 
-    The lock is held until the returned file is closed or the process ends. Without file locks, another broker may serve
-    the same home. Removing the file would let two brokers hold it. Raise BadSecretFile if it can't be created.
+    The lock is held until the returned file is closed or the process ends. On a file system without locks, another
+    broker may serve the same home. The file is never removed, because then two brokers could hold the lock. Raise
+    BadSecretFile if the file can't be created or locked.
     """
     path = home / LOCK_FILE
     held = FileIO(_open_lock(path))

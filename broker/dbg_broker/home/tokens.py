@@ -41,7 +41,7 @@ class Bearer:
 
     ``digest`` identifies the token. ``name`` is the token's name; it is empty for a home's own tokens and for tokens
     that are derived from them. ``job`` is the only job that the bearer may join or see, or None for all. ``expires`` is
-    in seconds since the epoch, or None for never; connections end then.
+    in seconds since the epoch, or None for never; the bearer's connections end at that time.
     """
 
     role: Role
@@ -74,7 +74,7 @@ MAX_ISSUED = 1000
 """Maximum number of tokens in the list, enough for a team of a hundred; an unknown token is compared with all."""
 
 MAX_REVOKED = 2000
-"""Maximum number of tombstones; the newest are kept. A home that was away for longer may bring a revoked token back."""
+"""Maximum number of tombstones; the newest are kept. A home that missed more of them may restore a revoked token."""
 
 NAME_LENGTH = 64
 
@@ -129,7 +129,7 @@ class IssuedTokens(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, tokens=(*self.tokens, new))
 
     def revoke(self, name: str, now: float) -> IssuedTokens:
-        """Return the list without the token of this name. Raise BadInput if there is none."""
+        """Return the list without the token of this name. Raise BadInput if no token has it."""
         found = next((one for one in self.tokens if one.name == name), None)
         if found is None:
             raise BadInput(f"no token has the name {printable(name)!r}", "`dbg-broker token --list` shows all names")
@@ -256,7 +256,7 @@ class Tokens:
         return {Role.RANK: self.rank, Role.DRIVER: self.driver, Role.WATCHER: self.watcher}[role]
 
     def by_name(self) -> dict[TokenRole, str]:
-        """Return all three tokens by the words of files and messages."""
+        """Return all three tokens by their roles as files and messages name them."""
         return {"rank": self.rank, **self.of_terminals()}
 
     def of_terminals(self) -> dict[TokenRole, str]:
@@ -268,7 +268,7 @@ class Tokens:
         return job_token(self.rank, job)
 
     def bearer_of(self, header: str | None) -> Bearer | None:
-        """Return the bearer of an ``Authorization`` header, or None. The time is the same for every unknown token."""
+        """Return the bearer of an ``Authorization`` header, or None. It takes the same time for all unknown tokens."""
         scheme, _, presented = (header or "").partition(" ")
         presented = presented.strip()
         # Digests have one length, so the time does not reveal the length of the token either.
@@ -278,7 +278,7 @@ class Tokens:
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
     def site(self) -> str:
-        """Return an identifier that homes with the same three tokens share. It reveals nothing about the tokens."""
+        """Return an identifier that all homes with the same three tokens have. It reveals nothing about the tokens."""
         codes = [code_of(self.of(role), f"dbg-broker site: {role.value}") for role in Role]
         return _digest(".".join(codes)).hex()[:32]
 

@@ -26,13 +26,13 @@ MAX_BYTES = 8 * 1024 * 1024
 """Maximum size of one file, in bytes: some forty thousand entries."""
 
 KEPT = 5
-"""Number of earlier files."""
+"""Maximum number of earlier files that are kept."""
 
 logger = logging.getLogger("dbg_broker")
 
 
 def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
-    """Append whole lines atomically among several processes. Raise OSError, with nothing appended.
+    """Append whole lines; lines of several processes are never mixed. Raise OSError, with nothing appended.
 
     A file that has grown too large becomes the latest earlier file, and the oldest one is removed.
     """
@@ -94,7 +94,7 @@ def _earlier(path: Path) -> list[Path]:
 
 
 class AuditFile:
-    """The log for its only writer in the broker. It is written in a thread, because a disk may be slow or full."""
+    """The audit log for its only writer in the broker: a thread, because a disk may be slow."""
 
     def __init__(self, home: Path, write: Callable[[Path, bytes], None] = append) -> None:
         """Set the writer; ``write`` appends lines, and may block or raise OSError."""

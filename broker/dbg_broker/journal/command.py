@@ -50,7 +50,7 @@ class OnEvent:
         self._is_over = False
 
     def put(self, events: list[Event], lost: int) -> bool:
-        """Run the command for each event; the first document contains the number of lost events before it."""
+        """Run the command for each event; the first document contains ``lost``, the number of events lost before."""
         for event in events if not self._is_over else ():
             problem = self._run(document(event, lost))
             lost = 0
@@ -98,7 +98,7 @@ class OnEvent:
         return End(exit=status).sentence
 
     def _watch(self, process: subprocess.Popen[bytes], report: bytes) -> tuple[bytes, int | None]:
-        """Return the output and the exit status, or None for a command that had to be killed."""
+        """Return the output, and the exit status or None if the command had to be killed."""
         deadline = time.monotonic() + self._limit
         stdin, stdout = process.stdin, process.stdout
         if stdin is None or stdout is None:

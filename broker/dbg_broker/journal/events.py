@@ -126,7 +126,7 @@ class _Seen:
         return f"{'was' if end.signal else 'has'} {end.state}", end.more
 
     def sentence(self, kind: EventKind) -> str:
-        """Return the rest of a sentence about the rank."""
+        """Return a sentence about the rank without its subject."""
         if kind is EventKind.LEASE:
             return f"resumes by itself in {show_left(self.lease or 0.0)}"
         place = self.where
@@ -145,7 +145,7 @@ def _seen(rank: RankRecord) -> _Seen:
 
 
 def of_ranks(kind: EventKind, seen: Sequence[_Seen], at: float) -> Event:
-    """Return the event that has happened to these ranks of one run."""
+    """Return the event of these ranks, which belong to one run."""
     first, job, others = seen[0], seen[0].rank.identity.job, len(seen) - 1
     also = f", and {others} other {'rank' if others == 1 else 'ranks'}" if others else ""
     address = first.rank.address
@@ -170,7 +170,7 @@ class EventDetector:
     """Detector of a broker's events. Call it in one thread; each call takes microseconds."""
 
     def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:
-        """Set the function that gets each event."""
+        """Create a detector; ``emit`` is called with each event."""
         self._emit, self._timers = emit, timers
         self._last: dict[tuple[EventKind, RunName], float] = {}
         """Time of the last report for each kind of event of a run."""
@@ -178,7 +178,7 @@ class EventDetector:
         self._recent: dict[EventKind, dict[Hashable, float]] = {EventKind.HANG: {}, EventKind.REFUSED: {}}
         """For each reported hang and refused host, the time after which it may be reported again."""
         self._noted: dict[tuple[EventKind, str], Hashable] = {}
-        """For each listed rank, the process whose crash, and the stop whose lease, has been reported."""
+        """For each listed rank, the process of the last reported crash, and the stop of the last reported lease."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Check a rank's new state for events."""
@@ -201,7 +201,7 @@ class EventDetector:
             self._noted.pop((kind, key), None)
 
     def hang(self, message: Hang, says: str = "") -> None:
-        """Report a verdict of ``why``, found by ``says``; empty for the user.
+        """Report a verdict of ``why``. ``says`` is the bearer of a named token that reported it, or empty.
 
         The broker provides the command to type, because otherwise a driver of one job could make others run anything.
         """
@@ -222,7 +222,7 @@ class EventDetector:
         if name not in recent and len(recent) < MAX_SELDOM:
             recent[name] = now + SELDOM_SECONDS
             event = Event(kind=kind, at=self._timers.wall(), sentence=sentence)
-            self._emit(replace(event, **fields))  # type: ignore[arg-type] # texts alone
+            self._emit(replace(event, **fields))  # type: ignore[arg-type] # only texts
 
     def _gather_once(self, kind: EventKind, rank: RankRecord, what: Hashable) -> None:
         if self._noted.get((kind, rank.key)) != what:

@@ -24,7 +24,7 @@ from dbg_broker.timers import Timers
 from dbg_command.audit import AuditEntry, AuditEvent
 
 REFUSALS_SECONDS = 10.0
-"""Period of refusals of one host that are one entry, in seconds."""
+"""Period in which all refusals of one host become one entry, in seconds."""
 
 MAX_HOSTS = 20
 """Maximum number of hosts with an entry of their own within REFUSALS_SECONDS; other hosts share one entry. So a flood

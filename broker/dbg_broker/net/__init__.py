@@ -1,1 +1,1 @@
-"""Sockets and bytes: connections, HTTP, frames, and their queues. No meaning of messages."""
+"""Sockets and bytes: connections, HTTP, frames, and their queues. This package does not interpret messages."""

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from dbg_wire import limits
 
 HANDSHAKE_SECONDS = 5.0
-"""Timeout from a connection's slot to its request with a token, in seconds."""
+"""Maximum time from the start of a connection's slot to its request with a token, in seconds."""
 
 EARLY_SECONDS = 2.0
 """Timeout of a slot that others wait for, in seconds; an honest peer takes 20 ms, and on a busy host a second."""
@@ -54,7 +54,10 @@ class Line(Generic[W]):
         return self._remove(max(self._waiting, key=lambda known: len(self._waiting[known])), last=True)
 
     def pop(self, may: Callable[[str], bool]) -> tuple[str, W] | None:
-        """Remove the first connection of the next address that ``may`` have a slot. Return None if there is none."""
+        """Remove the first connection of the next address for which ``may`` returns True.
+
+        Return the address and the connection, or None if there is no such address.
+        """
         address = next(filter(may, self._waiting), None)
         if address is None:
             return None
@@ -118,10 +121,10 @@ class Slots:
 
 
 MANY = 1 << 20
-"""Number of descriptors of a process without a limit: more than any limit here."""
+"""Number that stands for an unlimited number of descriptors: more than the broker can use."""
 
 OWN_DESCRIPTORS = 24
-"""Descriptors that are not connections: of listening sockets, the event loop, the home, logs and imports."""
+"""Descriptors that are not connections: listening sockets, the event loop, the home, logs and imports."""
 
 MORE_DESCRIPTORS = "start it after `ulimit -n` with a larger number"
 """Remedy if the broker has too few descriptors, as the end of a sentence."""
@@ -153,7 +156,7 @@ class Capacity:
 
     @property
     def watchers(self) -> int:
-        """Maximum number of watchers among them."""
+        """Maximum number of terminals that are watchers."""
         return max(1, int(self.clients * WATCHERS_SHARE))
 
     @property
@@ -163,7 +166,7 @@ class Capacity:
 
     @property
     def why(self) -> str:
-        """End of a sentence that names the limit on open files; empty if the broker's own limit is lower."""
+        """End of a sentence that names the limit on open files; empty if that limit does not reduce the ranks."""
         if self.ranks >= limits.MAX_RANKS:
             return ""
         return f", because it may have {self.descriptors} open files; {MORE_DESCRIPTORS}"

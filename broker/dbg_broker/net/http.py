@@ -55,9 +55,9 @@ class Connected:
 def admit(
     upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity, now: float
 ) -> Bearer | HttpAnswer:
-    """Return the bearer who may have a WebSocket for this request, or the answer that refuses it.
+    """Return the bearer if the request may become a WebSocket; otherwise return the answer that refuses it.
 
-    A terminal that may type is admitted even if watchers occupy all other slots: a watcher is closed for it then.
+    A terminal that may type is admitted even if watchers occupy all other slots: the caller then disconnects a watcher.
     ``now`` is in seconds since the epoch.
     """
     path = path_of(upgrade.path)
@@ -91,9 +91,9 @@ def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpA
 
 
 def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
-    """Return the answer that refuses the current counters to the bearer of a token, or None if the bearer may see them.
+    """Return the answer that refuses the current metrics to the bearer of a token, or None if the bearer may see them.
 
-    They reveal when somebody types, so they are only for terminals that may see all jobs.
+    Current metrics reveal when somebody types, so they are only for terminals that may see all jobs.
     """
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, Bearer) and (bearer.role is Role.RANK or bearer.job is not None):
@@ -107,7 +107,7 @@ def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
         return f"{connected.ranks} ranks are connected, and it accepts {capacity.ranks}{capacity.why}"
     if role is Role.WATCHER and connected.watchers >= capacity.watchers:
         return f"{connected.watchers} watchers are connected, and it accepts {capacity.watchers}{capacity.why}"
-    # A watcher is closed for a terminal that may type.
+    # Watchers do not count for a terminal that may type: one of them is disconnected if necessary.
     terminals = connected.drivers + (connected.watchers if role is Role.WATCHER else 0)
     if role is not Role.RANK and terminals >= capacity.clients:
         return f"{terminals} terminals are connected, and it accepts {capacity.clients}{capacity.why}"
@@ -131,7 +131,10 @@ def path_of(target: str) -> str:
 
 
 def path_shown(target: str) -> str:
-    """Return a request's path for the log: shorter than a token, and without query and fragment, which may have one."""
+    """Return a request's path for the log.
+
+    It can't contain a token: it is shorter than a token, and query and fragment are removed.
+    """
     return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
 
 

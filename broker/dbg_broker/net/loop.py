@@ -1,9 +1,9 @@
 """The event loop: measures how long keys wait in it, and schedules Python's garbage collection.
 
 A collection of all objects traverses everything that the broker knows. With ten thousand ranks it takes a fifth of a
-second, and during that time no key is passed on. Python decides when to start one. Here, objects that survive a
-collection are frozen, so that the next collection traverses only newer objects. All objects are traversed when nobody
-types.
+second, and during that time no key is passed on. By default, Python decides when such a collection starts. Here,
+objects that survive a collection are frozen, so that the next collection traverses only newer objects. All objects are
+traversed when nobody types.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 from dbg_broker.timers import Timers
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Upper bounds of a histogram's classes, in seconds; 0.05 is the promise for keys, the others show the distance."""
+"""Upper bounds of a histogram's classes, in seconds. A key must wait less than 0.05; the others show the margin."""
 
 SWITCH_SECONDS = 0.0005
-"""Time after which a computing thread lets the loop continue, in seconds. The loop releases the interpreter at each
-system call, and a key needs several of these: with Python's default of 5 ms a busy thread delays a key by 50 ms and
-more.
+"""Time after which a computing thread returns the interpreter to the loop, in seconds. The loop releases the
+interpreter at each system call, and a key needs several system calls. With Python's default of 5 ms, a busy thread
+delays a key by 50 ms and more.
 """
 
 SLEEP_SECONDS = 0.0001
-"""Minimum duration of a wait for new events, in seconds; a shorter one found events that had already arrived."""
+"""Minimum duration of a ``select`` that slept, in seconds; a shorter one found events that had already arrived."""
 
 TICK_SECONDS = 0.25
-"""Interval between two checks, in seconds: in a flood, objects of this time are traversed in five milliseconds."""
+"""Interval between two checks, in seconds: even in a flood, the new objects are traversed in five milliseconds."""
 
 WHOLE_SECONDS = 600.0
 """Interval after which all objects are traversed as soon as nobody types, in seconds."""
@@ -61,7 +61,7 @@ class Histogram:
 
 
 class KeyWaits:
-    """Processor time while keys waited in an event loop; ``spent`` returns the seconds of the loop's thread."""
+    """Processor time while keys waited in an event loop; ``spent`` returns that of the loop's thread, in seconds."""
 
     def __init__(self, spent: Callable[[], float] = time.thread_time) -> None:
         self._spent = spent
@@ -69,15 +69,15 @@ class KeyWaits:
         self.seconds = Histogram()
 
     def woke(self, *, has_slept: bool) -> None:
-        """Record the start of a turn of the loop. If it has slept, no event arrived during the turn before."""
+        """Record the start of a turn of the loop. If the loop slept just before, no event had arrived earlier."""
         before, self._woke = self._woke, self._spent()
         self._earliest = self._woke if has_slept else before
 
     def key_is_passed_on(self) -> None:
         """Record that a terminal's keys, or their echo, have been read and passed on.
 
-        They arrived while the loop slept or, if it did not sleep, at the earliest when the turn before started. The
-        longest possible waiting time is counted.
+        If the loop slept before this turn, they arrived when the turn started. Otherwise they may have arrived when the
+        previous turn started. The longest possible waiting time is counted.
         """
         self.seconds.note(self._spent() - self._earliest)
 
@@ -112,7 +112,7 @@ def run_measured(main: Coroutine[Any, Any, None], waits: KeyWaits) -> None:
 
 
 class GarbageCollection:
-    """Garbage collection of this process; ``types`` returns whether a terminal is attached to type at a rank."""
+    """Garbage collection of this process; ``types`` returns True if a rank has a driver."""
 
     def __init__(self, types: Callable[[], bool], timers: Timers) -> None:
         self._types, self._clock, self._schedule = types, timers.clock, timers.schedule

@@ -1,4 +1,4 @@
-"""Outbox of one peer: a bounded queue of frames before the transport; and work in slices, so that keys pass."""
+"""Queues: frames that wait for one peer's transport, and tasks that run in slices so that they do not delay keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dbg_broker.timers import Timers
 from dbg_wire import limits
 
 FRAME_COST = 120
-"""Memory of a queued frame in addition to its own bytes; without it the limit would fail for tiny frames."""
+"""Memory of a queued frame in addition to its bytes; without it, tiny frames could use far more than the limit."""
 
 TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may store in addition to the size that they report: a record each, and a large
-frame.
+"""Bytes that TLS and its transport may store in addition to the size that they report: one TLS record each, and one
+large frame.
 """
 
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
@@ -29,11 +29,11 @@ class _Waiting(NamedTuple):
 
 
 class Outbox:
-    """Frames for one transport: they are written, or queued in order while it is paused, at most ``bound`` bytes.
+    """Frames for one transport. While the transport is paused, they are queued in order, at most ``bound`` bytes.
 
     Terminal output beyond the limit is dropped together with all queued output: the screen is redrawn after the gap, so
     older output is useless. No more output is accepted until the queue is empty. Then :meth:`missed` reports once that
-    a repaint is due. Control messages are never dropped.
+    a repaint is due. A queued control message is never dropped, only replaced.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class Outbox:
         self._bytes = self._outputs = 0
 
     def missed(self) -> bool:
-        """Return True, once and only if nothing is queued, if output was dropped: the peer is ready for a repaint."""
+        """Return True if output was dropped and the queue is empty: a repaint is due. A later call returns False."""
         if not self._skips or self._waiting:
             return False
         self._skips = False
@@ -175,7 +175,7 @@ SLICE_SECONDS = 0.0005
 """Maximum processor time of one task before the next task gets its slice, in seconds."""
 
 TURN_SECONDS = 0.002
-"""Processor time for all such tasks in one turn of the event loop, in seconds."""
+"""Maximum processor time of all tasks in one turn of the event loop, in seconds."""
 
 
 class Turns:
@@ -190,9 +190,9 @@ class Turns:
         return len(self._waiting)
 
     def start(self, steps: Iterator[object]) -> None:
-        """Start a task whose steps are the iterator's; each step takes well below a millisecond.
+        """Start a task; each item of ``steps`` ends one step, which takes well below a millisecond.
 
-        It starts at once if no other task waits.
+        The first slice runs at once if no other task waits.
         """
         if self._waiting or self._has_more(steps):
             self.put(steps)

@@ -39,7 +39,7 @@ SHORT_PIECE_BYTES = 1 * limits.KIB
 """Bytes that the library parses at once: 50 short messages or 150 pings, which take half a millisecond."""
 
 LONG_PIECE_BYTES = 64 * limits.KIB
-"""The same in the middle of a long frame, such as bulk output."""
+"""Bytes that the library parses at once in the middle of a long frame, such as bulk output."""
 
 HEAD_END = b"\r\n\r\n"
 
@@ -81,7 +81,7 @@ class PeerServer(Protocol):
 
     @property
     def admit(self) -> Callable[[Peer, Upgrade], Bearer | HttpAnswer]:
-        """Function that returns the bearer who may have a WebSocket for a request, or the answer to it."""
+        """Function that returns the bearer if a request may become a WebSocket, or the HTTP answer otherwise."""
 
     def opened(self, peer: Peer, bearer: Bearer) -> Owner:
         """Return the owner of a new WebSocket."""
@@ -123,7 +123,7 @@ class Peer(asyncio.Protocol):
         self.number = number
         self.peer = peer
         self.heard_at = server.timers.clock()
-        """Time when the peer last sent something, or when it will be read again."""
+        """Time when the peer last sent something, or when reading resumes after a pause."""
         self._server = server
         self._owner: Owner | None = None
         self._rate: TokenBucket | None = None
@@ -155,7 +155,7 @@ class Peer(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------- calls of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport; a TLS handshake is complete."""
+        """Store the transport of a connection whose TLS handshake is complete."""
         self._transport = self._outbox.transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH_WATER)
         tcp.share_tls_buffer(transport)
@@ -221,7 +221,7 @@ class Peer(asyncio.Protocol):
         self._settle()
 
     def _wait(self) -> None:
-        """Queue the handling of received bytes behind other tasks, and read no more until then."""
+        """Handle the received bytes after the tasks that wait, and pause reading until then."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._server.turns.put(self._rest())
@@ -399,7 +399,7 @@ class Peer(asyncio.Protocol):
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
-        """Send terminal output, or queue it with no more than ``most`` bytes. Return False if it was dropped."""
+        """Send terminal output, or queue it if at most ``most`` bytes would wait. Return False if it was dropped."""
         return self._is_writable and self._outbox.send_output(frame, most)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
@@ -446,7 +446,7 @@ class Peer(asyncio.Protocol):
             self._read_or_pause(self._transport)
 
     def missed_output(self) -> bool:
-        """Return True, once, if output was dropped and the peer can receive a repaint."""
+        """Return True if output was dropped and the peer can receive a repaint. A later call returns False."""
         return self.is_ready and self._outbox.missed()
 
     @property

@@ -27,13 +27,13 @@ from dbg_wire import limits
 logger = logging.getLogger("dbg_broker")
 
 TLS_BUFFER_BYTES = 16 * limits.KIB
-"""Bytes that asyncio stores for a TLS connection during its handshake, and reads at once after it: one record."""
+"""Size of the read buffer that asyncio allocates for a TLS connection, in bytes: one TLS record."""
 
 ACCEPTS_AT_ONCE = 64
-"""Maximum number of connections accepted in one turn of the event loop: they only wait then, and take a millisecond."""
+"""Maximum number of connections accepted in one turn of the event loop: accepting them takes a millisecond."""
 
 HANDSHAKES_AT_ONCE = 16
-"""Maximum number of handshakes started in one turn of the event loop: each first step delays keys by up to 1 ms."""
+"""Maximum number of handshakes started in one turn of the event loop: each start delays keys by up to 1 ms."""
 
 NO_ACCEPT_SECONDS = 1.0
 """Pause after an error in accepting, such as a shortage of descriptors, in seconds."""
@@ -42,8 +42,8 @@ SWEEP_SECONDS = 0.25
 """Interval between two sweeps, in seconds; actions that depend on time may be late by this."""
 
 SHUTDOWN_SECONDS = 0.5
-"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts after them, and has its terminals
-back within 2.5 s of the shutdown. A terminal that draws a flood of output may read the close and reconnect later.
+"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts after them, and its terminals have
+reconnected 2.5 s after the shutdown. A terminal that still draws a flood of output reads the close later.
 """
 
 ABORT_SECONDS = 0.25
@@ -61,8 +61,8 @@ class PendingConnection(NamedTuple):
 class Server:
     """Server that accepts connections until it is stopped.
 
-    ``admit`` returns the bearer who may have a WebSocket, or an answer. ``opened`` returns the receiver of its
-    messages, and ``sweep`` does other work that depends on time.
+    ``admit`` returns the bearer if a request may become a WebSocket, or the HTTP answer otherwise. ``opened`` returns
+    the receiver of the peer's messages. ``sweep`` does other work that depends on time.
     """
 
     def __init__(

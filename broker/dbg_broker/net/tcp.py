@@ -15,7 +15,7 @@ from dbg_wire import limits
 from dbg_wire.errors import DbgError
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
-"""Size of the kernel's send buffer for a terminal. These bytes can't be dropped any more, and delay all later bytes."""
+"""Size of the kernel's send buffer for a terminal, in bytes, which can't be dropped any more and delay later bytes."""
 
 TERMINAL_UNSENT = 16 * limits.KIB
 """Maximum unsent bytes in the kernel for a terminal: on a slow line they delay all later bytes."""
@@ -123,15 +123,15 @@ def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
     listener: socket.socket | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # A name may mean an IPv4 and an IPv6 loopback address; a peer that tries the IPv6 one first tries this one
-        # next.
+        # A name such as localhost may have an IPv4 and an IPv6 address. A peer that tries the IPv6 address first tries
+        # the IPv4 address next.
         family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)
         listener.setblocking(False)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and host == "::":
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Ranks connect as soon as it listens, long before a broker that joins a cluster starts to accept.
+        # Set before listening: ranks connect at once, long before a broker that joins a cluster accepts them.
         prepare(listener)
         listener.bind(address)
         listener.listen(BACKLOG)

@@ -18,7 +18,7 @@ class CloseCode(enum.IntEnum):
     DONE = 1000
     """The connection is not needed any more."""
     SHUTDOWN = tcp.SHUTDOWN
-    """The broker ends."""
+    """The broker shuts down."""
     BAD_MESSAGE = 1002
     """The peer broke the protocol."""
     REPLACED = 4000

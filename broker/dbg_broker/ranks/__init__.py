@@ -1,1 +1,1 @@
-"""Ranks and their guards: their messages, their states, open questions to them, and their followers. No terminals."""
+"""Ranks and their guards: their messages, their states, open questions to them, and their followers."""

@@ -20,12 +20,12 @@ FOLLOWS_SECONDS = 60.0
 """Time after a failure within which a launcher ends the other ranks, in seconds: SIGKILL follows SIGTERM after 30 s."""
 
 EARLY_SECONDS = 1.0
-"""How long before the failure the broker may learn of such an end, in seconds: hosts' messages arrive in any order."""
+"""How long before the failure a broker may learn of these ends, in seconds: messages of hosts arrive in any order."""
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
 KEPT = "kept"
-"""Name of the message; it replaces an earlier message of this name that waits to be sent."""
+"""Name of messages about kept ranks: a new one replaces an earlier one that waits to be sent."""
 
 
 class Broadcast(NamedTuple):
@@ -48,7 +48,7 @@ class _Failure:
 
     @property
     def cause(self) -> str:
-        """The cause of the others' ends, as the end of a sentence."""
+        """Cause of the ends of other ranks, as the end of a sentence."""
         return f"likely from its launcher, after {self.text}"
 
 
@@ -60,7 +60,7 @@ class FirstFailures:
         self._runs: dict[str, RunName] = {}
 
     def note(self, rank: RankRecord, everybody: Callable[[], Iterable[RankRecord]]) -> list[RankRecord]:
-        """Record how a rank ended. Return the ranks whose cause became known.
+        """Record how a rank ended. Return the ranks for whose ends the cause became known.
 
         ``everybody`` returns all ranks. It is called only when a failure becomes the first failure of its run.
         """
@@ -75,7 +75,7 @@ class FirstFailures:
     def hear(
         self, run: RunName, key: str, at: float, how: str, everybody: Callable[[], Iterable[RankRecord]]
     ) -> list[RankRecord]:
-        """Record how a rank at another broker failed. Return the ranks here whose cause became known."""
+        """Record how a rank at another broker failed. Return the ranks here for whose ends the cause became known."""
         first = self._first.get(run)
         if first is not None and first.key != key and first.at <= at:
             return []
@@ -114,7 +114,7 @@ def has_failed(rank: RankRecord) -> bool:
 
 
 def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
-    """Record the cause of a rank's end if a launcher ended it after that failure. Return True if it changed.
+    """Record the cause of a rank's end if a launcher ended the rank after ``first``. Return True if the cause changed.
 
     ``before`` is the failure that was known as the first one until now.
     """
@@ -173,7 +173,7 @@ class CrashedRanks:
         return self.hear(run, rank.key, rank.identity.rank if is_kept(rank) else None)
 
     def hear(self, run: RunName, key: str, number: int | None) -> bool:
-        """Handle the number of a kept rank at any broker, or None.
+        """Handle whether a rank at any broker is kept: ``number`` is its number, or None if it is not kept.
 
         Return True if :meth:`news` has an update for a rank.
         """
@@ -201,9 +201,9 @@ class CrashedRanks:
                 yield Broadcast(clamp(KeptRanks, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
 
     def forget(self, key: str) -> bool:
-        """Forget a rank that is no longer listed, such as one lost with its crash.
+        """Forget a rank that is no longer listed, such as a lost rank that was kept after a crash.
 
-        Return True if others need an update.
+        Return True if other ranks of its run need an update.
         """
         run = self._run_of.get(key)
         if run is None:

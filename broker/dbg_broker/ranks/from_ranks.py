@@ -108,7 +108,7 @@ class FromRanks:
         logger.info("rank at %s does not read; a message to it was dropped", link.connection.peer)
 
     def keeps_unread(self, link: RankLink, text: str) -> bool:
-        """Store a message undecoded if it is a pulse that changes nothing and no terminal watches. Return True if so.
+        """Store a pulse undecoded if it changes nothing and no terminal is attached. Return True if it was stored.
 
         Such a pulse only shows that its rank's interpreter runs.
         """

@@ -2,8 +2,8 @@
 
 A guard is not a rank and is not listed. It reports that its rank is stuck or suspended, was hit by a fatal signal, or
 was ended by one. Its findings are stored with the rank; while it is connected it answers for the rank. A guard connects
-only when it has something to report. While it is not connected, the question goes to the rank, which calls its guard. A
-command is sent to one connection of a guard only, so that it never runs twice.
+only when it has something to report. While it is not connected, a question for it goes to the rank, which calls its
+guard. A command is sent to one connection of a guard only, so that it never runs twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_of_other_job(link: RankLink, key: str, reply: Register | None) -> bool:
     """Reject a rank or guard whose token does not admit it to a job. Return True if it was rejected.
 
     ``key`` is the key of the rank, and ``reply`` the rank's registration, if there is one. Raise PeerError if the key
-    does not name the job, so that no rank can occupy a key that belongs to a rank of another job.
+    does not begin with the job: no rank may occupy a key of another job.
     """
     jobs = [key.partition("/")[0], *([] if reply is None else [reply.identity.job])]
     other = next((job for job in jobs if not link.bearer.may_see(job)), None)
@@ -174,7 +174,7 @@ class Guards:
             self._relay.send(rank.key, PROBE, "probe")
 
     def _take_over(self, guard: RankLink, key: str) -> None:
-        """Ask the guard its own questions, and also for stacks if the rank fell silent before it could answer."""
+        """Ask a guard the open questions about its rank that the guard must answer, or can answer for a silent rank."""
         if guard.finding is Finding.ENDED:
             return
         actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in WAITS_FOR_RANK else GUARD_ACTIONS
@@ -195,7 +195,7 @@ class Guards:
         return reply._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
     def _settle_orphaned_asks(self, guard: RankLink, key: str) -> None:
-        """Settle the open questions of a guard whose connection ended; ask the rank those that it can answer itself."""
+        """Answer open questions of a guard whose connection ended, or ask the rank if it can answer them itself."""
         left, guard.asks = list(guard.asks.values()), {}
         for ask in left:
             if ask.action in GUARD_ACTIONS:

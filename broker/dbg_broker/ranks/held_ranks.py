@@ -34,7 +34,7 @@ _HoldStatus = tuple[ChosenRank, float]
 class _Site:
     """Place where ranks of a run are held until others arrive.
 
-    ``status`` is the state of each rank that was or will be sent to held ranks. ``groups`` are the keys of held ranks
+    ``status`` has the last state of each awaited rank that was or will be sent. ``groups`` are the keys of held ranks
     by the ranks that they wait for, with their read position in the feed.
     """
 
@@ -153,7 +153,7 @@ class HeldRanks:
     # --------------------------------------------------------------------------------------------------------- internal
 
     def _settle(self, key: str, place: tuple[RunName, int]) -> None:
-        """Record the key of the rank at this place."""
+        """Record the key of the rank with this run and number."""
         before = self._places.get(key)
         if before is not None and before != place and self._keys.get(before) == key:
             del self._keys[before]
@@ -206,7 +206,7 @@ class HeldRanks:
 
 
 def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:
-    """Return a rank's progress, or none yet if the rank ended with a former launch."""
+    """Return a rank's progress, or a state without progress if the rank ended with a former launch."""
     if former is not None and status.state in (RankState.LOST, RankState.EXITED) and ended <= former:
         return ChosenRank(rank=status.rank, arrived=0, completed=0, state=None)
     return status

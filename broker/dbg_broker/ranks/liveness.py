@@ -32,9 +32,9 @@ class ProbeIntervals:
 
 @dataclass(slots=True)
 class _Probed:
-    """Schedule of one rank.
+    """Schedule of one rank; ``entry`` is its time in the heap, and ``due`` the time of its next probe.
 
-    If ``due`` is later than ``entry``, its time in the heap, the rank is put back at that time.
+    If ``due`` is later than ``entry``, the rank is put back into the heap when ``entry`` is reached.
     """
 
     idle_due: float

@@ -28,7 +28,7 @@ class EncodedAnswer(NamedTuple):
 
 
 def broker_answer(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: float | None = None) -> EncodedAnswer:
-    """Return an answer that the broker itself gives."""
+    """Return an answer of the broker itself, encoded like an answer of a rank."""
     return EncodedAnswer(kind, bytes(body_of(AnswerBody(text=text, frames=frames))), age)
 
 
@@ -37,7 +37,7 @@ class Asker(Protocol):
 
     @property
     def number(self) -> int:
-        """Number that identifies the sender of its questions."""
+        """Number that identifies this sender."""
 
     def answer(self, request: int, key: str, reply: EncodedAnswer, *, is_last: bool) -> None:
         """Receive the answer of a rank to a question. The last answer ends the question."""
@@ -47,7 +47,10 @@ class Asker(Protocol):
 
 
 class Answered(NamedTuple):
-    """Receiver of an expected answer: ``asker`` knows the question as ``request``; ``is_last`` ends the question."""
+    """Receiver of an expected answer: ``asker``, which knows the question as ``request``.
+
+    ``is_last`` is True if the question has ended with this answer.
+    """
 
     asker: Asker
     request: int

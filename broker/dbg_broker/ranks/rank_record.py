@@ -71,8 +71,8 @@ class RankRecord:
     """Everything known about one rank.
 
     ``since`` is the start of the reported state, ``heard`` the time of its last message, and ``entered`` of its first.
-    The secret in its registration is only a digest, see :func:`digest_of`. A broker that ends sends the record to
-    another one.
+    The secret in its registration is only a digest, see :func:`digest_of`. A broker that shuts down sends the records
+    of ended and lost ranks to another broker.
     """
 
     registration: Register

@@ -111,7 +111,7 @@ class Children:
         return len(self._hosts)
 
     def join(self, rank: RankRecord, wanted: int | None) -> tuple[RankRecord, ...]:
-        """Give a rank its place among the ranks of its address. Return the ranks that became children.
+        """Add a process, and determine whether it is a child. Return the other ranks that became children.
 
         A process that was a child stays one until a library gives it a number.
         """
@@ -285,11 +285,14 @@ class Registry:
         return Registration(rank, self.children.join(rank, message.child), gone)
 
     def forget(self, rank: RankRecord) -> None:
-        """Remove a rank whose key now belongs to another process."""
+        """Remove a rank, for example because its key now belongs to another process."""
         self._remove(rank)
 
     def take_over(self, rank: RankRecord, now: float) -> tuple[RankRecord, ...] | None:
-        """Enter an ended rank of a broker that ends. Return ranks with new numbers, or None if the rank is known."""
+        """Add an ended or lost rank of a broker that shuts down.
+
+        Return the other ranks that became children, or None if the rank is already known here.
+        """
         if rank.key in self._ranks:
             return None
         rank.registration = _sharing(rank.registration, self._share)
@@ -353,7 +356,7 @@ class Registry:
             rank.end.exit = rank.end.status
 
     def condemned(self, key: str, who: str) -> None:
-        """Record who killed a rank: its goodbye and its guard report only the signal."""
+        """Record whose terminal is about to kill a rank: its goodbye and its guard will report only the signal."""
         rank = self._ranks.get(key)
         if rank is not None:
             rank.end.cause = f"from {who}'s debugger"

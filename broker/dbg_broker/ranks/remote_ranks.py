@@ -15,8 +15,8 @@ MAX_FACTS = 200_000
 class RankFact(Record, array_like=True):
     """Facts about a rank that ranks at other brokers need: its state, its arrivals, whether it is kept after a crash.
 
-    ``failure`` says how the rank failed, or is empty if it did not. ``ended`` and ``left`` are times as in RankRecord,
-    and 0 while the rank is live.
+    ``failure`` describes how the rank failed; it is empty if it did not. ``ended`` and ``left`` are times as in
+    RankRecord, and 0 while the rank is live.
     """
 
     key: Key

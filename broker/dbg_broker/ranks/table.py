@@ -1,4 +1,4 @@
-"""Table of ranks: the record, connection and liveness of each rank, and the watchers of its changes."""
+"""Table of ranks: the record, connection and liveness of each rank, and the followers of its changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dbg_wire.messages import GUARD_ACTIONS, Notice, Probe, RefusalCode, Repaint
 from dbg_wire.records.ranks import LINE_ENGINE, RankInfo, RankState
 
 SEATS_AT_ONCE = 4
-"""How many seats are sent at once, the asking terminal's first: each may contain half a MiB of breakpoints."""
+"""Maximum number of seats that are sent at once: each may contain half a MiB of breakpoints."""
 
 REST_SECONDS = 0.05
 """Minimum pause, in seconds, between two passes that update ranks about others: a waiting rank does not notice it."""
@@ -40,7 +40,7 @@ logger = logging.getLogger("dbg_broker")
 
 
 class Watcher:
-    """Follower of the ranks. Each method does nothing unless it is overridden."""
+    """Follower of the ranks' changes, not a terminal that watches. Each method does nothing unless it is overridden."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Handle a report of a rank, or its end."""
@@ -98,7 +98,7 @@ class RankTable:
     # ---------------------------------------------------------------------------------------------------------- changes
 
     def changed(self, rank: RankRecord, *, is_listed_anew: bool = True) -> None:
-        """Notify all watchers of a change of a rank, and other ranks of its consequences for them."""
+        """Notify all followers of a change of a rank, and other ranks of the consequences for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         if is_listed_anew:
             self.line_changed(rank.key)
@@ -120,9 +120,9 @@ class RankTable:
             self._forget(key)
 
     def take_over(self, rank: RankRecord) -> None:
-        """List an ended rank of a broker that ends, if it is unknown here.
+        """List an ended or lost rank of a broker that shuts down, if the rank is unknown here.
 
-        That broker has reported its end as an event.
+        Its end is not an event here, because that broker has already reported it.
         """
         renamed = self.registry.take_over(rank, self._timers.clock())
         if renamed is not None:
@@ -144,12 +144,12 @@ class RankTable:
             self.line_changed(key)
 
     def line_changed(self, key: str) -> None:
-        """Notify all watchers that the line of a rank in the list has changed."""
+        """Notify all followers that the line of a rank in the list has changed."""
         for watcher in self._watchers:
             watcher.line_changed(key)
 
     def logged(self, rank: RankRecord, notice: Notice) -> None:
-        """Pass the text of a log point to all watchers."""
+        """Pass the text of a log point to all followers."""
         for watcher in self._watchers:
             watcher.logged(rank, notice)
 
@@ -210,7 +210,7 @@ class RankTable:
         self.disconnected(rank)
 
     def disconnected(self, rank: RankRecord) -> None:
-        """Record that neither a rank nor its guard is connected any more. An ended rank does not change."""
+        """Record that a rank is not connected any more. An ended rank does not change."""
         if rank.state is RankState.EXITED:
             return
         self.registry.disconnected(rank, self._timers.clock())
@@ -301,7 +301,7 @@ class RankTable:
         self._relay.terminals[number].send_message(seat)
 
     def send_seats(self, numbers: Sequence[int]) -> None:
-        """Send terminals their seats; if there are many, most are sent in slices."""
+        """Send terminals their seats, the first SEATS_AT_ONCE at once and the others in slices."""
         for number in numbers[:SEATS_AT_ONCE]:
             self.send_seat(number)
         if len(numbers) > SEATS_AT_ONCE:
@@ -329,8 +329,8 @@ class RankTable:
         if viewer is None:
             return
         if self._engine(viewer.key) == LINE_ENGINE:
-            # After it gets its seat, the terminal requests the output that it missed. The rank may send nothing for
-            # long.
+            # A terminal that gets its seat requests the output that it missed. Without a new seat it would notice the
+            # gap only at the next output, which may be late.
             self.send_seat(number)
         else:
             self.want_repaint(viewer.key)

@@ -25,9 +25,10 @@ DEFAULT_ROWS, DEFAULT_COLUMNS, DEFAULT_COLORS = 24, 80, 256
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Consequences of a change: the terminals that get a new seat, and the ranks that get a new audience.
+    """Consequences of a change: the terminals that are sent their seats, and the ranks that are sent their viewers.
 
-    ``seats`` are viewers, first the one that asked. ``audiences`` are ranks; their listing changes as well.
+    ``seats`` are numbers of terminals, beginning with the one that caused the change. ``audiences`` are keys of ranks;
+    their lines in the list change as well.
     """
 
     seats: tuple[int, ...] = ()
@@ -45,7 +46,7 @@ class InputVerdict(enum.Enum):
 
 @dataclass(slots=True)
 class Viewer:
-    """A terminal at a rank."""
+    """A terminal at a rank, with its size and the debugger and frame that it requests."""
 
     number: int
     name: str
@@ -178,7 +179,7 @@ class Seats:
         return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
     def viewers_message(self, key: str, rank_generation: int) -> Viewers:
-        """Return a rank's audience; ``rank_generation`` is the last generation that the rank knows."""
+        """Return the message about its viewers to a rank; ``rank_generation`` is the last generation that it knows."""
         room = self._rooms.get(key) or _RankSeats()
         return Viewers(
             viewers=room.size(),
@@ -197,8 +198,8 @@ class Seats:
     def attach(self, number: int, name: str, asked: Attach, rank_generation: int) -> Decision:
         """Seat a terminal at a rank, and free its former seat.
 
-        If the rank has another driver, mode ``drive`` gives a watcher's seat. It gives the driver's seat if ``resume``
-        is the current generation, because then this terminal is that driver on a newer connection.
+        If the rank has a driver, mode ``drive`` gives a watcher's seat. Exception: if ``resume`` is the current
+        generation, this terminal is that driver on a newer connection, and gets the driver's seat.
         """
         left = self.leave(number)
         room = self._rooms.setdefault(asked.key, _RankSeats())
@@ -248,7 +249,7 @@ class Seats:
         return Decision(tuple(room.watchers), (viewer.key,))
 
     def note_silence(self, number: int, silent: bool) -> str | None:
-        """Record whether a terminal is silent. Return its rank if it is the driver and this has changed."""
+        """Record whether a terminal is silent. Return the rank if this changed and the terminal is its driver."""
         viewer = self._viewers.get(number)
         if viewer is None or viewer.is_silent == silent:
             return None
@@ -269,9 +270,9 @@ class Seats:
     # ------------------------------------------------------------------------------------------------------------ ranks
 
     def rank_came(self, key: str, rank_generation: int) -> Decision:
-        """Handle the registration of a rank: its terminals get their seats again, and it gets its audience.
+        """Handle the registration of a rank: its terminals and the rank itself are sent the seats again.
 
-        A rank that never had a terminal needs no audience: it assumes that it has no viewers once its connection has
+        A rank that never had a terminal is sent nothing: it assumes that it has no viewers once its connection has
         ended. If the rank had drivers at another broker in between, the driver here gets a new generation.
         """
         room = self._rooms.get(key)

@@ -12,8 +12,8 @@ RATES: Mapping[Sender, int] = {Sender.AGENT: limits.MAX_REPORTED_PER_SECOND, Sen
 """Rate limit of a connection, in bytes per second; also the size of a burst."""
 
 USUAL: Mapping[Sender, int] = {Sender.AGENT: 2 * limits.KIB, Sender.CLIENT: 256}
-"""Weight of a message that is not in WEIGHTS, and of a frame that is not a message. A rank may send 2,000 a second, far
-more than keys and steps cause, and a terminal a thousand, which cost 4 % of a broker's time.
+"""Weight of a message that is not in WEIGHTS, and of a frame that is not a message. A rank may send 2,000 messages a
+second, far more than keys and steps cause. A terminal may send a thousand, which cost 4 % of a broker's time.
 """
 
 WEIGHTS: Mapping[type[Message], int] = {Replay: limits.MAX_INPUT_PER_SECOND}
@@ -29,14 +29,14 @@ FOR_EACH_RANK: Mapping[type[Message], int] = {Question: 8, Subscribe: 8}
 """Weight of each rank that is asked or listed: 32,000 a second."""
 
 FOR_EACH_RANK_OF_WATCHER = 64
-"""Weight of each rank that a watcher asks: a stack costs a running rank time, and there are many watchers."""
+"""Weight of each rank that a watcher asks: a stack takes time of a running rank, and there are many watchers."""
 
 FOR_EACH_ONLOOKER = 64
 """Weight of each terminal that is notified of another's action: 4,000 a second."""
 
 
 MAX_BYTES: Mapping[type[Message], int] = {ProbeReply: limits.MAX_STACK_BYTES + 16 * limits.KIB}
-"""Maximum size of messages that a broker stores of each rank, in bytes. The frame size limits other messages."""
+"""Maximum size of messages that a broker stores for each rank, in bytes. Other messages may fill a frame."""
 
 
 def weight_of(message: Message, sender: Sender) -> int:

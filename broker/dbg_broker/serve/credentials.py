@@ -27,7 +27,7 @@ from dbg_wire.errors import DbgError
 logger = logging.getLogger("dbg_broker")
 
 LOOK_SECONDS = 1.0
-"""Interval between two checks of the files, in seconds: connections of a revoked token end within two. A check takes
+"""Interval between two checks of the files, in seconds: connections of a revoked token end within 2 s. A check takes
 0.1 ms.
 """
 
@@ -132,7 +132,7 @@ class Credentials:
                 in_loop(use, self.tokens)
 
     def _write_again(self) -> None:
-        # Set first, because another broker may be named while the files are written.
+        # Set first, because tell_others may be called while the files are written.
         self._is_written = True
         try:
             self.write()
@@ -145,8 +145,8 @@ class Credentials:
         try:
             found = call()
         except Exception as error:
-            # Catch every error, so that later changes are noticed: a revoked token would open connections until a
-            # restart.
+            # Catch every error, so that the thread continues. Otherwise a token revoked later would remain valid until
+            # a restart.
             text = str(error) if isinstance(error, DbgError) else f"{type(error).__name__}: {error}"
             if self._complaints.get(what) != text:
                 self._complaints[what] = text

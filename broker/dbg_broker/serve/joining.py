@@ -1,4 +1,4 @@
-"""Cluster start of ``dbg-broker serve --cluster``. This module is loaded only with that option."""
+"""Start of a broker in a cluster, for ``dbg-broker serve --cluster``. Loaded only with that option."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
 
 
 def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
-    """Return the servers through which the broker of a home can join others. Blocks, before the broker listens.
+    """Return the NATS servers, after checking that the broker of this home can join the others. Blocks.
 
-    Tokens that the others have issued and revoked are in the home afterwards. Raise CantJoin, or BadSecretFile for a
-    file.
+    Call it before the broker listens. Afterwards the home contains the tokens that the other brokers have issued and
+    revoked. Raise CantJoin, or BadSecretFile if a file can't be used.
     """
     login = {} if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
@@ -69,14 +69,14 @@ def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
         return
     if other.site != site:
         raise CantJoin(
-            f"NATS at {servers} already connects the brokers of another site, or of a home with other tokens "
+            f"NATS at {servers} already connects the brokers of another cluster, or of a home with other tokens "
             f"({printable(other.url)}, pid {other.pid} on {printable(other.host)})",
-            "copy the tokens/ of its home to this one, or use a separate NATS for this site",
+            "copy the tokens/ of its home to this one, or use a separate NATS for this cluster",
         )
 
 
 def new_cluster(broker: Broker, welcomes: Welcomes, servers: Servers, credentials: Credentials, home: Path) -> Cluster:
-    """Return this broker's part of a site; it joins when it begins."""
+    """Return this broker's part in the cluster; :meth:`Cluster.start` joins the other brokers."""
     endpoint = credentials.endpoint
     own = Presence(
         name=_new_name(),

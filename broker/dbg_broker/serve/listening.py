@@ -70,7 +70,7 @@ def listen_for_stock(where: Listen) -> socket.socket:
 
 
 def host_for_others(where: Listen) -> str:
-    """Return the host for the URL: a name of this host if it listens at all addresses."""
+    """Return the host for the broker's URL: the name of this host if the broker listens at all addresses."""
     if where.host.lower() == "localhost":
         return LOOPBACK
     if not where.is_everywhere:

@@ -125,7 +125,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
 
 
 def serve(settings: ServeSettings, print_line: Callable[[str], None], columns: int | None = None) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit status. Raise DbgError.
+    """Serve until SIGTERM, SIGINT or SIGHUP, and return the exit status. Raise DbgError.
 
     ``print_line`` prints a line; ``columns`` is the width of the terminal that shows it, or None without a terminal.
     """
@@ -232,7 +232,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
 async def _join(
     broker: Broker, welcomes: Welcomes, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack
 ) -> Cluster:
-    """Make this broker a member of its cluster, and return its part. Raise DbgError."""
+    """Join the other brokers, and return this broker's part in the cluster. Raise DbgError."""
     from dbg_broker.serve.joining import new_cluster
 
     cluster = new_cluster(broker, welcomes, servers, setup.credentials, setup.home)

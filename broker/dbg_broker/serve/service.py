@@ -1,6 +1,6 @@
 """A broker as a service of its host: its log on stderr, and its messages to systemd.
 
-``-v`` logs events, ``-v -v`` also each message; ``docs/reference/log-lines.md`` lists all of them. The protocol of
+``-v`` logs events, ``-v -v`` also each message; ``docs/reference/log-lines.md`` lists all lines. The protocol of
 systemd is ``sd_notify``: a datagram of lines to the socket that a variable names.
 """
 

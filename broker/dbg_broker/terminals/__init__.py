@@ -1,1 +1,1 @@
-"""Terminals: their messages, their questions to ranks, and the data that waits to be sent to them. No seats."""
+"""Terminals: their messages, their questions to ranks, and the data that waits for them. Seats are in ``relay/``."""

@@ -14,7 +14,7 @@ from dbg_wire import limits
 from dbg_wire.messages import Answers, Kind, SameAnswer
 
 PAGE_BYTES = 64 * limits.KIB
-"""Maximum size of one message of answers, in bytes, unless one answer is larger: it is made in a millisecond."""
+"""Maximum size of a message of several answers, in bytes: encoding it takes a millisecond."""
 
 PAGE_ANSWERS = 50
 """Maximum number of bodies in one message: they are encoded in a millisecond."""
@@ -114,7 +114,7 @@ class AnswerQueue:
                 SameAnswer(keys=tuple(keys), kind=kind, body=msgspec.Raw(body), ages=tuple(ages) if has_ages else ())
             )
         if waiting.same:
-            # After the answers to other questions, so that a long one does not delay short ones.
+            # The rest follows after the other questions, so that a question with many answers does not delay them.
             self._waiting[request] = waiting
         self._is_gathered = self._is_gathered and bool(self._waiting)
         return Answers(request=request, answers=tuple(answers), last=waiting.is_ended and not waiting.same)

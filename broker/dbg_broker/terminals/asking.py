@@ -36,9 +36,10 @@ from dbg_wire.records.inspection import CommandLine
 from dbg_wire.records.ranks import RankState
 
 MAX_QUESTIONS = 16
-"""Maximum number of questions of one terminal that are open or unread: no client needs more at once."""
+"""Maximum number of open questions of one terminal, with ended ones whose answers still wait to be sent."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
+"""Questions that a running rank answers only if they are ``live``."""
 
 NOBODY = 0
 """Number of a question whose answer is ignored; open questions have numbers from one."""
@@ -121,7 +122,7 @@ class QuestionDispatcher:
             self._asked.end(number)
 
     def _asking(self, asking: _Question, keys: Iterable[str]) -> Iterator[None]:
-        """Answer in place of the ranks whose state suffices, and ask the others."""
+        """Answer for each rank whose recorded state is enough, and ask the other ranks."""
         frame = pack_message(asking.ask)
         for key in keys:
             if self._asked.questions.waits_for(asking.ask.request, key):

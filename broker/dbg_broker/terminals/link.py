@@ -13,7 +13,7 @@ from dbg_broker.terminals.answers import AnswerQueue
 
 
 class PendingChanges:
-    """Changes that one terminal has not received yet, of the list of ranks or of the rank that it is attached to.
+    """Changes of ranks that one terminal has not received yet: of all listed ranks, or of its attached rank.
 
     A subscriber gets the snapshot first and then every change, without a gap. Only keys wait here: the state of a rank
     is looked up when the terminal can receive it.
@@ -31,7 +31,7 @@ class PendingChanges:
     def subscribe(self, keys: Iterable[str], place: int, *, once: bool) -> None:
         """Start a snapshot of these ranks, followed by the changes after a position in the feed.
 
-        With ``once`` no changes follow. It replaces an earlier subscription.
+        With ``once`` no changes follow. A new subscription replaces an earlier one.
         """
         # Reversed, because removing from the end of a list is cheap.
         self._snapshot = list(keys)[::-1]
@@ -55,7 +55,7 @@ class PendingChanges:
         return not self._in_snapshot
 
     def change(self, feed: Feed[str], seat: str | None) -> str | None:
-        """Return the key of a changed rank, or None. There is none before the snapshot is complete.
+        """Return the key of the next changed rank, or None if there is none or the snapshot is incomplete.
 
         Without a subscription, only the rank that the terminal is attached to can be returned.
         """

@@ -17,7 +17,7 @@ from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
-"""Size after which a page of a snapshot ends, in bytes. An upper estimate; half of it is for a large last rank."""
+"""Estimated size after which a page of a snapshot ends, in bytes. As much again is left for a large last rank."""
 
 RANK_BYTES = 1024 + 192
 """Bytes of a rank in a snapshot, without its paths."""
@@ -103,10 +103,10 @@ class Listing(Watcher):
         return True
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Return a call for each terminal, because each may need changes."""
+        """Forget removed ranks that all terminals know of. Return a call for each terminal, which may need changes."""
         self._frames.clear()
         links = tuple(self._links.values())
-        # All terminals have received the end of these ranks.
+        # Ranks are forgotten here when all terminals have been notified that they are gone.
         listed = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
         for key in [key for key in self._gone if not self.feed.has_changed(key, listed)]:
             self._gone.remove(key)

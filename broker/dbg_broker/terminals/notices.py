@@ -1,7 +1,7 @@
 """Notices: reports to terminals about the actions of other terminals at their rank, and the texts of log points.
 
-The screen does not show the questions of other terminals. Clients that ask for the log point texts of all ranks are
-IDEs, which print the texts in their consoles.
+A rank's screen does not show what other terminals ask, so notices do. Clients that ask for the log point texts of all
+ranks are IDEs, which print the texts in their consoles.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_TEXT = 2000
 
 
 class Notices(Watcher):
-    """Sender of notices to the terminals of ``links``, which are by number."""
+    """Sender of notices; ``links`` are the terminals by number."""
 
     def __init__(self, seats: Seats, links: Mapping[int, TerminalLink]) -> None:
         self._seats, self._links = seats, links
@@ -56,7 +56,7 @@ class Notices(Watcher):
         link.connection.charge(FOR_EACH_ONLOOKER * len(onlookers))
         notice = Notice(text=f"{_who(link)} {action.text}", ends_stop=action.ends_stop)
         for onlooker in onlookers:
-            # A terminal that is behind gets its screen before notices.
+            # A terminal that is behind misses the notice: its screen is more important.
             if onlooker.connection.is_ready:
                 onlooker.connection.send_message(notice)
 
@@ -72,7 +72,7 @@ class Notices(Watcher):
             link = self._links[number]
             if not link.bearer.may_see(rank.identity.job):
                 continue
-            # A client that is behind gets its list and its answers before log point texts.
+            # A client that is behind misses the text: its list and its answers are more important.
             is_ready = link.connection.is_ready
             self._listeners[number] = 0 if is_ready else left_out + 1
             if is_ready:
@@ -112,7 +112,7 @@ class VisibleAction(NamedTuple):
 
 
 def visible_action(question: Question) -> VisibleAction | None:
-    """Return the visible action of a question, or None if it only reads or no rank would receive it."""
+    """Return the visible action of a question, or None if it only reads or cancels an interrupt."""
     if question.withdrawn:
         return None
     return _PLAIN.get(question.action) or _of_what_is_asked(question)

@@ -60,13 +60,13 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import clamp
 
 LOOK_SECONDS = 1.0
-"""Interval between two checks of the terminals, in seconds, so that a silent one is detected within six."""
+"""Interval between two checks of the terminals, in seconds, so that a silent one is detected within 6 s."""
 
 PING_SECONDS = 2.5
 """Silence after which a terminal is pinged, in seconds; it sends pings itself every two seconds."""
 
 SEAT_SECONDS = 25.0
-"""Silence after which a terminal's seat is freed, in seconds: it may return, but others wait for the keyboard."""
+"""Silence after which a terminal is disconnected, in seconds: others may wait for its seat at the keyboard."""
 
 ABSENCE_SECONDS = 3.0
 """Minimum gap between two checks that shows that the broker or its host was suspended, in seconds."""
@@ -183,7 +183,7 @@ class Terminals:
     # ------------------------------------------------------------------------------------------------------- silence
 
     def sweep(self, now: float) -> None:
-        """Check the terminals if this is due. After an absence of the broker they get time to send something."""
+        """Check the terminals if this is due. If the broker was suspended, they first get time to send something."""
         seconds = now - self._looked_at
         if seconds < LOOK_SECONDS:
             return
@@ -325,7 +325,7 @@ class Terminals:
                 self._table.want_repaint(rank.key)
 
     def _makes_room(self, rank: RankRecord, message: Attach) -> bool:
-        """Return True if a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
+        """Return True if a terminal gets a seat at a full rank: a driver does, and may displace a watcher."""
         if self._seats.driver(rank.key) is None:
             return message.mode is not Mode.WATCH
         if message.mode is not Mode.TAKE and message.resume is None:
@@ -333,7 +333,7 @@ class Terminals:
         looking = list(self._seats.last_to_look(rank.key))
         # Terminals with a watcher's token are closed first, because the others wait for the keyboard.
         gives_way = next((number for number in looking if number in self.watchers), looking[0])
-        why = f"{rank.address} has the maximum of terminals; one that types needs this seat"
+        why = f"{rank.address} has the maximum number of terminals; this seat goes to one that types"
         self.close_to_free_slot(gives_way, why)
         return True
 
@@ -365,7 +365,7 @@ class Terminals:
             self._relay.send(rank.key, message)
 
     def _verdict(self, link: TerminalLink, message: Hang) -> None:
-        """Pass a verdict on. Drop a verdict of a watcher, or on a job that the token does not cover."""
+        """Report a verdict of ``why`` as an event. Drop it if the token is a watcher's or does not cover the job."""
         if self._journal.occasions is None or link.role is Role.WATCHER or not link.bearer.may_see(message.job):
             return
         self._journal.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
