@@ -81,7 +81,7 @@ def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def _output(answer: RankAnswer) -> str:
-    """Return a command's output and, unless it succeeded, how it ended; without output, the answer's own text."""
+    """Return a command's output, and how the command ended if it failed. An answer without output returns its text."""
     found = output_in(answer.rows)
     if found is None:
         return answer.text
@@ -92,7 +92,7 @@ def _output(answer: RankAnswer) -> str:
 
 
 def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
-    """Return an answer that is compared by its whole output, which may be longer than an answer's text."""
+    """Replace the answer's text by a digest of the whole output, so that outputs of any length can be compared."""
     if answer.kind not in (Kind.VALUE, Kind.ERROR):
         return answer
     return answer.replace(text="", rows=(), digest=sha256(normal(output).encode()).hexdigest())

@@ -37,7 +37,7 @@ Shell = Any
 
 
 class CellError(DbgError):
-    """Raised for an error in a cell; suggests what to write in a cell instead of terminal commands."""
+    """Raised for an error in a cell; its sentence suggests code for a cell instead of terminal commands."""
 
     def __init__(self, error: DbgError) -> None:
         super().__init__(error)
@@ -97,8 +97,8 @@ def _ranks(broker: Broker, text: str) -> Ranks:
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """Add ``%%ranks`` and errors in the words of a notebook; ``%load_ext dbg_client`` calls this."""
-    # IPython is installed where this is called; nothing else here needs it.
+    """Add ``%%ranks``, and errors that suggest code for a cell; ``%load_ext dbg_client`` calls this."""
+    # Import IPython here only: it calls this function, so it is installed.
     from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
     shell.register_magic_function(RanksMagic(display), "cell", "ranks")
@@ -112,6 +112,6 @@ def _show_error(
     traceback: TracebackType | None,
     tb_offset: int | None = None,
 ) -> None:
-    """Show an error of ours with what to write in a cell instead of terminal commands."""
+    """Show an error; a DbgError suggests code for a cell instead of terminal commands."""
     shown = CellError(error) if isinstance(error, DbgError) else error
     shell.showtraceback((kind, shown, traceback), tb_offset=tb_offset)

@@ -1,4 +1,4 @@
-"""``tmux``: opens a window with a pane for each rank of a set and attaches in each, by one call of tmux.
+"""``tmux``: opens one window of tmux with a pane for each rank of a set, and attaches in each pane.
 
 A tmux server has the environment of the shell that started it, maybe days ago, so each pane gets this process's
 variables. A token is not passed, because all users of the host can see tmux's arguments.
@@ -40,7 +40,7 @@ class Tmux(Verb):
     target: str | None = None
 
     def run(self) -> int:
-        """Run tmux, which opens the window in its current session or else in a new one; return its exit status.
+        """Open the window in the current session of tmux, or else in a new session; return the exit status of tmux.
 
         Raises DbgError before a window is opened.
         """
@@ -83,9 +83,9 @@ async def _find(verb: Tmux, text: str) -> tuple[Sequence[RankInfo], Sequence[Ran
 
 
 def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[list[str]]:
-    """Return the arguments of dbg-attach for each of these ranks, which the target ``text`` has selected.
+    """Return the arguments of dbg-attach for each of these ranks, which are selected by the target ``text``.
 
-    Raises RankEnded if all have exited, and BadInput if they are too many.
+    Raises RankEnded if all ranks have exited, and BadInput if there are more than MAX_PANES ranks.
     """
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
@@ -94,8 +94,8 @@ def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
             f"{printable(text)} has {len(ranks)} ranks, and more than {MAX_PANES} panes can't be read in a window",
             "name fewer, or ask all of them with where, eval or command",
         )
-    # A pane follows its rank: a running rank appears when it stops. If all ranks are held, the user means them as they
-    # are, and a terminal that waits for a stop would wait forever.
+    # A pane follows its rank: a running rank appears when it stops. If all ranks are held, attach at once, because a
+    # terminal that waits for a stop would wait forever.
     follow = [] if all(rank.state is RankState.HELD for rank in ranks) else ["--follow"]
     targets = [unique_target(rank, known) for rank in ranks]
     # Include the job, because a job that starts later could make the target ambiguous.
@@ -107,12 +107,12 @@ def window(start: str, panes: Sequence[Sequence[str]]) -> list[str]:
     """Return the arguments of tmux for these panes, tiled in their order; the command ``start`` opens the first one."""
     arguments: list[str] = []
     for pane in panes:
-        # A split halves one pane, so without the layout there would be no room for the sixth.
+        # A split halves one pane, so without the layout the sixth pane would be too small.
         command = "split-window" if arguments else start
         arguments += [command, *map(literal, pane), ";", "select-layout", "tiled", ";"]
     return arguments[:-1]
 
 
 def literal(argument: str) -> str:
-    """Return an argument that tmux takes literally: a semicolon at its end would end a command."""
+    """Escape a semicolon at the end of an argument, because tmux would end the command there."""
     return f"{argument[:-1]}\\;" if argument.endswith(";") else argument

@@ -36,9 +36,9 @@ SOME_FAILED, ALL_FAILED = 6, 1
 
 
 async def adopt(settings: Adopt) -> int:
-    """Make ranks of the processes that the settings name, and return the exit status. Raises DbgError.
+    """Make ranks of the selected processes, and return the exit status. Raises DbgError.
 
-    It connects to the broker first, so no process is touched without a broker.
+    Connects to the broker first, so without a broker no process is touched.
     """
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
     adopting = _Adopting(settings, switchboard)
@@ -49,7 +49,7 @@ async def adopt(settings: Adopt) -> int:
 
 
 def find_mine() -> list[Candidate]:
-    """Return this user's processes that look like ranks, in rank order. Blocks for files of ``/proc``."""
+    """Return this user's processes that look like ranks, in rank order. Blocks while it reads ``/proc``."""
     own = os.geteuid()
     seen = {pid: found for pid in all_pids() if (found := read_process(pid)) is not None and found.uid == own}
     return [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
@@ -64,9 +64,9 @@ def _runs_python(pid: int) -> bool:
 
 
 def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Opening) -> dict[str, str]:
-    """Return the variables with which an adopted rank finds this terminal's broker. Raises BadInput.
+    """Return the variables that lead an adopted rank to this terminal's broker. Raises BadInput.
 
-    ``opening`` receives the home before any access to it.
+    ``opening`` is called with the path of the home before this function reads the home.
     """
     found = {}
     address = broker or environ.get(BROKER)
@@ -140,7 +140,7 @@ class _Adopting:
         return [candidate.pid for candidate in new]
 
     async def _adopt(self, pid: int) -> Answer | None:
-        """Return the process's answer, or None after reporting why it is not a rank."""
+        """Make a rank of a process and return its answer. If that fails, report the reason and return None."""
         async with self._turns:
             try:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)

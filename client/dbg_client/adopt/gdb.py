@@ -1,11 +1,11 @@
 """A client of gdb's machine interface (MI), for one process.
 
-gdb reads function names only in the program's own file, in Python's library and in the C library, so it starts in a
-quarter of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not reach it: a gdb that ends
-during a call would leave the thread in the middle of that call.
+gdb reads function names only from the program's own file, Python's library and the C library. So it starts in a quarter
+of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not reach it. If gdb ended during a call,
+the thread would be left in the middle of that call.
 
-After each function call gdb writes the whole extended state (xmm, ymm, AMX tiles). Before gdb 14 its buffer is too
-small for a processor with AMX, and the kernel rejects the write; such a gdb cannot adopt there.
+After each function call gdb restores all registers of the thread (xmm, ymm, AMX tiles). The buffer of a gdb before 14
+is too small for a processor with AMX, so the kernel rejects the write. Such a gdb cannot adopt on this processor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, cast
 from dbg_wire.errors import ReasonedError
 
 COMMAND_SECONDS = 30.0
-"""Timeout for gdb's answer to a command that does not need the process, in seconds; a busy node needs a few."""
+"""Timeout for gdb's answer to a command that runs no code in the process, in seconds; a busy node needs a few."""
 
 MAX_LINE = 1_000_000
 """Maximum length of a line from gdb, in bytes: the list of a thousand threads is shorter."""
@@ -51,7 +51,7 @@ _THREAD = re.compile(r'\{id="(\d+)",target-id="[^"]*?(?:LWP|process) (\d+)')
 MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
 
 _AMX_VERSION = 14
-"""The first gdb version that preserves the registers of a processor with AMX."""
+"""First major version of gdb that can restore the registers of a processor with AMX."""
 
 
 def find_gdb() -> str | None:
@@ -76,7 +76,7 @@ def major_version(version: str) -> int:
 
 
 class DebuggerFailed(ReasonedError):
-    """Raised when gdb could not do something; the reason is gdb's own text."""
+    """Raised when a command of gdb fails; the reason is usually gdb's own text."""
 
     sentence = "gdb failed: {reason}; the process continues as before"
 
@@ -119,7 +119,7 @@ class Gdb:
                 self.set(f"sharedlibrary {library}")
 
     def address(self, name: str) -> int | None:
-        """Return the address of a function, or None if those files do not define it."""
+        """Return the address of a function, or None if gdb does not know the function."""
         with suppress(DebuggerFailed):
             found = re.search(r'value="(\d+)', self.ask(f'-data-evaluate-expression "(long)&{name}"'))
             return int(found[1]) if found else None
@@ -130,14 +130,15 @@ class Gdb:
         self.ask("-target-detach")
 
     def threads(self) -> dict[int, int]:
-        """Return gdb's thread numbers by the kernel's thread ids."""
+        """Return gdb's number of each thread, by the kernel's thread id."""
         return {int(lwp): int(number) for number, lwp in _THREAD.findall(self.ask("-thread-info"))}
 
     def call(self, thread: int, function: int, *arguments: int, alone: bool, returns: str = "int") -> int:
         """Call a function in a thread without a timeout, and return its result.
 
-        ``returns`` is "int" or "long". With ``alone``, all other threads are stopped during the call. Nothing may end
-        this wait, because that would leave the thread in the call. Raises LeftInCall if the call did not return.
+        ``returns`` is "int" or "long". With ``alone``, all other threads stay stopped during the call. There is no
+        timeout because it would leave the thread in the middle of the call. Raises LeftInCall if the call did not
+        return.
         """
         self.set(f"set scheduler-locking {'on' if alone else 'off'}")
         types = ",".join("long" for _ in arguments) or "void"

@@ -1,18 +1,19 @@
-"""Code injection into a running process: the choice of thread, of call, and of moment.
+"""Code injection into a running process: choose the thread, the call, and the time.
 
-The interpreter and the C library must both be in a consistent state where the code runs:
+The interpreter and the C library must both be in a consistent state where the code runs. The cases are:
 
-* The main thread waits in a system call and has released the interpreter's lock, and no thread has it: the code runs in
-  the main thread, like a callback from C.
-* A thread has the lock: the main thread is asked to run the code itself between two Python instructions, like a signal
-  handler. A main thread in C code runs it later.
-* The main thread is in C code without the lock and never seen in a system call, such as in an MPI call that spins:
-  another waiting thread runs the code. The main thread is asked as well, because interrupting it requires that. The
-  code declines in a program that has not loaded `threading`, which would take that thread for the main one.
+* The main thread waits in a system call, and no thread has the interpreter's lock: the code runs in the main thread,
+  like a callback from C.
+* A thread has the lock: the main thread is asked to run the code between two Python instructions, like a signal
+  handler. If the main thread is in C code, it runs the code later.
+* No thread has the lock, and the main thread is never seen in a system call, such as in an MPI call that spins. Another
+  thread that waits runs the code. The main thread is asked as well, because otherwise the rank can't be interrupted.
+  Before Python 3.13 the code does nothing if the program has not imported `threading`, because this module would
+  consider the wrong thread as the main thread.
 
 In any other state nothing is done, and the process is checked again later.
 
-Python 3.14 and newer has its own way: it runs a file in another process of the same version.
+Python 3.14 and newer has a function for this, `sys.remote_exec`: another process of the same version runs a file.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from dbg_client.adopt.payload import Answer, Outcome, read_answer
 from dbg_client.adopt.process import CantAdopt, TargetPython, is_file_on_disk, system_call, waits_safely
 
 PATIENT_SECONDS = 8.0
-"""Timeout after which the process is not checked again, in seconds."""
+"""Time after which the process is not checked again, in seconds."""
 
 LATE_SECONDS = 2.0
 """Time after which another thread runs the code if the main thread never waits, in seconds."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Pauses for an answer between two checks, in seconds: they double, because each check stops the process briefly."""
+"""First and longest pause between two checks, in seconds. Pauses double, because each check stops the process."""
 
 NEEDED = (
     *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),
@@ -46,7 +47,7 @@ NEEDED = (
 """Functions that the debugger must find in the process."""
 
 REMOTE_SECONDS = 2.0
-"""Timeout for the main thread to run the file, in seconds; it does so between two instructions, but not in C code."""
+"""Timeout for the main thread to run the file, in seconds; it can't run the file while it is in C code."""
 
 
 class Pipe:
@@ -61,7 +62,7 @@ class Pipe:
         self._text = b""
 
     def answer(self, seconds: float) -> Answer | None:
-        """Return the next answer, or None if it does not arrive in time."""
+        """Return the next answer, or None if it is invalid or does not arrive in time."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._text:
             if not select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -82,7 +83,7 @@ class Injection:
     """Injection of code into one process by gdb. Blocks; belongs to one thread."""
 
     def __init__(self, gdb: str, pid: int, python: TargetPython, code: str, answered: Callable[[float], Answer | None]):
-        """Prepare an injection; ``answered`` waits for the code's answer, at most for the given seconds."""
+        """Prepare an injection. ``answered`` waits for the code's answer for a number of seconds at most."""
         self._gdb = gdb
         self._pid = pid
         self._functions: dict[str, int] = {}
@@ -94,7 +95,7 @@ class Injection:
         self._machine = os.uname().machine
 
     def run(self) -> Answer:
-        """Run the code and return its answer. Raises CantAdopt if no moment was safe for it, and DebuggerFailed."""
+        """Run the code and return its answer. Raises CantAdopt if there was no safe time for it, and DebuggerFailed."""
         pause = FIRST_PAUSE
         begun = time.monotonic()
         while (passed := time.monotonic() - begun) < PATIENT_SECONDS:
@@ -110,12 +111,12 @@ class Injection:
         raise self._no_moment()
 
     def _look(self, *, is_late: bool) -> None:
-        """Stop the process briefly, and act on its state."""
+        """Stop the process briefly, and run the code if the process is in a suitable state."""
         with attached(self._gdb, self._pid) as gdb:
             self._act(gdb, gdb.threads(), is_late=is_late)
 
     def _act(self, gdb: Gdb, threads: Mapping[int, int], *, is_late: bool) -> None:
-        """Act as the threads allow in the stopped process. Raises CantAdopt for a stripped Python."""
+        """Run the code, or ask the main thread to run it, if the stopped threads allow that. Raises CantAdopt."""
         found = {name: gdb.address(name) for name in NEEDED}
         self._functions = {name: address for name, address in found.items() if address is not None}
         if missing := [name for name in NEEDED if name not in self._functions]:
@@ -132,8 +133,8 @@ class Injection:
             self._run_in(gdb, main)
             return
         if not self._asked:
-            # A waiting thread may be borrowed for this call. If there is none, the main thread makes it: the queue is
-            # locked only while a call is added, or while the main thread takes one out.
+            # A waiting thread makes this call. If there is none, the main thread makes it: the queue of calls is locked
+            # only while a call is added, or while the main thread takes a call out.
             self._ask_main(gdb, others[0] if others else main)
         if is_late and self._holder is None and others:
             self._run_in(gdb, others[0])
@@ -143,10 +144,10 @@ class Injection:
         if found is None or not waits_safely(self._machine, found[0]):
             return False
         if found[1] in self._memory:
-            # A thread that waits for the interpreter's lock would wait for it again in the code that runs in it: the
-            # lock counts its waiters, and all must leave before the next group is woken.
+            # This thread waits for the interpreter's lock. The code would make it wait for the lock a second time, and
+            # might hang: the lock counts its waiters, and all waiters must return before the next group is woken.
             return False
-        # The file that is read may be a library that is being loaded.
+        # A thread that reads a file from disk may be loading a library.
         is_read = found[0] == (0 if self._machine == "x86_64" else 63)
         return not (is_read and is_file_on_disk(self._pid, found[1]))
 
@@ -168,7 +169,7 @@ class Injection:
             self._asked = gdb.call(thread, self._functions["Py_AddPendingCall"], run, address, alone=False) == 0
 
     def _put(self, gdb: Gdb, thread: int) -> int:
-        """Write the code into memory from the kernel, not from the C library; return its address, or 0."""
+        """Write the code into new memory of ``mmap``, not of ``malloc``; return its address, or 0 without memory."""
         arguments = (0, len(self._code), MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0)
         address = gdb.call(thread, self._functions["mmap"], *arguments, alone=True, returns="long")
         if address in (-1, 0):
@@ -190,12 +191,12 @@ class Injection:
 
 
 def can_remote_exec(version: tuple[int, int] | None) -> bool:
-    """Return True if this Python can make a process of that version run a file."""
+    """Return True if this Python can make a process of Python ``version`` run a file."""
     return hasattr(sys, "remote_exec") and version == sys.version_info[:2]
 
 
 def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], Answer | None]) -> Answer | None:
-    """Run the code in the main thread of a process; return its answer, or None if it does not run soon.
+    """Run the code in the main thread of a process; return its answer, or None without an answer in REMOTE_SECONDS.
 
     Raises OSError or RuntimeError if the process or the kernel forbids it. A file that has not run stays in ``folder``,
     because a main thread that runs it later would report a missing file.

@@ -1,6 +1,6 @@
 """Adoption of one process: check for obstacles, inject the code, read its answer.
 
-There are two ways: Python 3.14 and newer runs a file in a process of the same version, and gdb calls functions in a
+There are two ways. Python 3.14 and newer can make a process of the same version run a file. gdb can call functions in a
 waiting process. A processor with AMX needs gdb 14 or newer.
 """
 
@@ -59,7 +59,7 @@ Obstacle = tuple[bool, str, str]
 
 
 def examine(pid: int) -> Target:
-    """Return a process that can become a rank. Blocks for files of ``/proc``, and touches nothing.
+    """Check that a process can become a rank, and return its facts. Blocks while it reads ``/proc``; changes nothing.
 
     Raises CantAdopt with the first obstacle.
     """
@@ -84,7 +84,7 @@ def _refuse(pid: int, hindrances: Iterator[Obstacle]) -> None:
 
 
 def _of_process(seen: ProcessInfo) -> Iterator[Obstacle]:
-    """Yield possible obstacles of the process, most basic first: each is checked only if those before are absent."""
+    """Yield possible obstacles in the process, the most basic first. The caller stops at the first real obstacle."""
     pid = seen.pid
     yield pid == os.getpid(), "is this dbg-attach itself", "name a process of the job"
     ended = "has ended, but its parent has not reaped it"
@@ -92,39 +92,39 @@ def _of_process(seen: ProcessInfo) -> Iterator[Obstacle]:
     traced = f"is traced by process {seen.tracer}"
     yield seen.tracer > 0, traced, "end or detach that process, then try again"
     yield seen.state in "Tt", "is suspended", f"resume it by `kill -CONT {pid}`, then try again"
-    su = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that this user can reach"
+    su = f"adopt it as that user (`sudo -u '#{seen.uid}'`), with a broker that this user can reach"
     yield os.geteuid() != seen.uid, f"belongs to user {seen.uid}", su
-    inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
-    allow = "an administrator sets kernel.yama.ptrace_scope to 0, and starts a container with `--cap-add SYS_PTRACE`"
+    inside = "run `dbg-attach adopt` inside, such as with `docker exec`, `kubectl exec` or `apptainer exec instance://`"
+    allow = "an administrator can set kernel.yama.ptrace_scope to 0, and a container needs `--cap-add SYS_PTRACE`"
     yield not may_trace(pid), "can't be traced by its user, because the kernel forbids it", allow
     yield not same_files(pid), "is in a container, or sees other files than this terminal", inside
-    asleep = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
-    yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it has returned"
+    asleep = "waits in the kernel where no debugger can stop it, such as for a file system that does not answer"
+    yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when that wait is over"
 
 
 def _of_python(target: Target) -> Iterator[Obstacle]:
-    """Yield possible obstacles to running code in this Python, in the same way."""
+    """Yield possible obstacles to running code in this Python, the most basic first."""
     seen, python, machine = target.seen, target.python, os.uname().machine
     anew = "start it by `python -m dbg_agent`"
-    yield python.is_musl, "uses musl, with which this is untested", anew
+    yield python.is_musl, "uses musl, which is untested", anew
     yield python.version is None, "does not show its Python's version", anew
     version = python.version or OLDEST
     runs = f"runs Python {version[0]}.{version[1]}"
     yield version < OLDEST, f"{runs}, and 3.11 is the oldest supported version", "`py-spy dump` may show its stack"
-    free = f"{runs} without the interpreter's lock, with which this is untested"
+    free = f"{runs} without the interpreter's lock, which is untested"
     yield python.free_threaded, free, anew
     yield is_ours(seen.command), "belongs to dbg-broker itself", "name a process of the job"
     if not target.needs_gdb:
         return
     without = "install gdb by apt, dnf or conda; without it, `py-spy dump` shows a stack"
     yield target.gdb is None, "can only be adopted with gdb, which is not installed here", without
-    yield not is_tried(machine), f"runs on {machine}, where this is untested", without
+    yield not is_tried(machine), f"runs on {machine}, which is untested", without
     amx = "runs on a processor with AMX, whose registers a gdb before 14 does not restore"
-    yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, as conda has it"
+    yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, such as from conda"
 
 
 def folders_of_ours() -> list[str]:
-    """Return the folders that contain a rank's packages here, each once, without importing the packages."""
+    """Return the distinct folders on this host that contain a rank's packages. Imports no package."""
     found: dict[str, None] = {}
     for name in OURS:
         spec = find_spec(name)
@@ -137,11 +137,11 @@ def folders_of_ours() -> list[str]:
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     """Make a rank of a process, and return its answer. Blocks, usually for a few seconds.
 
-    ``variables`` locate the broker. Raises CantAdopt if the process was left unchanged, and DebuggerFailed.
+    ``variables`` locate the broker. Raises CantAdopt if the process is unchanged, and DebuggerFailed if gdb fails.
     """
     target = examine(pid)
     _refuse_secrets(target.seen, variables)
-    # The package files here only work in the same Python version.
+    # The packages of this environment work only in the same Python version.
     folders = folders_of_ours() if target.python.version == sys.version_info[:2] else []
     try:
         folder = tempfile.mkdtemp(prefix="dbg-adopt-")
@@ -156,7 +156,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
             raise NoSuchProcess(f"process {pid}", "has ended", "name the processes that are left") from None
         raise
     finally:
-        with suppress(OSError):  # not empty if the process has yet to run the file
+        with suppress(OSError):  # not empty if the process has not run the file yet
             Path(folder).rmdir()
     if answer.outcome is Outcome.FAILED:
         remedy = "the program continues as before; install dbg-broker in its environment, then try again"
@@ -168,7 +168,7 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
     """Raise CantAdopt if the process would have no token for the broker, and so would retry forever."""
     home = variables.get(HOME)
     has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()
-    # A home without an address may get its broker later, and the process then gets its token there.
+    # If only a home is known, its broker may start later. The process then finds its token in the home.
     has_token = has_home or (home is not None and BROKER not in variables)
     if not has_token and TOKEN_FILE not in variables and not any(map(seen.environ.get, (TOKEN, TOKEN_FILE))):
         why = "would have no token for the broker, because a terminal's own token is not valid for ranks"
@@ -178,8 +178,8 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
 
 def _run(target: Target, folder: str, code: str, pipe: Pipe) -> Answer:
     pid = target.seen.pid
-    why = "does not return to Python code, where it would have to run the code itself"
-    # Only gdb reaches a main thread that sleeps in a system call: Python checks for files only between instructions.
+    why = "can't run the code now, because its main thread does not return to Python code"
+    # Use gdb if the main thread sleeps in a system call: Python looks for a file to run only between instructions.
     if not target.needs_gdb and (target.gdb is None or system_call(pid, pid) is None):
         try:
             answer = run_remotely(pid, folder, code, pipe.answer)

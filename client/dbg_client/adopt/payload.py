@@ -23,7 +23,7 @@ OURS = (
     "jedi",
     "parso",
 )
-"""Packages that a rank imports: ours and their dependencies."""
+"""Packages that a rank imports: our packages and their dependencies."""
 
 _CODE = '''
 def adopt(told):
@@ -113,9 +113,9 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The code's answer; ``key`` is the rank's key, and ``text`` says why it failed.
+    """The code's answer; ``key`` is the rank's key, and ``text`` is the reason for a failure.
 
-    ``main`` means that it ran in the main thread; otherwise the rank cannot be interrupted.
+    ``main`` means that the rank can be interrupted. It is False until the code has run in the main thread.
     """
 
     outcome: Outcome
@@ -128,7 +128,7 @@ def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str
     """Return the code that makes its process a rank and answers into a named pipe.
 
     ``variables`` locate the broker. ``folders`` contain our packages, for a program whose environment does not have
-    them. Only names of ours are searched there, and after all of the program's own places.
+    them. Only our packages are imported from ``folders``, and only if the program's own paths do not have them.
     """
     arguments = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
     return as_expression(f"{_CODE}\nadopt({arguments!a})\n")

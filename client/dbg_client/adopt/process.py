@@ -1,7 +1,7 @@
-"""Processes in ``/proc``: their Python, and the processes that a launcher started; reading changes nothing in them.
+"""Facts about processes from ``/proc``: their Python, and the ranks that a launcher started. No process is changed.
 
-A thread that waits in certain system calls is not allocating or freeing memory, nor loading a library. It may be
-borrowed: other functions can be called in it, and it continues to wait afterwards.
+A thread that waits in one of certain system calls is not in the middle of allocating memory or loading a library. It
+can be borrowed: a debugger calls other functions in it, and it continues to wait afterwards.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dbg_wire.libraries import call_names
 PROC = Path("/proc")
 
 GOOD_SECONDS = 1.0
-"""Maximum time that a thread waits for a disk or memory that still responds, in seconds."""
+"""Maximum time that a thread waits for a disk or for memory, in seconds; a longer wait may never end."""
 
 
 class CantAdopt(DbgError):
-    """Raised when a process was left unchanged; says why, and what its user or an administrator can do."""
+    """Raised when a process can't be adopted and is unchanged. ``remedy`` is for its user or an administrator."""
 
     def __init__(self, who: str, why: str, remedy: str) -> None:
         super().__init__(who, why, remedy)
@@ -69,7 +69,7 @@ class ProcessInfo:
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """Return facts about a process, or None if there is no such process. Blocks for some small files."""
+    """Return facts about a process, or None if there is no such process. Blocks while it reads small files."""
     folder = PROC / str(pid)
     try:
         status = dict(_fields((folder / "status").read_text(encoding="utf-8", errors="replace")))
@@ -105,7 +105,7 @@ def mappings(pid: int) -> dict[str, range]:
         parts = line.split(maxsplit=5)
         start, end = (int(address, 16) for address in parts[0].split("-"))
         path = parts[5] if len(parts) == 6 else ""
-        # Variables that begin as zero are not part of the file, and follow it in memory.
+        # Zero-initialized variables are not part of the file; their memory follows the memory of the file.
         of = before if not path and before and found[before].stop == start else path
         if of.startswith("/"):
             found[of] = range(found[of].start if of in found else start, end)
@@ -140,7 +140,7 @@ def system_call(pid: int, thread: int) -> tuple[int, int] | None:
 
 
 def is_file_on_disk(pid: int, descriptor: int) -> bool:
-    """Return True if a descriptor of a process is a regular file, or is gone."""
+    """Return True if a descriptor of a process is a regular file, or can't be examined."""
     try:
         return stat.S_ISREG((PROC / str(pid) / "fd" / str(descriptor)).stat().st_mode)
     except OSError:
@@ -150,7 +150,7 @@ def is_file_on_disk(pid: int, descriptor: int) -> bool:
 def sleeps_for_good(pid: int) -> bool:
     """Return True if a thread is in an uninterruptible wait in the kernel, where no debugger can stop it.
 
-    Blocks for a second to find out, because threads of a busy program wait like this briefly.
+    Blocks for up to GOOD_SECONDS, because threads of a busy program wait in this way for a short time.
     """
     left = _uninterruptible(pid)
     deadline = time.monotonic() + GOOD_SECONDS
@@ -172,7 +172,7 @@ def _uninterruptible(pid: int) -> set[str]:
 
 
 def program_words(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line after a Python interpreter and its options; ``-m`` and ``-c`` are kept."""
+    """Remove a Python interpreter and its options from the start of a command line; keep ``-m`` and ``-c``."""
     words = list(argv[1:])
     while words and words[0].startswith("-") and words[0] not in ("-", "-m", "-c"):
         if words[0][1:2] != "-" and words[0][-1:] in "mc":  # `-um module`
@@ -209,10 +209,11 @@ WAITING = frozenset(
         *("recvmmsg", "epoll_pwait2", "futex_waitv"),
     }
 )
+"""System calls in which a waiting thread may be borrowed."""
 
 
 def waits_safely(machine: str, number: int | None) -> bool:
-    """Return True if a thread in this system call may be borrowed; None is a thread in its own code."""
+    """Return True if a thread in this system call may be borrowed; ``number`` is None outside of system calls."""
     return number is not None and call_names(machine).get(number) in WAITING
 
 
@@ -224,10 +225,10 @@ def is_tried(machine: str) -> bool:
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 
 _SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-"""Variables in which schedulers name a job: a user may have several jobs on a node, and means the current one."""
+"""Variables with a scheduler's job number. A user may have several jobs on a node; only the current job is adopted."""
 
 _TRACKER = "from multiprocessing.resource_tracker "
-"""Beginning of the code of multiprocessing's helper, which inherits the variables of its rank."""
+"""Beginning of the code of multiprocessing's helper process, which has its rank's variables but is not a rank."""
 
 
 def is_guard(argv: Sequence[str]) -> bool:
@@ -236,7 +237,7 @@ def is_guard(argv: Sequence[str]) -> bool:
 
 
 def is_ours(command: Sequence[str]) -> bool:
-    """Return True if a program's command line is one of our commands or a guard."""
+    """Return True if a program's command line is a command of dbg-broker or a guard."""
     name = _module(command).partition(".")[0] or (command[0].rpartition("/")[2] if command else "")
     return name in _COMMANDS or is_guard(command)
 
@@ -258,7 +259,7 @@ def is_of_job(environ: Mapping[str, str], own: Mapping[str, str]) -> bool:
 
 
 def place_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the variables with which launchers assign a rank, innermost launcher first; may be empty."""
+    """Return the variables that contain a rank number of a launcher, the innermost launcher first; may be empty."""
     return tuple(
         (name, environ[name])
         for name, needs in RANK_VARIABLES.items()
@@ -268,7 +269,7 @@ def place_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that looks like a rank; ``rank`` is its launcher's number, ``is_rank`` means that it already is one."""
+    """A process that looks like a rank. ``rank`` is the launcher's number; ``is_rank`` means that it already is one."""
 
     pid: int
     rank: int
@@ -280,7 +281,7 @@ class Candidate:
 def topmost(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[Candidate]:
     """Return the topmost process of each rank among the processes that look like ranks. Pure.
 
-    ``own`` are the variables of this command, which show its scheduler job.
+    ``own`` is the environment of this command; it shows the scheduler job that the command belongs to.
     """
     guarded = {found.parent for found in seen.values() if is_guard(found.argv)}
     places = {pid: place_of(found.environ) for pid, found in seen.items() if _is_meant(found, own)}

@@ -10,7 +10,7 @@ from dbg_wire.errors import BadInput, printable
 
 
 class Adopt(Verb):
-    """Make ranks of processes; ``mine`` selects all processes of this user here that a launcher has started."""
+    """Make ranks of processes; ``mine`` selects the user's processes on this host that a launcher has started."""
 
     name = "adopt"
     example = "adopt --mine"

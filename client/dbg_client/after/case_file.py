@@ -65,8 +65,10 @@ _KNOWN = re.compile(
 """Keys and tokens that are recognizable by their prefix."""
 
 _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
-"""Letters and digits in an order that people do not write; paths and file names are kept. A broker's token has 43
-characters, and one token in a thousand has no digit."""
+"""Letters and digits in an order that people do not write; paths and file names are kept.
+
+A broker's token has 43 characters, and one token in a thousand has no digit.
+"""
 
 
 _TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
@@ -87,7 +89,7 @@ class SavedSnapshot(Record):
 class CaseFile(Record):
     """Evidence and the other contents of a report: ``about`` is its first line, ``versions`` the software versions.
 
-    ``output`` are the last lines of the job's output. ``problem`` says why there are no snapshots.
+    ``output`` are the last lines of the job's output. ``problem`` states why there are no snapshots.
     """
 
     about: str
@@ -140,7 +142,10 @@ def cleaned(saved: CaseFile) -> CaseFile:
 
 
 def lines_of(saved: CaseFile) -> Iterator[str]:
-    """Yield the last lines of a report: the compressed evidence. If it is too large, leave out snapshots in between."""
+    """Yield the last lines of a report: the compressed evidence.
+
+    If the evidence is too large, omit the snapshots in between, then all but the last. Yield nothing if that fails.
+    """
     snapshots: Sequence[SavedSnapshot] = saved.snapshots
     for kept in (snapshots, (snapshots[0], snapshots[-1]) if len(snapshots) > 2 else (), snapshots[-1:]):
         packed = base64.b64encode(lzma.compress(msgspec.json.encode(saved.replace(snapshots=tuple(kept))), preset=1))

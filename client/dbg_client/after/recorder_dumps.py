@@ -53,7 +53,7 @@ def case_of_dumps(dumps: Sequence[RankDump]) -> HangEvidence:
 
 
 def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:
-    """Return the verdicts on the ranks that have left these dumps; they suggest no commands, as the ranks are gone."""
+    """Return the verdicts on the ranks that have left these dumps, without commands, because the ranks are gone."""
     found = case_of_dumps(dumps).explanation()
     lines = tuple(_lines(dumps, _world(dumps)))
     absent = frozenset(range(_world(dumps))) - {one.rank for one in dumps}
@@ -151,7 +151,7 @@ def _title(name: str, description: str) -> str:
 
 
 def _told_of(entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
-    """Return a rank's entries to report: unfinished ones first, and older ones first."""
+    """Return the entries of a rank to report: first the unfinished ones, then the others, each from old to new."""
     return sorted(entries, key=lambda entry: (not entry.is_unfinished, entry.sequence))[:MAX_COLLECTIVES]
 
 

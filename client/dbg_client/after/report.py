@@ -73,7 +73,7 @@ class Report(WaitingVerb):
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """A report, or a hint where it was written."""
+    """Report, or a hint that names the file of the report."""
 
     report: str
     hint: str = ""

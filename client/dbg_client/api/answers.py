@@ -19,7 +19,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T")
 
 MAX_LINE = 16 * 1024
-"""Maximum number of characters in one line, which is also the maximum of an answer."""
+"""Maximum length of one line, in characters. A whole answer is not longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Group:
 
 
 class RenderedAnswer:
-    """An answer that a Python prompt shows as its text only."""
+    """An answer whose ``repr()`` is its text, for a Python prompt."""
 
     def __init__(self, answer: VerbAnswer) -> None:
         self._shown = answer
@@ -87,7 +87,7 @@ class Answer(RenderedAnswer):
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Reason why each other rank has not answered, by address: it runs, is silent, or was lost."""
+        """Reason why each other rank has not answered, by address: the rank runs, is silent, or was lost."""
         return {
             rank.address: safe_text(answer.text)
             for rank, answer in self._answer.answers
@@ -112,7 +112,10 @@ class Where(RenderedAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One problem of a job, or that nothing is wrong; the fields are as in ``dbg-attach why --json``."""
+    """One problem of a job, or the statement that nothing is wrong.
+
+    The fields are the fields of ``dbg-attach why --json``.
+    """
 
     kind: str
     sentence: str
@@ -131,7 +134,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowVerdict:
-    """One cause that slows a job down, or that nothing does; the fields are as in ``dbg-attach slow --json``."""
+    """One cause that slows a job down, or the statement that nothing does.
+
+    The fields are the fields of ``dbg-attach slow --json``.
+    """
 
     kind: str
     certainty: str
@@ -176,7 +182,7 @@ def safe_text(text: str) -> str:
 
 
 def _verdicts(kind: Callable[..., T], rows: Any) -> tuple[T, ...]:
-    """Return the verdicts of a JSON document as objects, with each rank set as a text."""
+    """Return the verdicts of a JSON document as objects; a rank set that is null becomes an empty text."""
     texts = [{name: row[name] or "" for name in ("ranks", "others") if name in row} for row in rows]
     return tuple(
         kind(**{**row, **text, "evidence": tuple(row["evidence"])}) for row, text in zip(rows, texts, strict=True)

@@ -1,6 +1,6 @@
 """The library without ``await``: each call runs in a thread with its own event loop, so it works in notebooks.
 
-One thread serves one connection. Ctrl-C cancels the call; an action that a rank has begun continues. Each class has the
+One thread serves one connection. Ctrl-C cancels the call, but not an action that a rank has begun. Each class has the
 methods of its asynchronous twin, with the same docstrings.
 """
 
@@ -48,7 +48,7 @@ class LoopThread:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the loop has ended, so nothing can run any more."""
+        """Whether the loop has ended, so that it can't run coroutines."""
         return self._loop.is_closed()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -76,7 +76,7 @@ class LoopThread:
             self.do(_awaited(partial(manager.__aexit__, None, None, None)))
 
     def each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Yield the items of a generator, and close it at the end."""
+        """Yield the items of an asynchronous generator, and close the generator at the end."""
         try:
             while True:
                 yield self.do(_awaited(items.__anext__))
@@ -101,14 +101,14 @@ class LoopThread:
 
 
 class Blocking(Generic[T]):
-    """Twin of an asynchronous object: its calls run in the connection's thread; any thread may use it."""
+    """Blocking twin of an asynchronous object. Its calls run in the connection's thread; any thread may call it."""
 
     def __init__(self, twin: T, thread: LoopThread) -> None:
         self._twin = twin
         self._thread = thread
 
     def _now(self, call: Callable[[], R]) -> R:
-        """Run ``call`` in the loop's thread and return its result: only that thread reads the broker's messages."""
+        """Run ``call`` in the loop's thread and return its result, because that thread changes the twin's state."""
         return self._thread.do(_called(call))
 
     def __repr__(self) -> str:
@@ -116,14 +116,17 @@ class Blocking(Generic[T]):
 
 
 class Entered(Blocking[T]):
-    """Twin of a context manager's value, until :meth:`close`; ``with`` closes it at the end."""
+    """Blocking twin of the value of a context manager; :meth:`close` or the end of a ``with`` block leaves it."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], thread: LoopThread) -> None:
         super().__init__(thread.enter(manager), thread)
         self._manager = manager
 
     def close(self) -> None:
-        """Release it, for a stop its keyboard; the rank's state does not change. A second call does nothing."""
+        """Leave the context manager; for a stop, release the keyboard. The rank stays as it is.
+
+        A second call does nothing.
+        """
         self._thread.leave(self._manager)
 
     def __enter__(self: E) -> E:
@@ -143,7 +146,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _drop(loop: asyncio.AbstractEventLoop, closing: Sequence[Callable[[], Awaitable[object]]]) -> None:
-    """End a loop that is no longer used. Runs in any thread, also the loop's own, so it waits for nothing."""
+    """End a loop that is no longer used. This may run in the loop's own thread, so it does not block."""
     if not loop.is_closed():
         asyncio.run_coroutine_threadsafe(_leave(loop, closing), loop)
 
@@ -164,7 +167,7 @@ async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
 
 
 def waits(method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Blocking[T], P], R]:
-    """Return a method that waits in this thread for the result of the twin's method in the connection's thread."""
+    """Return a blocking form of the twin's method, which runs in the connection's thread."""
 
     @wraps(method)
     def blocking(self: Blocking[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -234,9 +237,10 @@ class Ranks(Blocking[AsyncRanks]):
         return self._now(self._twin.__len__)
 
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Stop:
-        """Attach to the one stopped rank of the target and hold its keyboard until the ``with`` ends; it stays stopped.
+        """Attach to the one stopped rank of the target, and hold its keyboard until the ``with`` ends.
 
-        With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
+        The rank stays stopped. With ``take`` the keyboard is taken from another terminal. Raises NotStopped,
+        RankEnded, or a Refused.
         """
         return Stop(self._twin.attach(engine, take=take), self._thread)
 
@@ -258,7 +262,7 @@ class Job(Ranks):
         """Yield each change of a rank of this job from now on, until the program stops iterating.
 
         Several changes of one rank that arrive at once, or while the program is busy, become one change from the first
-        state to the last. Raises BrokerUnreachable when the broker's connection is closed.
+        state to the last. Raises BrokerUnreachable when the connection to the broker is closed.
         """
         return self._thread.each(self._twin.events())
 
@@ -275,7 +279,7 @@ class Broker(Blocking[AsyncBroker]):
 
     @property
     def role(self) -> str | None:
-        """Role that the token grants: ``driver`` or ``watcher``; None while the broker is disconnected."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while there is no connection."""
         return self._twin.role
 
     @property
@@ -290,8 +294,8 @@ class Broker(Blocking[AsyncBroker]):
     def job(self, name: str | None = None) -> Job:
         """Return the job of this name, or the only live job.
 
-        Raises BadInput, which names the live jobs, if no job has this name, or without a name if not exactly one is
-        live.
+        Raises BadInput if no job has this name, or if ``name`` is None and not exactly one job is live. The error names
+        the live jobs.
         """
         return Job(self._now(lambda: self._twin.job(name)), self._thread)
 
@@ -307,10 +311,10 @@ class Broker(Blocking[AsyncBroker]):
 
 
 def connect(broker: str | None = None, *, timeout: float = TIMEOUT) -> Broker:
-    """Connect to a broker; a ``with`` block closes the connection at its end, and so does dropping the object.
+    """Connect to a broker. The connection is closed when a ``with`` block ends, or when the program drops the object.
 
-    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as by the command line. ``timeout``
-    is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as on the command line.
+    ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     thread = LoopThread()
     try:

@@ -25,17 +25,20 @@ States = Mapping[str, tuple[BreakpointState, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointAnswer:
-    """Breakpoints of ranks, and the reasons why other ranks did not report theirs.
+    """Breakpoints of ranks, and the reasons why other ranks did not report their breakpoints.
 
-    ``states`` has the breakpoints of each rank that answered, by its key. They include breakpoints that the rank was
-    asked to set just now and could not set. ``by_rank`` has an answer of any kind for each rank that was asked.
+    ``states`` has the breakpoints of each rank that answered, by its key, including new breakpoints that the rank could
+    not set. ``by_rank`` has an answer of any kind for each rank that was asked.
     """
 
     by_rank: tuple[RankAndAnswer, ...]
     states: States
 
     def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
-        """Return each rank's breakpoint at a line, by key; a breakpoint requested for that line takes precedence."""
+        """Return each rank's breakpoint at a line, by key.
+
+        A breakpoint that was requested for this line takes precedence over a breakpoint that was moved to it.
+        """
         found = {}
         for key, states in self.states.items():
             near = [one for one in states if one.file == line.file and line.line in (one.asked, one.line)]
@@ -46,8 +49,8 @@ class BreakpointAnswer:
     def answers_at(self, asked: LineOfFile, had: Container[str] = ()) -> tuple[RankAndAnswer, ...]:
         """Return each rank's answer about the breakpoint at a line, in a form that can be grouped.
 
-        A rank that can't set it answers with an error; a rank that has moved it reports its line. ``had`` are the keys
-        of ranks that had the breakpoint before it was cleared.
+        The answer is an error if the rank can't set the breakpoint. It contains the new line if the rank has moved the
+        breakpoint. ``had`` contains the keys of ranks that had the breakpoint before it was cleared.
         """
         states = self.at(asked)
         return tuple(
@@ -80,11 +83,11 @@ async def change_breakpoints(
 async def ask_breakpoints(
     asker: Asker, ranks: Sequence[RankInfo], *, clear: Sequence[LineOfFile] = (), wanted: Sequence[BreakpointSpec] = ()
 ) -> BreakpointAnswer:
-    """Ask ranks to clear breakpoints and then set the ``wanted`` ones; return all that each rank has afterwards.
+    """Ask ranks to clear breakpoints and then set the ``wanted`` ones; return all breakpoints of each rank afterwards.
 
     A request for a line that already has a breakpoint changes that breakpoint. Requests that don't fit into one
-    question are sent in several, one after the other. Raises BadInput for a request that no question can hold, and
-    DbgError if the broker fails.
+    question are sent in several questions, one after the other. Raises BadInput for a request that is too long for a
+    question, and DbgError if the broker fails.
     """
     by_rank: dict[str, RankAnswer] = {}
     states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
@@ -104,7 +107,7 @@ async def ask_breakpoints(
 
 
 def split_changes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointChanges]:
-    """Split requests so that each fits into one question, clears first; one empty request if nothing is wanted.
+    """Split requests into questions of valid size, clears first. Without requests, return one empty question.
 
     Raises BadInput for a breakpoint with texts that are too long.
     """
@@ -131,7 +134,7 @@ def asked_line(state: BreakpointState) -> LineOfFile:
 
 
 def outcome(state: BreakpointState | None, *, was_set: bool = False) -> tuple[Kind, str]:
-    """Return a rank's answer about one breakpoint: a value if it is set or not there, an error if it can't be set."""
+    """Return a rank's answer about one breakpoint: an error if it can't be set, otherwise a value."""
     if state is None:
         return Kind.VALUE, REMOVED if was_set else NONE_AT_LINE
     if not state.is_set:
@@ -164,7 +167,7 @@ def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
 
 
 def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
-    # Each text is complete, and the digest marks it so: a text of several lines without a digest is taken as cut.
+    # The digest marks the text as complete: without a digest, a text of several lines is treated as truncated.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return clamp(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)
 

@@ -28,7 +28,7 @@ class AsyncBroker:
 
     @property
     def role(self) -> str | None:
-        """Role that the token grants: ``driver`` or ``watcher``; None while the broker is disconnected."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while there is no connection."""
         welcome = self._switchboard.welcome
         return welcome.role if welcome is not None else None
 
@@ -44,8 +44,8 @@ class AsyncBroker:
     def job(self, name: str | None = None) -> AsyncJob:
         """Return the job of this name, or the only live job.
 
-        Raises BadInput, which names the live jobs, if no job has this name, or without a name if not exactly one is
-        live.
+        Raises BadInput if no job has this name, or if ``name`` is None and not exactly one job is live. The error names
+        the live jobs.
         """
         known = {rank.job for rank in self._switchboard.directory.ranks}
         living = self._living()
@@ -56,9 +56,9 @@ class AsyncBroker:
         return self._job(living[0] if name is None else name)
 
     async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
-        """Return the first of these ranks that is stopped, in any job, including ranks that connect later.
+        """Wait until one of these ranks is stopped, and return it.
 
-        Raises TimedOut after ``seconds``.
+        The ranks may be of any job, and may connect later. Raises TimedOut after ``seconds``.
         """
         return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
@@ -103,8 +103,8 @@ async def open_broker(broker: str | None = None, timeout: float = TIMEOUT, *, pr
 async def aconnect(broker: str | None = None, *, timeout: float = TIMEOUT) -> AsyncIterator[AsyncBroker]:
     """Connect to a broker until the block ends.
 
-    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as by the command line. ``timeout``
-    is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``broker`` is an address as in ``$DBG_BROKER``; without it, the broker is found as on the command line.
+    ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     async with await open_broker(broker, timeout) as opened:
         yield opened

@@ -55,7 +55,7 @@ async def ask_one(
     frame: str = "",
     live: bool = False,
 ) -> RankAnswer:
-    """Ask one rank and return its answer. Raises RankError if it is not a value, and DbgError if the broker fails."""
+    """Ask one rank. Raises RankError if the answer is not a value, and DbgError if the broker fails."""
     (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame, live=live)
     if answer.kind is not Kind.VALUE:
         raise RankError(rank.address, answer.text, answer.kind.value)
@@ -65,13 +65,13 @@ async def ask_one(
 async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> str:
     """Return the absolute path of a file in the ranks.
 
-    A relative name is looked for in the scripts and current places of these ranks, then in their whole stacks, and last
-    in this program's directory. Raises BadInput if no file or several files match.
+    A relative name is looked up in the scripts and current places of these ranks, then in their stacks, and then in
+    this program's directory. Raises BadInput if no file or several files match.
     """
     if name.startswith("/"):
         return posixpath.normpath(name)
     if name.startswith("<"):
-        # Code without a file, such as that of a notebook's cell.
+        # Code without a file, such as the code of a notebook's cell.
         return name
     places = [rank.where.file for rank in ranks if rank.where is not None]
     found = files_named(name, [*(rank.script for rank in ranks), *places])

@@ -66,8 +66,8 @@ class AsyncRanks:
     ) -> Answer:
         """Evaluate an expression in each rank that is stopped or held; with ``live`` in running ranks, too.
 
-        It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
-        names the ranks that did not answer. Raises DbgError if the broker fails.
+        The expression is evaluated in the stopped thread, in ``frame`` if it is not empty. Returns within ``timeout``
+        seconds; the answer names the ranks that did not answer. Raises DbgError if the broker fails.
         """
         verb = Eval(expression=expression, frame=frame, live=live)
         return Answer(await self.ask(verb, timeout=timeout))
@@ -92,8 +92,8 @@ class AsyncRanks:
     ) -> Variables:
         """Return variables of the one stopped rank of the target: of its frame, or the parts of an expression's value.
 
-        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``start`` on; if there are more
-        than 200, the first 200. Raises RankError, NotStopped and AmbiguousTarget.
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``start`` on, at most 200; a
+        ``count`` of 0 means 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
         return await values_of(self._switchboard, rank).variables(of or None, scope, start, count, At(frame, timeout))
@@ -117,7 +117,7 @@ class AsyncRanks:
     # --------------------------------------------------------------------------------------------------------- orders
 
     async def interrupt(self, *, timeout: float | None = None) -> Answer:
-        """Stop these ranks where they are; a rank in C code reports so, and stops when that code returns."""
+        """Stop these ranks where they are; a rank in C code reports this, and stops when that code returns."""
         return Answer(await self.ask(Interrupt(), timeout=timeout))
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
@@ -146,10 +146,10 @@ class AsyncRanks:
     ) -> Answer:
         """Set or change a breakpoint at a line of a file in each of these ranks, including running ones.
 
-        A rank stops if ``condition`` is true. ``hits`` compares how often the program has reached the line, as in ``>=
-        3`` or ``% 100 == 0``. With ``log``, a text with ``{expression}`` in it, the rank prints that text and
-        continues. The answer shows which ranks set it, where it was moved to a line with code, and why other ranks did
-        not set it. Raises BadInput if the file is not found in these ranks.
+        A rank stops if ``condition`` is true. ``hits`` compares how often the program has reached the line, as in
+        ``>= 3`` or ``% 100 == 0``. With ``log``, a text with ``{expression}`` in it, the rank prints that text and
+        continues. The answer shows which ranks have set the breakpoint, and at which line if it was moved to a line
+        with code. For other ranks it shows the reason. Raises BadInput if the file is not found in these ranks.
         """
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
@@ -157,7 +157,7 @@ class AsyncRanks:
         return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, spec)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
-        """Remove the breakpoint at a line, as requested or as moved, from each of these ranks."""
+        """Remove the breakpoint from each of these ranks; ``line`` is its requested line or its actual line."""
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
         return await self._breakpoints(timeout, ranks, f"clear {place.file}:{line}", place)
@@ -168,9 +168,10 @@ class AsyncRanks:
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
-        """Attach to the one stopped rank of the target and hold its keyboard until the ``with`` ends; it stays stopped.
+        """Attach to the one stopped rank of the target, and hold its keyboard until the ``with`` ends.
 
-        With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
+        The rank stays stopped. With ``take`` the keyboard is taken from another terminal. Raises NotStopped,
+        RankEnded, or a Refused.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
         async with open_stop(self._switchboard, rank, engine, take=take) as stop:
@@ -188,7 +189,7 @@ class AsyncRanks:
         return find(self._target(), self._switchboard.directory.ranks).ranks
 
     async def ask(self, verb: RanksVerb, *, timeout: float | None = None) -> Any:
-        """Ask a verb's question, and keep the groups of its answer."""
+        """Ask a verb's question, and remember the groups of the answer for later targets."""
         asking = Asking(
             asker=self._asker(timeout),
             ranks=self._found(),
@@ -241,7 +242,7 @@ class AsyncJob(AsyncRanks):
         """Yield each change of a rank of this job from now on, until the program stops iterating.
 
         Several changes of one rank that arrive at once, or while the program is busy, become one change from the first
-        state to the last. Raises BrokerUnreachable when the broker's connection is closed.
+        state to the last. Raises BrokerUnreachable when the connection to the broker is closed.
         """
         directory = self._switchboard.directory
         before = dict(directory.by_key)
@@ -265,7 +266,7 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
     directory = switchboard.directory
 
     def chosen() -> Choice | None:
-        # A rank that was just resumed is still listed at the stop that it has left.
+        # The broker may still list a rank at its stop after the rank was resumed.
         return choose_when_ready(target, memory.without_resumed(directory.ranks)) if directory.complete else None
 
     try:
@@ -279,7 +280,7 @@ Wanted = str | int | Sequence[int]
 
 
 def target_text(wanted: Wanted) -> str:
-    """Return the text that a user would type for these ranks. Raises BadInput for anything but ranks."""
+    """Return the text that a user would type for these ranks. Raises BadInput if ``wanted`` selects no ranks."""
     if isinstance(wanted, str):
         return wanted
     if isinstance(wanted, int):
@@ -291,7 +292,7 @@ def target_text(wanted: Wanted) -> str:
 
 
 def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return the target for ranks of one job; ``groups`` are the last answer's. Raises BadTarget and UnknownGroup."""
+    """Return the target for ranks of one job; ``groups`` are of the last answer. Raises BadTarget and UnknownGroup."""
     return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
 
 
@@ -301,20 +302,20 @@ def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
 
 
 class Memory:
-    """Groups of a broker's last answer, by name, and the stops that were resumed."""
+    """Groups of the last answer, by name, and the stops from which ranks were resumed."""
 
     def __init__(self) -> None:
         self.groups: Mapping[str, frozenset[str]] = {}
         self._resumed: dict[str, float] = {}
 
     def keep(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Replace the groups by the groups of an answer."""
+        """Remember the groups of an answer instead of the previous groups."""
         self.groups = {name: frozenset(keys) for name, keys in groups.items()}
 
     def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
-        """Record that these ranks were resumed: they seem to be stopped until the broker lists them again."""
+        """Record that these ranks were resumed: the broker lists them as stopped until its next update."""
         self._resumed.update((rank.key, rank.stop_id) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return the ranks, without ranks that are still listed at a stop although they were resumed there."""
+        """Return the ranks except those that were resumed from the stop that the broker still lists."""
         return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.stop_id)]

@@ -19,14 +19,14 @@ from dbg_wire.records.inspection import Inspection
 from dbg_wire.records.ranks import Place, RankInfo
 
 MAX_SHOWN = 500
-"""Maximum number of characters of a stop in one line."""
+"""Maximum length of the ``repr()`` of a stop, in characters."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame that the program has selected."""
 
 
 class StopEnded(DbgError):
-    """Raised when the stop has ended, so it can't be asked any more."""
+    """Raised when the stop has ended, so that it can't be inspected or resumed."""
 
     exit_status = 7
 
@@ -42,7 +42,7 @@ class StopEnded(DbgError):
 class AsyncStop:
     """A stopped rank whose keyboard this program holds; belongs to the event loop of its broker.
 
-    The rank stays stopped when the program releases it or dies.
+    The rank stays stopped when the program releases the keyboard or dies.
     """
 
     def __init__(self, switchboard: Switchboard, seat: Seat) -> None:
@@ -92,15 +92,15 @@ class AsyncStop:
         frame: str = "",
         timeout: float | None = None,
     ) -> Variables:
-        """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``start`` on.
+        """Return variables of the frame, or parts of the value ``of``, which is a variable or an expression.
 
-        ``of`` is a variable or an expression. Returns ``count`` variables; if there are more than 200, the first 200.
-        Raises RankError.
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``start`` on, at most 200; a
+        ``count`` of 0 means 200. Raises RankError.
         """
         return await self._values.variables(of, scope, start, count, At(frame, timeout))
 
     async def locals(self, *, frame: str = "") -> dict[str, str]:
-        """Return the text of each of the frame's first 200 local variables, without dunder names."""
+        """Return the text of each local variable of the frame except dunder names; at most 200 variables are read."""
         return await self._values.locals(At(frame, None))
 
     async def set(
@@ -115,13 +115,14 @@ class AsyncStop:
     ) -> Variable:
         """Assign an expression's value to a variable of the frame or to a part of a value, and return the variable.
 
-        Raises RankError if the assignment fails, with the exception if the expression raised one.
+        Raises KeyboardTaken, and RankError if the assignment fails. If the expression raised an exception, the error
+        shows that exception.
         """
         self._needs_keyboard()
         return await self._values.set(name, expression, of, scope, At(frame, timeout))
 
     async def exception(self) -> ExceptionInfo | None:
-        """Return the exception that the rank is kept for, or is handling now; None without an exception."""
+        """Return the exception that crashed the rank or that the rank is handling now; None without an exception."""
         return await self._values.exception()
 
     async def command(self, text: str, *, timeout: float | None = None) -> str:
@@ -131,11 +132,14 @@ class AsyncStop:
     # -------------------------------------------------------------------------------------------------------- moves
 
     async def next(self, *, timeout: float | None = None) -> Place:
-        """Step to the next line of this function, and return the place. Raises TimedOut if that takes longer."""
+        """Step to the next line of this function, and return the place.
+
+        Raises RankError if the step takes longer than ``timeout`` seconds; the step continues.
+        """
         return await self._move("next", timeout)
 
     async def step(self, *, timeout: float | None = None) -> Place:
-        """Step to the next line, also into called functions, and return the place."""
+        """Step to the next line, which may be in a called function, and return the place."""
         return await self._move("step", timeout)
 
     async def up(self) -> Place:
@@ -196,7 +200,7 @@ class AsyncStop:
         return frames[-1 - up]
 
     def _frame(self, action: Action) -> str:
-        """Return the selected frame as a question names it; empty for the innermost frame."""
+        """Return the selected frame for a question: "" is the innermost frame, and ``-2`` the frame that called it."""
         return str(-1 - self._up) if self._up and action in AT_A_FRAME else ""
 
     async def _ask_values(self, question: Inspection, at: At) -> RankAnswer:
@@ -228,7 +232,7 @@ class AsyncStop:
 async def open_stop(
     switchboard: Switchboard, rank: RankInfo, engine: str | None, *, take: bool
 ) -> AsyncIterator[AsyncStop]:
-    """Hold the keyboard of a rank over a connection of its own until the block ends.
+    """Hold the keyboard of a rank over a separate connection until the block ends.
 
     Raises KeyboardTaken if another terminal has the keyboard and ``take`` is not set, and errors of the connection.
     """

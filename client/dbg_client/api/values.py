@@ -1,4 +1,4 @@
-"""Values of one stopped rank: variables in levels, expressions, the exception."""
+"""Values of one stopped rank: variables and their parts, expressions, and the exception."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from dbg_wire.records.ranks import RankInfo
 class Variable:
     """A value of a stopped rank.
 
-    ``text`` is the value as the terminal shows it; in a list of variables, only the beginning of a long one. ``named``
-    and ``indexed`` are the numbers of its parts, which ``stop.variables(of=variable)`` returns until the rank resumes.
-    ``expression`` evaluates to the value at the frame, and is empty if no expression does. ``is_fixed`` is True if
-    nothing can be assigned.
+    ``text`` is the value as the terminal shows it; in a list of variables a long text is truncated. ``named`` and
+    ``indexed`` are the numbers of its parts; ``stop.variables(of=variable)`` returns the parts until the rank resumes.
+    ``expression`` evaluates to the value at the frame, and is empty if there is no such expression. ``is_fixed`` is
+    True if nothing can be assigned.
     """
 
     name: str
@@ -75,7 +75,7 @@ def _parts(one: Variable) -> str:
 class ExceptionInfo:
     """An exception in a stopped rank: the full name of its class, its text, and its traceback as Python prints it.
 
-    ``is_uncaught`` is True if the rank is kept because of it; otherwise the program handles it.
+    ``is_uncaught`` is True if the rank has crashed with this exception; otherwise the program is handling it.
     """
 
     type: str
@@ -98,7 +98,7 @@ def _printable(kind: type[RowT], record: inspection.Variable | inspection.Except
 
 
 class At(NamedTuple):
-    """Frame at which a question is answered, empty for the selected frame, and the timeout in seconds."""
+    """Frame for which a question is answered, and the timeout in seconds. An empty ``frame`` is the selected frame."""
 
     frame: str = ""
     timeout: float | None = None
@@ -107,11 +107,11 @@ class At(NamedTuple):
 HERE = At()
 
 Of = Variable | str | int | None
-"""A value with parts: a variable of an answer, its handle, an expression, or None for the variables of a frame."""
+"""Value with parts: a variable of an answer, its handle, or an expression. None selects the variables of a frame."""
 
 
 class Values:
-    """Values of one stopped rank. ``ask`` returns its answer to a question, or raises RankError if it has none."""
+    """Values of one stopped rank. ``ask`` sends a question to the rank, and returns the answer or raises RankError."""
 
     def __init__(self, ask: Callable[[Inspection, At], Awaitable[RankAnswer]], address: str) -> None:
         self._ask = ask
@@ -160,7 +160,7 @@ class Values:
         return self._one(answer)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
-        """Return the exception of the rank, or None without an exception. Raises RankError."""
+        """Return the rank's exception, or None if there is no exception. Raises RankError."""
         answer = (await self._tell(at, sight=InspectionKind.EXCEPTION)).exception
         return _printable(ExceptionInfo, answer) if answer is not None else None
 
@@ -183,7 +183,7 @@ class Values:
 
 
 def values_of(switchboard: Switchboard, rank: RankInfo) -> Values:
-    """Return the values of a rank; it is asked over a link, whichever terminal has its keyboard."""
+    """Return the values of a rank. Questions need no keyboard, so another terminal may have it."""
 
     def ask(question: Inspection, at: At) -> Awaitable[RankAnswer]:
         asker = Asker(switchboard, at.timeout)

@@ -1,6 +1,6 @@
 """``dbg-attach --complete``, which a shell calls at each Tab, and ``dbg-attach completion``, which sets this up.
 
-Verbs and options are written before the broker is asked, so that they are there even if the broker fails.
+Verbs and options are written before the broker is asked, so that they are offered even if the broker fails.
 """
 
 from __future__ import annotations
@@ -117,13 +117,13 @@ def _write(found: Sequence[str]) -> None:
 
 
 CONNECT_SECONDS = 1.0
-"""Timeout in seconds for the broker's host: a far one needs some tenths, and only a silent host takes all."""
+"""Timeout for connecting to the broker, in seconds: a distant host needs some tenths; only a silent one needs all."""
 
 ANSWER_SECONDS = 2.0
-"""Timeout in seconds for the broker's list: for thousands of ranks it takes a tenth, and its network as long again."""
+"""Timeout for the broker's list, in seconds: thousands of ranks take about 0.1, and the network as long again."""
 
 MAX_TARGETS = 2000
-"""Maximum number of targets to offer: nobody reads more, and a shell sorts them each time."""
+"""Maximum number of targets to offer: more would not be read, and a shell sorts them each time."""
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/@?\[\]-]+")
 """Characters of a safe target: a rank's host and job come from the network, and appear in a shell's line."""
@@ -150,7 +150,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
     with contextlib.suppress(DbgError, OSError):
         reach = find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), None, environ)
-        import asyncio  # this and the dial take longer to load than the rest
+        import asyncio  # not at the top: asyncio and dbg_dial take longer to load than everything else
 
         from dbg_dial.rank_list import fetch_rank_list
 

@@ -1,4 +1,4 @@
-"""Help of ``dbg-attach``, made of the verbs and their parsers. Pure."""
+"""Help of ``dbg-attach``, generated from the verbs and their parsers. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ usage: dbg-attach [VERB] [TARGET] [options]
 TARGET: 5, 0-3,5, all, stopped, gpu013:5, gpu013:*, job/5; without one, a picker
 In a session: Ctrl-] d leaves, Ctrl-] ? helps. More: help VERB, man dbg-attach
 """
-"""Help of one screen, 24 rows by 80 columns: the verbs and options of a first week."""
+"""Help of one screen, 24 rows by 80 columns: the verbs and options that a new user needs."""
 
 _SESSION_TARGETS = """\
 TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
@@ -89,7 +89,7 @@ def session_help() -> str:
 
 
 def _option_line(option: argparse.Action) -> str:
-    """Return the option, followed by its help in as many lines as it takes."""
+    """Return the option and its help, wrapped into as many lines as needed."""
     name, margin = usage_of(option), " " * 24
     first, *more = textwrap.wrap(help_of(option), 86)
     start = f"  {name:<22}" if len(name) < 22 else f"  {name}\n{margin}"

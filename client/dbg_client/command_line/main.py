@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; argparse itself exits for --help and --version."""
     words = sys.argv[1:] if argv is None else list(argv)
     if sys.version_info >= (3, 15):
-        # A verb uses two thirds of the modules that it imports.
+        # For a faster start, because a verb uses only two thirds of the modules that it imports.
         sys.set_lazy_imports("all")
     verbose = "-v" in words or "--verbose" in words
     prepare_streams()
@@ -55,7 +55,7 @@ def _act(words: list[str]) -> int:
         return complete(words[1:])
     from dbg_client.command_line.reading import read_verb
 
-    # argparse drops errors of a write, so it prints into a text.
+    # argparse ignores write errors, so its output goes to a string first.
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -67,7 +67,7 @@ def _act(words: list[str]) -> int:
 
 
 def _page(topic: str) -> str:
-    from dbg_client.command_line.help import help_on  # hardly any command asks for it
+    from dbg_client.command_line.help import help_on  # rarely needed
 
     return help_on(topic)
 
@@ -78,7 +78,7 @@ def carry_out(verb: Verb) -> int:
 
     from dbg_client.verbs.verb import RanksVerb
 
-    # Nothing may write into a terminal that shows a debugger; errors report what matters.
+    # Log lines would corrupt a terminal that shows a debugger. Problems are reported as errors instead.
     logging.getLogger().addHandler(logging.NullHandler())
     if not isinstance(verb, RanksVerb):
         return verb.run()

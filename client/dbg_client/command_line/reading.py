@@ -1,6 +1,6 @@
-"""Parse a command line: the verb, its operands and its options become one object. Pure except for terminal colours.
+"""Parser of a command line: the verb, its operands and its options become one object. Pure except for colours.
 
-An option takes precedence over the environment, and the environment over the user's file.
+An option takes precedence over the environment, and the environment over the default.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
 _PATHS = ("/", "./", "../")
-"""Beginnings of words that are always files, because a job could be named like a dot."""
+"""Beginnings of words that are always files; otherwise ``./5`` could be rank 5 of a job named ``.``."""
 
 TEXTS = (Operands.EXPRESSION, Operands.COMMAND)
-"""Operands that end in a text."""
+"""Operands that end in an expression or a pdb command."""
 
 _R = TypeVar("_R", bound=Record)
 
@@ -174,7 +174,10 @@ def _files(words: Words) -> dict[str, object]:
 
 
 def _are_files(operands: list[str]) -> bool:
-    """Return True if these words can't be one target: paths, or names with letters that no target has."""
+    """Return True if these words are files: paths, or words that can't be one target.
+
+    A single word of letters only is not a file, because it may be a mistyped verb.
+    """
     if any(word.startswith(_PATHS) for word in operands):
         return True
     if len(operands) == 1:
@@ -185,7 +188,7 @@ def _are_files(operands: list[str]) -> bool:
 def _asked(words: Words) -> dict[str, object]:
     """Split the words after ``eval`` and ``command``: the first one is the target if it can be one.
 
-    With ``--wait``, a command needs no target: it runs on the ranks that are stopped then.
+    With ``--wait``, a command needs no target: it runs on the ranks that are stopped after the wait.
     """
     verb, operands = words.verb, [*words.operands, *words.behind]
     is_expression = verb.operands is Operands.EXPRESSION
@@ -316,7 +319,7 @@ class VerbParser(CommandParser):
         return self._page()
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        # argparse ignores an error of the write, and a page longer than a buffer would be lost by that.
+        # argparse ignores write errors, so a page longer than the buffer could be lost without an error.
         if message and file is not None:
             file.write(message)
 

@@ -26,8 +26,8 @@ _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool = False) -> Verb | None:
     """Return the verb of a line, or None for a request for help; raise BadInput.
 
-    With ``has_ranks`` the ranks are chosen elsewhere, and the line need not name any: then the text after ``command``
-    is the command, unless it begins with a target.
+    With ``has_ranks`` the caller has other ranks to use, so the line need not name any. For example, in ``command n``
+    all of the text after the verb is the command.
     """
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -47,7 +47,7 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
                 found = read_verb(words, environ, in_session=True)
                 names_ranks = getattr(found, "target", None) is not None
     except SystemExit:
-        return None  # help among options, or among other letters, as in `-yh`
+        return None  # help among the options, also joined to another one, as in `-yh`
     found.check_in_session()
     if not has_ranks and not names_ranks:
         _require_target(found)
@@ -56,12 +56,12 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
 
 @cache
 def session_verbs() -> frozenset[str]:
-    """Return the names of the verbs of a session, without short forms, which are names of programs, too."""
+    """Return the names of a session's verbs, without short forms, because programs use such names for variables."""
     return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def read_scope(target: Target, job: str) -> Target:
-    """Return the target with each part that names no job limited to the session's job."""
+    """Return the target with each term that names no job limited to the session's job."""
     if not JOB_NAME.fullmatch(job):
         return target
     include = tuple(_in_job(term, job) for term in target.include)
@@ -78,7 +78,7 @@ def _split(word: str, text: str) -> list[str] | None:
         words = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
-    # After -- follows another program's command line.
+    # The words after -- are another program's command line.
     ours = words[: words.index("--")] if "--" in words else words
     if _HELP.intersection(ours):
         return None

@@ -144,7 +144,7 @@ class Asker:
 
 
 def _require_sendable(question: Question, text: str) -> None:
-    """Raise BadInput for a question that is too long or whose text was cut: a part of an expression differs from it."""
+    """Raise BadInput if a question is too long or its text was cut. A part of an expression has another meaning."""
     if question.text != text:
         is_long = len(text) > MAX_TEXT
         what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is not valid UTF-8"
@@ -152,7 +152,7 @@ def _require_sendable(question: Question, text: str) -> None:
     try:
         checked(question)
     except InvalidMessage as error:
-        raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
+        raise BadInput(f"this question can't be sent: {printable(str(error), 300)}", "ask for less at once") from None
 
 
 async def _answers(next_event: Callable[[], Awaitable[Event]], answers: OpenAnswers) -> None:
@@ -171,7 +171,7 @@ async def _answers(next_event: Callable[[], Awaitable[Event]], answers: OpenAnsw
 
 
 def _answering(ranks: Sequence[RankInfo], *, live: bool) -> int:
-    """Return how many ranks can take part in a collective of the question, without running, stuck and ended ranks.
+    """Return how many ranks can take part in collectives while they evaluate the question: stopped and held ranks.
 
     With ``live``, running ranks can take part too. The result is at least 1, because 0 means that it is unknown.
     """

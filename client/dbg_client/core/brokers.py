@@ -1,4 +1,4 @@
-"""All brokers of a site as one link: the client connects to each rank's broker, and brokers forward nothing."""
+"""All brokers of a site as one link. The client connects to every broker, because brokers forward nothing."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankInfo, RankState
 
 AWAY_SECONDS = 10.0
-"""Seconds after which a broker that is not a member any more is removed. Its ranks move within half of that time."""
+"""Seconds after which a broker that is no longer a member is removed. Its ranks move away within half of that time."""
 
 WAITING = 4
-"""Maximum events of several brokers that are queued for the program. Then reading pauses, as with one broker."""
+"""Maximum events of all brokers that are queued for the program. With a full queue, reading pauses."""
 
 MOVED = "its rank is at another broker now"
 """Reason of a lost seat whose broker is still connected."""
 
 NOT_ASKED = "its broker does not answer"
-"""Answer for a rank that was not asked, or whose broker did not finish its answers."""
+"""Answer for a rank whose broker is silent or away, so that the rank did not get the question or can't answer."""
 
 
 @dataclass(eq=False)
 class _Broker:
-    """Broker, by the address that other brokers use; ``away_since`` is None while it is connected or first dialled."""
+    """Broker; ``name`` is its address for other brokers. ``away_since`` is when it became unreachable, or None."""
 
     name: str
     link: BrokerLink
@@ -62,7 +62,7 @@ class Brokers:
 
     Belongs to one event loop; one task reads :meth:`next`. The first broker is found and dialled like a single broker.
     Each further broker that a broker names gets its own link, as long as any broker is connected. A message about a
-    rank goes to the broker of that rank.
+    rank is sent to the broker of that rank.
     """
 
     def __init__(self, find: Callable[[Opening], Route], name: str, seconds: float, *, logs: bool = False) -> None:
@@ -72,7 +72,7 @@ class Brokers:
         self._members: dict[str, Endpoint] = {}
         self._list = MergedList[_Broker]()
         self._is_listed = False
-        """Whether the program has received the whole list, and gets changes now."""
+        """Whether the program has received the whole list, and now receives changes."""
         self._asked: dict[int, dict[_Broker, tuple[str, ...]]] = {}
         """Brokers that have not finished answering a question, with the ranks that they were asked for."""
         self._rank: str | None = None
@@ -80,7 +80,7 @@ class Brokers:
         self._seat = self._first
         """Broker that was asked for the seat."""
         self._is_seat_up = True
-        """Whether that broker was last reported to the program as connected."""
+        """Whether the seat's broker was last reported to the program as connected."""
         self._ready = deque[Event]()
         self._events: asyncio.Queue[tuple[_Broker | None, Event | Exception]] = asyncio.Queue()
         self._room = asyncio.Semaphore(WAITING)
@@ -191,7 +191,7 @@ class Brokers:
         return True
 
     def _answer_for(self, broker: _Broker, request: int) -> None:
-        """Answer in place of a broker that does not. Earlier answers of its ranks take precedence."""
+        """Answer in place of a broker that does not answer. Earlier answers of its ranks take precedence."""
         keys = self._asked[request].get(broker, ())
         silent = SameAnswer(keys=keys, kind=Kind.SILENT, body=body_of(AnswerBody(text=NOT_ASKED)))
         answers = self._part(broker, Answers(request=request, answers=(silent,), last=True))
@@ -230,7 +230,7 @@ class Brokers:
             self._follow_members()
             self._ready.append(event)
         elif self._rank is None or broker is self._seat or isinstance(event, Logged):
-            # Other messages are about a seat, and a seat at another broker has been left.
+            # The remaining messages are about a seat. Messages of another broker are about a seat that was left.
             self._ready.append(event)
 
     def _came(self, broker: _Broker) -> None:
@@ -286,7 +286,7 @@ class Brokers:
         return event
 
     def _tell_list(self, message: Snapshot | Change | Gone) -> None:
-        """Report a change of the list, and before it that the seat's broker, or another one, is connected."""
+        """Report a change of the list to the program. A move of the seat's rank to another broker is reported first."""
         if not self._is_listed and self._list.is_awaited:
             return
         if isinstance(message, Snapshot) or not self._is_listed:
@@ -337,7 +337,7 @@ class Brokers:
             return replace(found, endpoint=self._members.get(name, endpoint), others=())
 
         endpoint = self._members[name]
-        # Half of the time, so that a broker that does not answer does not use up the wait for the list of the others.
+        # Half of the timeout: an unreachable broker must be skipped before the wait for the lists of all brokers ends.
         link = BrokerLink(find, self._name, self._seconds / 2, logs=self._logs, taken=lambda: self._taken(added))
         added = _Broker(name, link)
         self._all.append(added)
@@ -353,7 +353,7 @@ class Brokers:
             self._stop_reading(broker)
 
     def _taken(self, broker: _Broker) -> set[str]:
-        """Return the brokers of the other links."""
+        """Return the addresses of the brokers that have other links."""
         return {other.name for other in self._all if other is not broker}
 
 
@@ -436,6 +436,6 @@ class MergedList(Generic[B]):
 def _weight(rank: RankInfo) -> tuple[bool, int, bool]:
     """Return a sort key that is larger for the newer one of two records of a rank.
 
-    A process that has ended does not come back. For one registration, a broker that has lost the rank knows less.
+    A process that has ended does not return. If both records are of one registration, the LOST one is older.
     """
     return rank.state is RankState.EXITED, rank.epoch, rank.state is not RankState.LOST

@@ -24,7 +24,7 @@ class Choice:
 
     def mode(self, wanted: Mode) -> Mode:
         """Return the mode to attach with. A user who has broken in takes the keyboard, except with WATCH."""
-        # A terminal that follows the job also attaches to this stop, and may be there first.
+        # A terminal that follows the job also attaches to this stop, and may attach first.
         return Mode.TAKE if self.is_broken_into and wanted is not Mode.WATCH else wanted
 
 

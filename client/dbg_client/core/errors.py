@@ -21,7 +21,8 @@ from dbg_wire.records.ranks import RankInfo, RankState
 def in_terms_of(error: DbgError, words: Mapping[str, str]) -> str:
     """Return an error's sentence with shell commands replaced by the actions of another front end.
 
-    ``words`` maps verbs to actions; ``{ranks}`` in an action is replaced. A command without an entry stays.
+    ``words`` maps verbs to actions. ``{ranks}`` in an action is replaced by the target of the command. A command
+    without an entry stays.
     """
     return error.worded(
         lambda remedy: (
@@ -99,8 +100,8 @@ class NotHeld(RemediedError):
     def worded(self, word: Callable[[Remedy], str]) -> str:
         several = len(self.addresses) > 1
         who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
-        rest = f"{word(Remedy('list', 'held'))} shows the held ranks" if self.others else "no rank is"
-        return f"{who} held, waiting for others; {rest}"
+        rest = f"{word(Remedy('list', 'held'))} shows the held ranks" if self.others else "no rank is held"
+        return f"{who} held; {rest}"
 
 
 class LostRank(RemediedError):
@@ -122,7 +123,7 @@ class LostRank(RemediedError):
 
 
 class RankStayedAway(LostRank):
-    """Raised when a rank was lost while this terminal was attached, and did not come back: most likely it is dead."""
+    """Raised when a rank was lost while this terminal was attached, and did not reconnect: most likely it is dead."""
 
     exit_status = 8
 

@@ -116,7 +116,7 @@ class BrokerLink:
     async def open(self) -> None:
         """Dial, for at most ``seconds``. Raises FileTimeout, and the errors of ``find`` and :func:`dial`.
 
-        A broker that hangs up is dialled again, because it does so while unauthenticated connections flood it.
+        A broker that hangs up is dialled again. It hangs up on any connection while unauthenticated ones flood it.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -196,7 +196,7 @@ class BrokerLink:
         return connection
 
     async def _reach(self) -> Route:
-        """Return the location of the broker; the last one if it can't be found but other brokers are known."""
+        """Return the location of the broker; its last location if it can't be found but other brokers are known."""
         try:
             return await read_in_thread(self._find, self._seconds)
         except DbgError:
@@ -230,15 +230,22 @@ SILENT_PINGS = 2
 """Number of intervals without an answer after which the broker counts as silent. A user sees it within six seconds."""
 
 DEAD_PINGS = 5
-"""Number of intervals without an answer after which a connection is closed. A healthy broker is never ten seconds late,
-and a network that has lost this connection may accept a new one."""
+"""Number of intervals without an answer after which a connection is closed.
+
+A healthy broker is never ten seconds late. A network that has lost this connection may accept a new one.
+"""
 
 FLOWING_BYTES = 16 * KIB
-"""Bytes in one interval that may delay an answer. Changes of a few ranks are much smaller."""
+"""Minimum bytes received in one interval for a broker without an answer to count as alive.
+
+So much data may delay the answer to a ping. Changes of a few ranks are much smaller.
+"""
 
 CONNECT_SECONDS = 2.0
-"""Maximum seconds to connect if another attempt follows. The local kernel repeats its request less and less often, but
-a new attempt sends one at once."""
+"""Maximum seconds to connect if another attempt follows.
+
+The local kernel repeats its request at growing intervals, but a new attempt sends a request at once.
+"""
 
 OUTBOX = 1024
 """Maximum messages queued for the socket. Keys are limited before they get here, so more means a stuck broker."""

@@ -85,8 +85,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
     """Store the names of an answer's groups for targets of later commands. Blocks.
 
     Return the reason if they can't be stored, else an empty text. An answer without groups, such as that to ``list``,
-    leaves the names unchanged. An answer to the target ``@missing`` does not know the collective, so if it has no
-    missing ranks, the name ``@missing`` is kept.
+    leaves the names unchanged. If ``target`` is ``@missing`` and the answer has no missing ranks, the name ``@missing``
+    is kept, because ranks that wait in the collective were not asked.
     """
     memory = find_remembered_groups(environ)
     if memory is None or not groups:
@@ -103,8 +103,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
 def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
     """Parse a target and look up its remembered groups.
 
-    Blocks to read a small file if there are groups; ``opening`` gets its path before. Raises BadTarget, and
-    UnknownGroup for a group that is not remembered.
+    If the target has groups, this blocks to read a small file, and calls ``opening`` with its path before. Raises
+    BadTarget, and UnknownGroup for a group that is not remembered.
     """
     from dbg_command.targets import Group, parse_target
 

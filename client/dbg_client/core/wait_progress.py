@@ -120,10 +120,11 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
 
 
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
-    """Run ``read`` in a daemon thread and return its result. ``read`` gets a callback for each path it will open.
+    """Run ``read`` in a daemon thread and return its result.
 
-    If a path does not respond within ``seconds``, raise FileTimeout with that path. As long as no path was reported,
-    keep waiting, because the machine is only busy.
+    ``read`` gets a function, and calls it with each path before it opens the path. If a path does not respond within
+    ``seconds``, raise FileTimeout with that path. Before the first path there is no timeout, because then the machine
+    is only busy.
     """
     touched: list[str] = []
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))

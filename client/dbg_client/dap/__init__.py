@@ -1,4 +1,4 @@
 """Debug Adapter Protocol frontend: shows the ranks of a target in one window of an IDE.
 
-It sends requests and waits for answers as the terminal does, on one connection to the broker.
+Like a terminal, it sends questions and waits for answers over one connection to the broker.
 """

@@ -1,4 +1,4 @@
-"""Debug adapter for one IDE on stdin and stdout: dispatches the requests, listed here in the order of a session."""
+"""Debug adapter for one IDE on stdin and stdout: receives requests and calls their handlers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ MAX_OPEN = 256
 """Maximum concurrent requests; an IDE has about ten."""
 
 MAX_UNSENT = 32 * 1024 * 1024
-"""Maximum unsent bytes for an IDE that does not read; above it the session ends, and ranks stay as they are."""
+"""Maximum unsent bytes for an IDE that does not read. If there are more, the session ends; ranks stay as they are."""
 
 END_SECONDS = 2.0
 """Timeout for sending the last messages to a client that has stopped reading, in seconds."""
 
 
 class Session:
-    """An attached window, from the attach request to its end; belongs to one event loop."""
+    """One attached window of an IDE, from the attach request until it disconnects; belongs to one event loop."""
 
     def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
         self._window = window
@@ -135,7 +135,7 @@ class Session:
 
 
 Connect = Callable[[str], Switchboard]
-"""Function that returns a switchboard, not open yet, that connects to the broker under this client name."""
+"""Function that returns an unopened switchboard to the broker for a client with this name."""
 
 
 class Adapter:
@@ -162,7 +162,7 @@ class Adapter:
         }
 
     def receive(self, request: messages.Request) -> None:
-        """Start to handle a request; the response follows when it is done, while others are handled."""
+        """Start to handle a request, while earlier ones may still be open; its response is sent when it is done."""
         if why_not := self._open.start(request.seq, lambda: self._answer(request)):
             self._send(messages.refusal(request, why_not))
 
@@ -193,14 +193,14 @@ class Adapter:
             return
         self._send(messages.response(request, body))
         if request.command == "attach":
-            # The IDE now sends its breakpoints, which need ranks, and those are known only now.
+            # After this event the IDE sends its breakpoints. They need the ranks, which are known only now.
             self._send(messages.event("initialized"))
         elif request.command == "disconnect":
             self.ended.set()
 
     async def _initialize(self, arguments: Message) -> Message:
         if arguments.get("linesStartAt1") is False or arguments.get("columnsStartAt1") is False:
-            raise BadInput("this adapter counts lines and columns from 1", "make the IDE do so, too")
+            raise BadInput("this adapter counts lines and columns from 1", "configure the IDE to count from 1")
         self._client = messages.Client.read(arguments)
         return messages.CAPABILITIES
 
@@ -299,7 +299,7 @@ async def serve_dap(settings: Dap) -> int:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
 
     def connect(client: str) -> Switchboard:
-        # Other users are shown the name of the IDE that acts.
+        # The broker shows the name of the IDE to other users.
         return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
 
     if sys.stdin.isatty():
@@ -319,5 +319,5 @@ async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWrite
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         made = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), output_file)
     except (ValueError, PermissionError):
-        raise BadInput("stdin or stdout is not a pipe, as an IDE makes them", "have an IDE start it") from None
+        raise BadInput("stdin or stdout is not a pipe", "start `dbg-attach dap` from an IDE") from None
     return reader, asyncio.StreamWriter(*made, None, loop)

@@ -23,20 +23,20 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import MAX_RANK
 
 SECONDS = 2.0
-"""Timeout for ranks' answers, in seconds, because the IDE's start waits for them; later answers become events."""
+"""Timeout for ranks' answers, in seconds. The IDE waits for them when it starts; later answers are sent as events."""
 
 MAX_REASONS = 3
 """Maximum number of rank groups in one message; the IDE shows it on one line."""
 
 MAX_OF_FILE = 1000
-"""Maximum breakpoints of one file; a rank accepts a hundred in total, and reports each one above that."""
+"""Maximum breakpoints of one file. A rank accepts a hundred in total, and reports an error for each further one."""
 
-NO_RANK = "no rank of the target is connected yet; it will be set in each rank that connects"
+NO_RANK = "no rank of the target is connected yet; the breakpoint will be set in each rank that connects"
 
 WATCHES = "a watcher's token cannot set breakpoints; start this window with a driver's token"
 
 LineAnswer = Mapping[str, BreakpointState | str]
-"""The breakpoint that a rank has, or why it has none, by rank key."""
+"""Breakpoint of each rank, or the reason why the rank does not have it, by rank key."""
 
 Reached = Mapping[str, RankState | None]
 
@@ -122,7 +122,7 @@ class Breakpoints:
     # ------------------------------------------------------------------------------------------------------- the ranks
 
     def _replace(self, file: str, changes: Sequence[BreakpointSpec]) -> tuple[list[_Line], list[LineOfFile]]:
-        """Replace the breakpoints of a file, and return the new ones and those to clear; other clients' ones stay."""
+        """Replace this IDE's breakpoints of a file; return the new breakpoints, and the lines of those to clear."""
         before = {at: line for at, line in self._lines.items() if at.file == file}
         lines: dict[LineOfFile, _Line] = {}
         for spec in changes:
@@ -138,12 +138,12 @@ class Breakpoints:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
 
     def _reached(self) -> Reached:
-        """Return the present ranks: None for a rank that has been asked, its state for a new one."""
+        """Return the live ranks by key: None for a rank that has all breakpoints, the state for any other rank."""
         return {rank.key: None if rank.key in self._initialized else rank.state for rank in self._ranks()}
 
     async def _initialize_ranks(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have connected since the IDE set them."""
-        # Unresponsive ranks would delay the others; their state changes once they answer, and then they are asked.
+        # Unresponsive ranks would delay the others. They are asked when they respond again and their state changes.
         silent = RankState.UNRESPONSIVE
         new = [rank for rank in ranks if rank.key not in self._initialized and rank.state is not silent]
         await self._apply(new, (), list(self._lines.values()))
@@ -232,7 +232,7 @@ def asked_file(arguments: Message, paths: Paths) -> str:
 
 
 def asked_wishes(arguments: Message, file: str) -> list[BreakpointSpec | str]:
-    """Return each requested breakpoint of a file, or a sentence why it is invalid. Raises BadInput."""
+    """Return each requested breakpoint of a file, or the reason why it is invalid. Raises BadInput."""
     given = arguments.get("breakpoints") or []
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
         raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")

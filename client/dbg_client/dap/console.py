@@ -34,14 +34,14 @@ COMMANDS = {
 """Replacements, in an IDE, for terminal commands that an error names."""
 
 MAX_TEXT = 4000
-"""Maximum length of a text in the console, in characters; escaping makes it longer than what the broker sends."""
+"""Maximum length of a text in the console, in characters. The broker sends shorter texts; escaping lengthens them."""
 
 _OPERANDS = re.compile(r"(?!(?:and|if|in|is|not|or)\b)(?:--?\w|[@!]?\w|$)")
 """Text that may follow a verb; any other text after a name is Python, as in ``where = 5``."""
 
 
 class Console:
-    """Commands of one window's debug console; a later command can name the groups of an answer."""
+    """Commands of one window's debug console; a command can name the groups of the last answer."""
 
     def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
         self._window = window
@@ -89,7 +89,7 @@ class LogTexts:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._keys: frozenset[str] | None = None
-        """The ranks of the window, or None after a change until they are needed."""
+        """Keys of the window's ranks; None after a change, until they are needed again."""
 
     async def receive(self, event: Event) -> None:
         """Print a log text from a rank of this window."""

@@ -35,7 +35,7 @@ UNNAMED = "IDE"
 """Name of a client that does not send a name."""
 
 SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
-"""Common short names of clients that send a longer one: the name appears in lines of many terminals."""
+"""Short names for clients that send a long name, because the name is part of lines in many terminals."""
 
 NVIM = "neovim"
 """Client ID that nvim-dap sends."""
@@ -64,7 +64,7 @@ _FIELDS = (b"content-length", b"content-type")
 
 
 class BadMessage(Exception):
-    """Raised when a message is not a valid request; reported to the client, and never shown as an adapter error."""
+    """Raised when a message is not a valid request; the client receives a notice, and the session continues."""
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
@@ -104,7 +104,7 @@ def response(request: Request, body: Message | None = None) -> Message:
 
 
 def refusal(request: Request, sentence: str, *, show_user: bool = False) -> Message:
-    """Return the response to a failed request; with ``show_user`` the IDE shows it in a message box."""
+    """Return the response to a failed request; with ``show_user`` the IDE shows the error in a message box."""
     error = {"id": ERROR_ID, "format": sentence, "showUser": show_user}
     return {**response(request, {"error": error}), "success": False, "message": sentence}
 
@@ -129,8 +129,8 @@ def numbered(write: Callable[[Message], None]) -> Send:
 class Client:
     """Properties of the IDE from its ``initialize`` request.
 
-    ``goes_on_by_itself`` means that the client is nvim-dap. Its ``auto_continue_if_many_stopped`` is on unless its user
-    turns it off.
+    ``goes_on_by_itself`` means that the client resumes a rank that stops while another rank is stopped. nvim-dap does
+    this, unless its user has turned ``auto_continue_if_many_stopped`` off.
     """
 
     name: str = UNNAMED
@@ -151,12 +151,12 @@ class LostFrames(BadInput):
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f"the input is not the Debug Adapter Protocol: {problem}", "have an IDE start it: see `dap --vscode`"
+            f"the input is not the Debug Adapter Protocol: {problem}", "start `dap` from an IDE: see `dap --vscode`"
         )
 
 
 async def read_body(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the bytes of the next message, or None at EOF. Raises LostFrames at the first line that isn't a header."""
+    """Return the bytes of the next message, or None at EOF. Raises LostFrames for an invalid header or size."""
     size: int | None = None
     known: set[bytes] = set()
     try:
@@ -165,7 +165,7 @@ async def read_body(reader: asyncio.StreamReader) -> bytes | None:
                 return None
             name, colon, value = line.partition(b":")
             field = name.strip().lower()
-            # A web page can make a browser send HTTP to a port of this host; such a request has other header fields.
+            # Reject HTTP, which has other header fields: a web page can make a browser send it to a port of this host.
             if not colon or not line.endswith(b"\r\n") or field not in _FIELDS or field in known:
                 raise LostFrames(f"unexpected header line {_shown_line(line)}")
             known.add(field)

@@ -26,7 +26,7 @@ MAX_MAPPINGS = 100
 """Maximum path mappings of one session; each is tried for each file."""
 
 MAX_FILES = 2000
-"""Maximum numbered files of one session; the oldest are forgotten first."""
+"""Maximum number of files that one session remembers; the oldest are forgotten first."""
 
 
 class Paths:
@@ -66,7 +66,7 @@ def read_mappings(given: object) -> Paths:
         raise BadInput(
             f"pathMappings is {printable(repr(given), 60)}", f"give a list of at most {MAX_MAPPINGS} pairs of roots"
         )
-    # VS Code's Python extension adds "." for the debuggee's own folder, which differs between ranks.
+    # VS Code's Python extension adds "." for the program's own folder. Ignore it, because ranks have different folders.
     return Paths([pair for pair in map(_pair, given) if pair[1] != "."])
 
 
@@ -80,7 +80,7 @@ def _pair(one: object) -> tuple[str, str]:
 
 
 class SourceLocator:
-    """Source files in the stacks of one window: the IDE's own file where there is one, else the text from a rank."""
+    """Source files in the stacks of one window: the IDE's own file if it exists, else the text from a rank."""
 
     def __init__(self, window: Window, paths: Paths) -> None:
         self._window = window
@@ -90,7 +90,7 @@ class SourceLocator:
         self._known: dict[str, Message] = {}
 
     def source(self, rank: RankInfo, path: str) -> Message:
-        """Return a rank's file as a DAP Source: the IDE's own file where there is one, else a reference."""
+        """Return a rank's file as a DAP Source: the path of the IDE's own file if it exists, else a reference."""
         document = self._known.get(path)
         if document is None:
             document = self._known[path] = self._source(rank, path)

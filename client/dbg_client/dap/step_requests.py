@@ -1,4 +1,4 @@
-"""Step, continue and pause requests, each for one rank regardless of the IDE's scope, and the keyboard they need."""
+"""Step, continue and pause requests, and the keyboard that they need. Each request is for one rank only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Keyboard:
         self._was_driving = False
         self._changing = asyncio.Lock()
         self._own_name: str | None = None
-        """This window's name in the broker's list, once it has held a keyboard; the list may be out of date."""
+        """This window's name as a driver, known once it has released a keyboard; an old list may still name it."""
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Return True if this window has the keyboard of a rank."""
@@ -41,7 +41,7 @@ class Keyboard:
         return attachment is not None and attachment.rank.key == rank.key and attachment.driving
 
     def require_free(self, rank: RankInfo) -> None:
-        """Raise BadInput if another terminal or program types at the rank."""
+        """Raise BadInput if another terminal or program has the keyboard of the rank."""
         if not self.is_ours(rank) and rank.driver not in (None, self._own_name):
             raise _types(rank.driver, rank)
 
@@ -49,7 +49,7 @@ class Keyboard:
         """Acquire the keyboard of a rank and open its debugger; release the keyboard of another rank.
 
         This may move a rank that is stopped in ``set_trace()`` to the next line. Raises BadInput if another terminal or
-        program types at the rank. With a watcher's token nothing is requested, and the broker rejects the next request.
+        program has the keyboard. With a watcher's token this does nothing; the broker rejects the request that follows.
         """
         if not self._window.may_act:
             return
@@ -61,7 +61,7 @@ class Keyboard:
     async def seize(self, rank: RankInfo) -> None:
         """Take the keyboard of a rank from the terminal or program that has it.
 
-        Raises a DbgError if the broker refuses.
+        Raises DbgError if the broker refuses.
         """
         async with self._changing:
             if not self.is_ours(rank):
@@ -103,14 +103,14 @@ class Keyboard:
             raise _types(taken.driver, rank) from None
 
     def _show(self, effect: Effect) -> None:
-        """Print a terminal's notice in the debug console; release the keyboard when its rank has exited."""
+        """Print a notice of the seat in the debug console; release the keyboard when the seat has ended."""
         if isinstance(effect, Note):
             self._window.write(printable(effect.text, MAX_NOTE))
         elif isinstance(effect, Finish):
             self.give()
 
     async def _changed(self, event: Event | None) -> None:
-        """Inform the user when somebody takes the keyboard."""
+        """Inform the user when another terminal or program takes the keyboard."""
         if self._seat is None:
             return
         attachment = self._seat.attachment

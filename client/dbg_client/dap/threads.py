@@ -12,7 +12,7 @@ from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
 MAX_LISTED = 64
-"""Maximum number of ranks listed as threads in one window: IDEs get slow with hundreds, and people read no more."""
+"""Maximum number of ranks listed as threads in one window: IDEs are slow with hundreds, and nobody reads them all."""
 
 _REASONS = {"interrupt": "pause", CRASH: "exception"}
 """DAP names of stop reasons; all other reasons have the same name in DAP."""
@@ -57,8 +57,8 @@ class Stopped(ThreadEvent, frozen=True):
 class _ReportedState:
     """Last state of one rank that was reported to the IDE.
 
-    ``stop_key`` is None while the rank runs or before its first report.
-    ``stop`` is the number of the last reported stop.
+    ``stop_key`` is None while the rank runs or before its first report. ``stop`` is the number of the last reported
+    stop. ``left`` is the key of a stop from which this window has resumed the rank; the broker may still list it.
     """
 
     thread: int
@@ -75,7 +75,7 @@ class ThreadTable:
     """The threads of one window.
 
     A rank keeps its thread number while its process lives, and no number is reused. Each rank has a version that
-    changes whenever it stops or resumes; data reported for an earlier version is void.
+    changes whenever it stops or resumes; data that was reported for an earlier version is invalid.
     """
 
     def __init__(self, most: int = MAX_LISTED) -> None:
@@ -91,7 +91,7 @@ class ThreadTable:
         return tuple(self._listed.values())
 
     def thread(self, key: str) -> int:
-        """Return the thread number of a rank, or 0 if this window has never seen the rank."""
+        """Return the thread number of a rank, or 0 if the rank is unknown or has exited."""
         return self._of(key).thread
 
     def key(self, thread: object) -> str | None:
@@ -110,7 +110,7 @@ class ThreadTable:
     # ------------------------------------------------------------------------------------------------- this window acts
 
     def start_move(self, key: str, *, is_step: bool) -> None:
-        """Mark a rank as moving at this window's request, which mutes its events until :meth:`end_move`."""
+        """Record that this window moves a rank; the rank's events are not reported until :meth:`end_move`."""
         seen = self._of(key)
         seen.left = None if is_step else seen.stop_key
         seen.version += 1
@@ -118,7 +118,7 @@ class ThreadTable:
         seen.is_stepping = is_step
 
     def end_move(self, key: str, *, failed: bool = False) -> None:
-        """Resume events for a rank after its answer; with ``failed``, report where it is still stopped."""
+        """Report events of a rank again after its answer; with ``failed``, report its present stop again."""
         seen = self._of(key)
         seen.is_moving, seen.stop_key = False, None
         if failed:
@@ -129,7 +129,7 @@ class ThreadTable:
         self._of(key).is_ours = True
 
     def _of(self, key: str) -> _ReportedState:
-        """Return the state of a rank, or a throw-away default if the rank has exited in the meantime."""
+        """Return the state of a rank, or a temporary default state if the rank has exited."""
         return self._seen.get(key) or _ReportedState(0)
 
     # ---------------------------------------------------------------------------------------------- updates from broker
@@ -155,7 +155,7 @@ class ThreadTable:
         return [*(Exited(thread) for thread in self._left_of(before)), *events]
 
     def _left_of(self, before: dict[str, RankInfo]) -> list[int]:
-        """Forget the numbers of exited ranks, and return those that were listed."""
+        """Forget the numbers of exited ranks, and return the numbers that were listed."""
         gone = [number for number, key in self._keys.items() if key not in self._seen]
         return [number for number in gone if self._keys.pop(number) in before]
 
@@ -168,7 +168,7 @@ class ThreadTable:
         if seen.is_moving:
             return []
         if stop_key is not None and stop_key == seen.left:
-            # A rank that was resumed is still listed at the stop that it has left.
+            # The broker may still list a rank at its stop after the rank was resumed.
             stop_key = None
         else:
             seen.left = None if stop_key is not None else seen.left
@@ -201,10 +201,10 @@ def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:
 
 
 def stop_key_of(rank: RankInfo) -> Hashable:
-    """Return a key that changes whenever the rank stops somewhere else, or None if the rank is running."""
+    """Return a key that changes when the rank stops at another place, or None if the rank is running."""
     if not may_be_picked(rank):
         return None
-        # Stepping from a terminal changes the rank's place, but not the number of its stop.
+    # Include the place, because a step from a terminal changes the place but not the number of the stop.
     return rank.state is RankState.HELD, rank.stop_id, rank.where
 
 

@@ -27,9 +27,9 @@ _FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
 
 
 class Handles(Generic[T]):
-    """Handle table: numbers that are valid while an owner stays at one version; no number is reused.
+    """Numbers for objects of ranks. A number is valid for one version of its rank, and is not reused.
 
-    Bounded: a table with ``most`` entries is emptied, and the IDE asks again.
+    A table with ``most`` entries is emptied before the next number; the IDE then requests its objects again.
     """
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
@@ -39,7 +39,7 @@ class Handles(Generic[T]):
         self._numbers: dict[tuple[str, int, T], int] = {}
 
     def number(self, owner: str, version: int, thing: T) -> int:
-        """Return the number of an object, the same one each time."""
+        """Return the number of an object: the same number for each call with equal arguments."""
         key = owner, version, thing
         if key not in self._numbers:
             if len(self._things) >= self._most:
@@ -83,7 +83,7 @@ class Frames:
         return {"stackFrames": shown, "totalFrames": len(shown)}
 
     def frame(self, number: object) -> FrameOf:
-        """Return the frame with this number. Raises BadInput if it is of an earlier stop."""
+        """Return the frame with this number. Raises BadInput if the frame is of an earlier stop."""
         rank, name = _present(self._threads, self._numbers, number, "this frame is", "choose a current frame")
         self._threads.focus = rank
         return FrameOf(rank, name)
@@ -129,7 +129,7 @@ class Holder(NamedTuple):
 
 
 class Values:
-    """The values that one window has requested. They are void once their rank moves."""
+    """The values that one window has requested. They are invalid after their rank has moved."""
 
     def __init__(self, window: Window, threads: Threads, frames: Frames, keyboard: Keyboard) -> None:
         self._window = window

@@ -1,4 +1,4 @@
-"""The ``dap`` command, and the launch.json entry with which VS Code starts it."""
+"""The ``dap`` command, and the launch.json entry that makes VS Code start it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Dap(Verb):
 
 
 def entry_for(target: str) -> dict[str, Any]:
-    """Return the launch.json entry with which VS Code's own Python extension runs this adapter with this Python."""
+    """Return the launch.json entry that makes VS Code's Python extension run this adapter with this Python."""
     return {
         "name": f"Ranks: {target}",
         "type": "debugpy",
         "request": "attach",
-        # For `listen` the extension would run its own adapter; the next two keys replace it, and nothing listens.
+        # With `listen` the extension runs an adapter. The next two keys select this adapter, so nothing listens.
         "listen": {"port": 0},
         "debugAdapterPath": __file__,
         "debugAdapterPython": sys.executable,

@@ -46,7 +46,7 @@ class Window:
 
     @property
     def job(self) -> str:
-        """The job of the window's ranks, or the first rank's job if there are several. Raises NoSuchRank."""
+        """The job of the window's ranks; of several jobs, the first rank's. Raises NoSuchRank and AmbiguousTarget."""
         if not self._job:
             _ = self.ranks
         if not self._job:
@@ -73,7 +73,7 @@ class Window:
         return Asker(self.switchboard, seconds)
 
     async def ask_one(self, action: Action, rank: RankInfo, text: str = "") -> RankAnswer:
-        """Return the answer of one rank. Raises RankError if it is not a value, and the errors of questions."""
+        """Return the answer of one rank. Raises RankError if it is not a value, and the errors of :meth:`asker`."""
         return await ask_one(self.asker(), action, rank, text)
 
     def values(self, rank: RankInfo) -> Values:
@@ -102,9 +102,9 @@ class Threads:
         self.table = ThreadTable()
         self._goes_on_by_itself = goes_on_by_itself
         self._shown: set[str] = set()
-        """Ranks that were reported as stopped and not as moving since then."""
+        """Keys of ranks that were last reported as stopped, and that the IDE has not moved since then."""
         self.focus: RankInfo | None = None
-        """The rank that the IDE selected or was shown last."""
+        """The rank that the IDE has selected last, or that was reported last as the rank to select."""
         self._window = window
         self._is_begun = False
         self._due: asyncio.TimerHandle | None = None
@@ -113,7 +113,7 @@ class Threads:
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_passed: dict[str, str] = {}
-        """The passed stop of each rank that was last reported to the IDE."""
+        """Last passed stop that was reported to the IDE, by rank key."""
 
     def start(self) -> None:
         """Report stopped ranks to the IDE now, and all changes from now on."""
@@ -135,7 +135,7 @@ class Threads:
             if self._is_away:
                 self._window.write("The broker is back.")
             self._is_away = False
-            # After a restart the broker lists the same ranks again as they reconnect.
+            # After a restart the broker lists the same ranks again when they reconnect, so keep them until then.
             loop = asyncio.get_running_loop()
             self._patient_until = loop.time() + LOST_SECONDS
             self._late = loop.call_later(LOST_SECONDS, self.refresh)
@@ -194,7 +194,7 @@ class Threads:
         return rank
 
     def stopped_rank(self, thread: object) -> RankInfo:
-        """Return the stopped rank with this number. Raises BadInput if it is running or gone."""
+        """Return the stopped rank with this thread number. Raises BadInput if it is running or gone."""
         rank = self.rank(thread)
         if not self.table.is_stopped(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
@@ -212,7 +212,7 @@ class Threads:
         if not isinstance(thread_event, Stopped):
             self._shown.discard(self.table.key(thread_event.thread) or "")
         if isinstance(thread_event, Continued) or (isinstance(thread_event, Exited) and self._goes_on_by_itself):
-            # Otherwise nvim-dap takes an exited rank for its stopped thread.
+            # Without this event nvim-dap would keep an exited rank as its stopped thread.
             self._window.event("continued", {"threadId": thread_event.thread, "allThreadsContinued": False})
         if isinstance(thread_event, (Started, Exited)):
             reason = "started" if isinstance(thread_event, Started) else "exited"
@@ -245,7 +245,7 @@ class Threads:
         return self._goes_on_by_itself and any(self.table.is_stopped(key) for key in self._shown - {rank.key})
 
     def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
-        """Return the ranks and, for a while after the broker is back, known ranks that it does not list yet."""
+        """Return the ranks and, for LOST_SECONDS after the broker is back, known ranks that it does not list yet."""
         listed = self._window.switchboard.directory.by_key
         if asyncio.get_running_loop().time() < self._patient_until:
             ranks += tuple(rank for key, rank in self._known.items() if key not in listed)
@@ -253,7 +253,7 @@ class Threads:
         return ranks
 
     def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
-        """Report each stop that a rank has passed without stopping, once."""
+        """Report once each stop that a rank has passed without stopping."""
         passed = {rank.key: rank.passed for rank in ranks if rank.passed}
         for rank in ranks:
             if rank.passed and self._told_passed.get(rank.key) != rank.passed:

@@ -40,11 +40,11 @@ PROGRESS_SECONDS = 10.0
 
 Write = Callable[[bytes], None]
 Connect = Callable[[str], Awaitable[AsyncBroker]]
-"""Function that connects to the broker under this program name."""
+"""Function that connects to the broker; the argument is the program name that other users see."""
 
 
 class McpServer:
-    """Call handler for one client; belongs to one event loop. It connects to the broker at the first tool call."""
+    """Handler of one client's calls. Connects to the broker at the first tool call; belongs to one event loop."""
 
     def __init__(self, connect: Connect, write: Write) -> None:
         self._connect = connect

@@ -211,7 +211,7 @@ class Variables(RankTool):
 
 
 class Breakpoints(RanksTool):
-    """List, set, change or remove breakpoints of ranks, which may be running and are not stopped.
+    """List, set, change or remove breakpoints of ranks. The ranks may be running; this does not stop them.
 
     With `line`, set a breakpoint or change the one there; with `clear` too, remove it. The answer shows the ranks in
     which it is set, moved to a line with code, or refused. Each rank that reaches it stops; use wait_for_stop.
@@ -248,7 +248,7 @@ TOOLS: tuple[type[Tool], ...] = (
 
 
 def _present_file(ranks: AsyncRanks) -> str:
-    """Return the file in which all stopped ranks among these are. Raises BadInput if they are in several or none."""
+    """Return the file in which these ranks are stopped. Raises BadInput if it is more than one file, or if none is."""
     files = {rank.where.file for rank in ranks.list() if rank.where is not None}
     if len(files) != 1:
         stand = f"these ranks are stopped in {len(files)} files" if files else "none of these ranks is stopped"
@@ -257,7 +257,7 @@ def _present_file(ranks: AsyncRanks) -> str:
 
 
 def short_answer(text: str) -> str:
-    """Return an answer without escape sequences; cut a long one, and add how to ask for less."""
+    """Return an answer without escape sequences; cut a long answer, and add how to ask for a shorter one."""
     lines = text.rstrip("\n").split("\n")
     shown = "\n".join(printable(line, MAX_CHARACTERS) for line in lines[:MAX_LINES])
     if len(lines) <= MAX_LINES and len(shown) <= MAX_CHARACTERS:

@@ -37,7 +37,7 @@ MANY_HOSTS = frozenset(
         *("flux", "aprun", "pdsh", "ssh", "clush", "deepspeed", "ray", "bsub", "qsub", "msrun", "horovodrun"),
     }
 )
-"""Commands that usually start processes on other hosts; ranks there can't reach a broker on this loopback."""
+"""Commands that usually start ranks on other hosts, which can't reach a broker on this host's loopback."""
 
 _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<value>.*))?")
 
@@ -60,12 +60,12 @@ def is_for_many_hosts(command: Sequence[str]) -> bool:
 
 
 def _is_before_program(word: str) -> bool:
-    """Return True if the program of this word may start another program: `timeout 60 srun`, `env A=1 mpirun`."""
+    """Return True if the program that starts ranks may follow this word, as in `timeout 60 srun`, `env A=1 mpirun`."""
     return not (word.endswith(".py") or word.startswith("python") or word == "torchrun")
 
 
 def job_name(command: Sequence[str], number: str, former: str | None) -> str:
-    """Return the name of a job: DBG_JOB, its script or its command, with a number that is unique among runs here."""
+    """Return the name of a job: DBG_JOB, or else its script or command; plus ``number``, unique among runs here."""
     name = former or _name(command)
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:MAX_NAME]}-{number}"
 
@@ -124,7 +124,7 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
 
 
 def _write_token(home: Path, job: str, token: str) -> Path:
-    """Write the token of a job, and return its file; remove the oldest of too many. Raises BadSecretFile."""
+    """Write the token of a job, and return its file; remove the oldest files above MAX_KEPT. Raises BadSecretFile."""
     directory = home / JOB_TOKENS_DIRECTORY
     path = directory / job
     try:

@@ -25,7 +25,7 @@ OUTPUTS_KEPT = 1
 """Outputs of ended runs to keep in addition to the current one, so that users can compare with the previous run."""
 
 FOLDERS_KEPT = 64
-"""Maximum directories whose outputs are kept, the newest; a user works in fewer at a time."""
+"""Maximum directories whose outputs are kept; the newest are kept, and a user works in fewer at a time."""
 
 MAX_NAME = 60
 """Maximum characters of a directory's name in its folder's name, for people; a checksum makes the name unique."""
@@ -67,13 +67,13 @@ class Folder:
         ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not is_written(path)]
         ended.sort(key=changed_at, reverse=True)
         for path in ended[OUTPUTS_KEPT:]:
-            # Also remove the reports of its hangs, which `run --on-hang` has written next to it.
+            # Also remove the reports of the job's hangs, which `run --on-hang` has written next to the output.
             for old in (path, *self.path.glob(f"{glob.escape(path.stem)}.hang*.txt")):
                 with contextlib.suppress(OSError):
                     old.unlink()
 
     def make(self) -> None:
-        """Create the folder if it is missing, and remove the oldest of too many. Raises OSError, or BadSecretFile."""
+        """Create the folder if missing; remove the oldest folders above FOLDERS_KEPT. Raises OSError, BadSecretFile."""
         make_private_directory(self.path)
         runs = self.path.parent
         check_closed(runs.parent.stat().st_mode, str(runs.parent))
@@ -91,7 +91,7 @@ def _forget_oldest(runs: Path, newest: Path) -> None:
     others = sorted((other for other in runs.iterdir() if other != newest), key=changed_at, reverse=True)
     for other in others[FOLDERS_KEPT - 1 :]:
         if not any(is_written(output) for output in other.glob(f"*{OUTPUT_SUFFIX}")):
-            import shutil  # half of what a run loads, and rarely needed
+            import shutil  # rarely needed, and as large as all other imports of a run together
 
             shutil.rmtree(other, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Periodic check of a run's ranks: reports why once no rank moves any more, and ends the job if requested."""
+"""Periodic check of a run's ranks: once no rank moves any more, reports the cause, and ends the job if requested."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LONGEST_SECONDS = 60.0
 """Maximum interval between samples, in seconds, so that a hang is reported soon."""
 
 SILENT_SECONDS = 60.0
-"""Minimum time without an answer of the broker after which that is reported, in seconds."""
+"""Minimum time without an answer of the broker, in seconds, after which the silence is reported."""
 
 
 class HangWatch:
@@ -101,7 +101,7 @@ class HangWatch:
         if silent >= max(self._seconds, SILENT_SECONDS) and not self._is_silence_told:
             self._is_silence_told = True
             job = printable(self._task.job)
-            what = f"the broker has not answered for {show_age(silent)}, so nobody knows whether {job} hangs"
+            what = f"the broker has not answered for {show_age(silent)}, so a hang of {job} would not be noticed"
             await asyncio.to_thread(self._write, f"dbg-attach: {what}\n")
 
     async def _look(self) -> None:

@@ -1,6 +1,6 @@
 """Terminal of ``run``: shows the job's output, and a session whenever one of its ranks stops.
 
-The terminal follows one job until it has ended. Ctrl-C goes to the job, through a handler installed before.
+The terminal follows one job until the job has ended. Ctrl-C is passed to the job by a handler of :class:`JobProcess`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STILL_SECONDS = 10.0
 """Time without news of the ranks after which progress is reported once, in seconds: maybe no stop was reached."""
 
 SAME_RANK_SECONDS = 1.0
-"""Time that a rank has to stop again before the terminal goes to another one, in seconds: a turn of a short loop."""
+"""Time for a rank to stop again before the terminal attaches to another one, in seconds: a turn of a short loop."""
 
 COMES_BACK = "press Enter to return"
 """Hint about the key after leaving a stop."""
@@ -93,7 +93,7 @@ class RunningJob:
         return [rank for rank in ranks if rank.state in LIVE_STATES]
 
     async def _kill(self) -> None:
-        """Kill its ranks on all hosts."""
+        """Kill the job's ranks on all hosts."""
         from dbg_client.core.asking import Asker  # rarely needed
 
         if self.switchboard is not None and (living := self.living()):
@@ -240,7 +240,7 @@ class _Following:
         telling = asyncio.ensure_future(self._tell_progress(loop.time()))
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter: follow all stops again that were left, the last one first.
+                # Enter was typed: follow again the stops that the user has left, the last one first.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -318,7 +318,7 @@ class _Following:
             notify(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
-        """Ignore all present stops: a user who leaves one waits for news, and not for the next of a hundred."""
+        """Ignore all present stops: a user who leaves one wants a new stop, not the next of a hundred present ones."""
         self._left = {each.key: each.stop_id for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
@@ -390,11 +390,12 @@ def next_stop(
     wanted: int | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
-    """Return the stop to attach to or None, and whether to do so at once or give the wanted rank time.
+    """Return the stop to attach to or None, and whether to attach at once or first wait for the wanted rank.
 
     ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``stop_id``.
-    ``back_to`` is the key of a rank to which the user returns, even if the target does not include it. The order is:
-    this rank if it is stopped, then the wanted rank, then the lowest.
+    ``wanted`` is the number of the rank that the user has just resumed. ``back_to`` is the key of a rank to which the
+    user returns, even if the target does not include that rank. Among stopped ranks, the order is: ``back_to``, then
+    ``wanted``, then the lowest.
     """
     try:
         found = {rank.key for rank in select(target, ranks).ranks}

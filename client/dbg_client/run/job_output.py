@@ -1,6 +1,6 @@
 """A job's output, read from a growing file and shown while no debugger is on the screen.
 
-Output is passed on as it arrives. Our own lines go to stderr.
+Output is passed on as it arrives. The messages of dbg-attach go to stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.2
 """Poll interval in seconds if the kernel has no file watches, or has used them up."""
 
 MAX_BEHIND = 1024 * 1024
-"""Maximum bytes printed during a session that a terminal shows afterwards; of more, people read only the end."""
+"""Maximum bytes of hidden output that a terminal shows after a session; of more output, only the end is shown."""
 
 END_SHOWN = 64 * 1024
 """Length of that end in bytes: a few thousand lines."""

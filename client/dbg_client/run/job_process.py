@@ -47,7 +47,7 @@ class JobProcess:
         self.status: int | None = None
         """Exit status as a shell would return it, None before the end."""
         self.began = 0.0
-        """Time of its start, in monotonic seconds."""
+        """Time of the job's start, in monotonic seconds."""
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = -1
         self._missed: list[int] = []
@@ -75,7 +75,7 @@ class JobProcess:
 
     @contextlib.contextmanager
     def signals_passed_on(self) -> Iterator[None]:
-        """Pass the signals for the job on to it while the block runs."""
+        """Pass the signals in PASSED_ON to the job while the block runs."""
         former = self.catch_signals()
         try:
             yield
@@ -84,7 +84,7 @@ class JobProcess:
                 signal.signal(number, handler)
 
     def catch_signals(self) -> dict[signal.Signals, Any]:
-        """Pass the signals for the job on to it, and return their previous handlers."""
+        """Pass the signals in PASSED_ON to the job, and return their previous handlers."""
         return {number: signal.signal(number, self._pass_on) for number in PASSED_ON}
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:

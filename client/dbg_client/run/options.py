@@ -48,7 +48,7 @@ class RunOptions(Record):
     ] = None
     rank_filter: Annotated[
         str | None,
-        run_option("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)"),
+        run_option("--rank-filter", metavar="SET", help="follow only the stops of these ranks (default: all)"),
     ] = None
     post_mortem: Annotated[bool, run_option("--post-mortem", help="keep ranks that crash, and stop there")] = False
     collective_timeout: Annotated[

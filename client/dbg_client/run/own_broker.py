@@ -1,6 +1,6 @@
-"""The broker of a run: the running one, or one that the run starts and that ends after a while without users.
+"""The broker of a run: one that already runs, or a new one, which ends after a while without connections.
 
-A run only starts it; after that, the connection of the run's terminal keeps it alive.
+The run only starts the new broker. After that, the connection of the run's terminal keeps the broker alive.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ LOG_FILE = "run-broker.log"
 """Log of a run's own broker; each broker starts it from scratch."""
 
 ANSWER_SECONDS = 2.0
-"""Timeout for a broker's answer, in seconds: a broker in this cluster takes milliseconds."""
+"""Timeout for a broker's answer, in seconds: a broker in the same network answers within milliseconds."""
 
 ATTEMPTS = 10
-"""Attempts to find or start a broker while another run starts one or one ends. A start takes about 0.3 seconds."""
+"""Attempts to find or start a broker while another broker starts or ends. A start takes about 0.3 seconds."""
 
 
 class CantServe(ReasonedError):
@@ -79,8 +79,8 @@ def notes_of(found: BrokerInUse, listen: str | None, command: tuple[str, ...]) -
     url = printable(found.url)
     if found.is_loopback and is_for_many_hosts(command):
         yield (
-            f"the broker at {url} can't be reached from other hosts; stop it, and the run starts one that can be, or "
-            "start `dbg-broker serve --listen 0.0.0.0`"
+            f"the broker at {url} can't be reached from other hosts; stop it, and the next run starts a reachable one, "
+            "or start `dbg-broker serve --listen 0.0.0.0`"
         )
     if found.process is not None and not found.is_loopback:
         why = "because of --listen" if listen is not None else "because this command may start ranks on other hosts"
@@ -107,7 +107,7 @@ def _answers(reach: Route) -> bool:
     except (BrokerUnreachable, NotABroker, WrongCertificate):
         return False
     except DbgError:
-        # It answers; the terminal will report the refusal.
+        # The broker has answered with a refusal, which the terminal will report.
         return True
     return True
 
@@ -115,7 +115,7 @@ def _answers(reach: Route) -> bool:
 def _named(environ: Mapping[str, str]) -> BrokerInUse:
     reach = _reach(environ)
     if not _answers(reach):
-        raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
+        raise BrokerUnreachable(reach.endpoint.url, "from DBG_BROKER; if you unset that, the run starts its own broker")
     return BrokerInUse(reach.endpoint.url)
 
 
@@ -136,16 +136,16 @@ def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Broker
             start_new_session=True,
         )
     if process.stdout is None:
-        raise CantServe("it has no output")
+        raise CantServe("the broker has no output")
     with process.stdout:
         is_ready = bool(process.stdout.readline())
     found = _running(environ) if is_ready else None
     if found is not None:
         return replace(found, process=process)
-    # It has ended, or can't be reached from here, which makes it useless.
+    # The broker has ended, or it is useless because it can't be reached from here.
     process.terminate()
     if process.wait() != HOME_IS_SERVED:
-        raise CantServe(_last_words(home / LOG_FILE) or f"it ended with status {process.returncode}")
+        raise CantServe(_last_words(home / LOG_FILE) or f"the broker ended with status {process.returncode}")
     return None
 
 

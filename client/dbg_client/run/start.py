@@ -1,4 +1,4 @@
-"""``run``, one command from an edit to the prompt: starts the broker and the job, then follows the job.
+"""Start of ``run``: starts the broker if needed, starts the job, then follows the job.
 
 The job starts before the terminal's modules are loaded. The job and the broker outlive the terminal that started them.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NO_RANK_TOOK_PART = "no rank connected to the debugger; is dbg-broker installed in the Python that runs the job?"
 
 LONG_SECONDS = 10.0
-"""Time in seconds in which a job's ranks register, even if the job fails afterwards."""
+"""Time in seconds after which the ranks of a job have registered, even if the job fails later."""
 
 HUNG_STATUS = 9
 """Exit status of a run that has ended its hung job; dbg-attach uses it for nothing else."""

@@ -1,1 +1,1 @@
-"""One viewer of one rank: a pure state machine of its knowledge and decisions, connected to the broker's link."""
+"""One viewer of one rank: a pure state machine, and the seat that connects it to the broker's link."""

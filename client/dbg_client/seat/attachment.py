@@ -1,6 +1,6 @@
 """State machine of one terminal at one rank: its knowledge, and the consequences of each event. Pure.
 
-Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
+Methods for events receive the time (monotonic seconds) and return effects. The caller carries out the effects in order.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from dbg_wire.records.record import clamp
 CTRL_C = b"\x03"
 
 LOST_SECONDS = 10.0
-"""Seconds for a rank to reconnect after its connection ended. A link redials within a few seconds, so a rank that is
-still away is dead or behind a broken network; the client can't distinguish the two."""
+"""Maximum time for a rank to reconnect after its connection ended, in seconds. A link reconnects within a few seconds.
+A rank that is still away is dead, or its network is broken; the client can't distinguish the two."""
 
 NEXT_STOP_SECONDS = 0.5
-"""Seconds for a resumed rank without breakpoints to stop again before the session ends: in a loop the next
-``set_trace()`` follows at once."""
+"""Maximum time for a resumed rank without breakpoints to stop again, in seconds; then the session ends. In a loop the
+next ``set_trace()`` follows at once."""
 
 LET_GO_SECONDS = 3.0
-"""Seconds for a rank to exit after its kept crash was resumed, before the session ends: exit callbacks take their time.
-If the program caught the exception before it called ``post_mortem()``, it continues."""
+"""Maximum time for a rank to exit after its kept crash was resumed, in seconds; then the session ends. Exit callbacks
+may be slow, and a program that called ``post_mortem()`` for a caught exception does not exit."""
 
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
@@ -113,7 +113,7 @@ class Attachment:
 
     @property
     def may_type(self) -> bool:
-        """Whether keys are accepted: this terminal has the keyboard, or waits for the answer to its request for it."""
+        """Whether keys are accepted: this terminal has the keyboard, or has requested it and waits for the answer."""
         return self.driving or self.conversation.keyboard_comes
 
     @property
@@ -207,7 +207,7 @@ class Attachment:
         if not self._seated:
             return []  # about the rank of this terminal's former seat
         if isinstance(message, (Report, Applied, Discarded, ProbeReply)):
-            self.motion.heard = now  # these come from the rank itself
+            self.motion.heard = now  # the rank itself sends these
         if isinstance(message, Report):
             return self._on_report(message.report, now)
         if isinstance(message, Applied):
@@ -231,7 +231,7 @@ class Attachment:
         if not self._seated or self._drawing.is_over(frame.session):
             return []
         self.motion.heard = now
-        # A line debugger may print after its stop has ended, such as that a temporary breakpoint is gone.
+        # A line debugger may print after its stop has ended, such as that a temporary breakpoint was removed.
         if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
             return self.conversation.output(frame, now)
         return self._drawing.output(frame, now, covered=bool(self.blank_text))
@@ -241,7 +241,7 @@ class Attachment:
         return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
 
     def tick(self, now: float) -> Effects:
-        """Do the work that is due by time only."""
+        """Do the work that is due at this time."""
         if self.ending.went_on_at is not None and now - self.ending.went_on_at >= self._patience:
             return [Finish(None)]
         if self.away.lost_since is not None and now - self.away.lost_since > LOST_SECONDS:
@@ -306,7 +306,7 @@ class Attachment:
         session = self.report.session if self.report else None
         is_known = session is not None and (session.rows, session.columns) == (rows, columns)
         # A driver's new size makes the rank draw everything. The rank ignores a watcher's size, and a size that it
-        # has already: if a window was made smaller and larger again, the rank may not have noticed.
+        # already has, such as after a window was made smaller and larger again. Then a repaint must be requested.
         if self.driving and not is_known:
             return [offer]
         return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
@@ -341,7 +341,7 @@ class Attachment:
             self.note(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # No seat while the report is handled: waiting keys must not be sent before keys that are sent again.
+        # Handle the report without a seat, because waiting keys must not be sent before keys that are sent again.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
@@ -354,7 +354,7 @@ class Attachment:
         return effects + (self.keys(early, now) if early else [])
 
     def _begin_generation(self, seat: Seat) -> bytes:
-        """Use the seat's generation from now on; return the former generation's keys whose fate is unknown."""
+        """Use the seat's generation; return keys of the former generation that the rank may or may not have applied."""
         report, mine = seat.report, self._keys.generation
         self._keys.acknowledge(report.generation, report.applied)
         if seat.generation == mine:
@@ -405,7 +405,7 @@ class Attachment:
         return effects + self._fit(before, report, now)
 
     def _go_on(self, before: RankReport | None, now: float) -> Effects:
-        """End the session; if its stop has just ended, wait a while for another stop or the rank's exit."""
+        """End the session; if its stop has just ended, first wait for another stop or the rank's exit."""
         if before is None:
             return [Finish(None)]
         if self.ending.went_on_at is not None:
@@ -421,10 +421,10 @@ class Attachment:
         self.ending = StopOutcome()
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
-        """End the session with its rank.
+        """Return the end of the session after its rank has exited.
 
-        If the stop had ended before, the user is told that the rank resumed, unless an exception ended the rank: a kept
-        crash that was resumed ends like that.
+        If the rank was resumed before, report that it resumed. If an exception ended the rank, report the exit, because
+        a kept crash that is resumed ends in this way.
         """
         went_on = self.ending.went_on_at is not None and not (ended.end.error and not ended.end.signal)
         if self.ending.went_on_at is None:
@@ -432,7 +432,7 @@ class Attachment:
         return Finish(None if went_on else RankEnded(ended))
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
-        """Clear the screen if a screen of another size would leave parts of the old one next to it."""
+        """Clear the screen if its size has changed, because parts of the old screen could stay visible."""
         crops = self._begin_cropping()
         old, new = before.session if before else None, report.session
         if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
@@ -440,7 +440,7 @@ class Attachment:
         return [] if self.driving and not crops else [Blank(), *self.ask_repaint(now)]
 
     def _begin_cropping(self) -> bool:
-        """Record whether the screen is cropped; return True if it is, or was at the last check."""
+        """Record whether the screen is cropped; return True if it is cropped now or was at the last check."""
         was, self._offer.cropped = self._offer.cropped, self.cropped
         return was or self._offer.cropped
 
@@ -455,7 +455,7 @@ class Attachment:
             return []  # the answer to a Detach from a rank that had already exited
         if refusal.code == RefusalCode.ROLE:
             self._notices.how_to_take = ""
-        # A broker of another release may refuse an attach by an unknown code; no other answer would follow.
+        # A broker of another release may refuse an attach with an unknown code. No other answer follows.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
             return self._refused_meanwhile(refusal, now)
@@ -467,7 +467,7 @@ class Attachment:
             return self.attach()
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
-        # The rank isn't back yet, or its seats are full: its next change in the list, or the next tick, asks again.
+        # The rank isn't back yet, or its seats are full. Its next change in the list, or the next tick, tries again.
         self.note(refusal.text, now)
         return []
 
@@ -480,7 +480,7 @@ class Attachment:
         return [Bell()]
 
     def _lose_turn(self, why: str, now: float) -> Effects:
-        """Report that this terminal does not get the keyboard, and which keys had waited for it."""
+        """Report that this terminal does not get the keyboard, and discard the keys that waited for it."""
         early, self._early = self._early, b""
         effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
         self._notices.warn(why, now)

@@ -40,7 +40,7 @@ _FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The last reply that was given."""
+    """The last reply to a prompt, as it was sent."""
 
     prompt: PromptInfo
     generation: int
@@ -51,13 +51,13 @@ class _Given:
 class Conversation:
     """The state of one terminal at one line debugger, and the decisions that follow from it.
 
-    ``startup`` are the replies to the first prompts that this terminal may answer; each one given is removed.
+    ``startup`` contains the replies to the first prompts that this terminal may answer; a sent reply is removed.
     """
 
     def __init__(self, startup: deque[str] | None = None) -> None:
         self.generation: int | None = None
         self.keyboard_comes = False
-        """Whether the user has requested the keyboard and the broker has not answered yet; lines wait meanwhile."""
+        """Whether the user has requested the keyboard and the broker has not answered yet; lines wait until then."""
         self._startup = deque() if startup is None else startup
         self._log: SessionLog | None = None
         self._log_before: SessionLog | None = None
@@ -120,7 +120,7 @@ class Conversation:
         return []
 
     def follows(self, session: int) -> bool:
-        """Return True if this is the session of the shown log, or the session before it."""
+        """Return True if ``session`` is the session of the shown log, or the session before it."""
         return self._log_of(session) is not None
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -129,7 +129,7 @@ class Conversation:
         return log.output(frame, now) + self._answer_prompt() if log is not None else []
 
     def tick(self, now: float, heard: float) -> Effects:
-        """Do the work that is due by time only; ``heard`` is the time of the rank's last message."""
+        """Do the work that is due at this time; ``heard`` is the time of the rank's last message."""
         return self._log.tick(now, heard) + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
@@ -205,13 +205,13 @@ class Conversation:
             return []
         still_open = report.prompt is not None and report.prompt.number == given.prompt.number
         if report.generation <= given.generation:
-            # The rank knew no later driver, so it may still get this reply; no other reply can have closed the prompt.
+            # There was no later driver, so the reply may still arrive; if the prompt is closed, this reply closed it.
             self._settled = not still_open
             return self._send(given) if anew and still_open and given.generation == self.generation else []
         self._settled = True
         if still_open:
             self._given = None
-        # Another terminal that has had the keyboard since may have answered the prompt.
+        # Another terminal has had the keyboard since then, and may have answered the prompt.
         return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
 
     def _replied(self, message: Replied) -> Effects:

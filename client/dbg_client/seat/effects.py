@@ -39,19 +39,19 @@ class Bell(Effect, frozen=True):
 
 
 class Finish(Effect, frozen=True):
-    """The seat has ended: ``error`` is the reason, None if the rank resumed. An error other than DbgError is a bug."""
+    """End the session: ``error`` is the reason, None if the rank resumed. An error other than DbgError is a bug."""
 
     error: BaseException | None
 
 
 class Wake(Effect, frozen=True):
-    """Call ``tick`` in this many seconds: something is due before the next regular call."""
+    """Call ``tick`` after this many seconds: some work is due before the next regular call."""
 
     seconds: float
 
 
 class LogText(Effect, frozen=True):
-    """Show these bytes, which follow in a line debugger's log."""
+    """Show the next bytes of a line debugger's log."""
 
     data: bytes
 
@@ -69,7 +69,7 @@ class Note(Effect, frozen=True):
 
 
 class Completed(Effect, frozen=True):
-    """Pass on the rank's answer to the completion with this ``request`` number."""
+    """Show the rank's completions for the request with this number."""
 
     request: int
     matches: tuple[str, ...]

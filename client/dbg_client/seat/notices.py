@@ -1,6 +1,6 @@
-"""State of one seat in addition to the rank's last report, and the notices that the user sees for a while. Pure.
+"""State of one seat in addition to the rank's last report, and the notices that are shown for some seconds. Pure.
 
-The user must not miss a notice of keys without effect.
+The user must not miss a notice that typed keys had no effect.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ END_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Outage:
-    """Times at which parts of the path to the rank went missing; None for a part that is there."""
+    """Times since which parts of the path to the rank are missing; None for a part that works."""
 
     link_down_since: float | None = None
     link_down_reason: str = ""
     broker_silent_since: float | None = None
     absent_since: float | None = None
-    """When the broker came back, until the rank has reconnected to it."""
+    """Time when the broker came back; None after the rank has reconnected to it."""
     lost_since: float | None = None
-    """When the rank's connection to the broker ended."""
+    """Time when the rank's connection to the broker ended."""
 
     @property
     def is_over(self) -> bool:
@@ -47,25 +47,25 @@ class Outage:
 
 @dataclass(slots=True)
 class StepState:
-    """Progress of a running rank, as reported by its pulse."""
+    """Progress of a running rank; ``pulse`` is the place in its last reply to a probe."""
 
     since: float | None = None
-    """When the rank resumed; None while it is stopped."""
+    """Time when the rank resumed; None while it is stopped."""
     pulse: Place | None = None
     waits_in: str = ""
-    """Collective that the rank's step is in, according to its last pulse."""
+    """Collective that the rank's step is in, according to its last reply to a probe."""
     heard: float = 0.0
     """Time of the rank's own last message."""
 
     def stop(self) -> None:
-        """Forget the pulse, because the rank does not run."""
+        """Reset the progress, because the rank does not run."""
         self.since = self.pulse = None
         self.waits_in = ""
 
 
 @dataclass(slots=True)
 class StopOutcome:
-    """How the stop has ended; empty while it has not ended."""
+    """Facts about the end of the stop; empty until the stop ends."""
 
     went_on_at: float | None = None
     by: str = ""
@@ -85,7 +85,7 @@ class AttachRequest:
     spec: EngineSpec
     frame: str
     cropped: bool = False
-    """Whether the debugger's screen was larger at the last check."""
+    """Whether the debugger's screen was larger than the terminal at the last check."""
 
 
 def why_blank(address: str, report: RankReport | None) -> str:
@@ -95,7 +95,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
     if report.stop is not None:
         if report.stepping:
             return f"{address} is running to the end of a step.\nIts debugger reappears here afterwards."
-        # If other threads keep the interpreter busy, the import of PuDB alone takes seconds.
+        # If other threads keep the interpreter busy, PuDB takes seconds to open.
         return f"{address} is stopped.\nIts debugger is opening." if report.session is None else ""
     if report.state is RankState.HELD:
         return f"{address} is held: it waits for other ranks."
@@ -129,7 +129,7 @@ ONLY_WATCH = "you only watch"
 
 
 def who_types(driver: str | None, *, driving: bool, how_to_take: str) -> str:
-    """Return a sentence on the user who has the keyboard now; ``driving`` if it is this terminal."""
+    """Return a sentence on the user who has the keyboard; ``driving`` means that this terminal has it."""
     return HAS_KEYBOARD if driving else f"{printable(driver) if driver else 'nobody'} types{how_to_take}"
 
 
@@ -139,7 +139,10 @@ def discarded(text: str, reason: str) -> str:
 
 
 class Notices:
-    """The one notice that is shown now; a newer one replaces it. ``how_to_take`` ends notices of a missing keyboard."""
+    """The one notice that is shown now; a newer notice replaces it.
+
+    ``how_to_take`` is appended to notices for users without the keyboard.
+    """
 
     def __init__(self, how_to_take: str) -> None:
         self.how_to_take = how_to_take
@@ -151,7 +154,7 @@ class Notices:
         self._ending, self._ends_until = text, now + END_SECONDS
 
     def take_ending(self, now: float) -> str:
-        """Return, once, the sentence on the other user who ends the stop now, else an empty text."""
+        """Return and forget the sentence on the other user who has just ended the stop; empty if there is none."""
         ending, self._ending = self._ending, ""
         return ending if now < self._ends_until else ""
 
@@ -160,7 +163,7 @@ class Notices:
         self._text, self._until = text, now + NOTICE_SECONDS
 
     def warn(self, text: str, now: float) -> None:
-        """Show a message of the rank or the broker, after a notice of keys without effect that is still shown."""
+        """Show a message of the rank or the broker. A notice of discarded keys that is still shown stays before it."""
         loss = self.unread_loss(now)
         self.note(f"{loss}; {text}" if loss else text, now)
 

@@ -14,7 +14,7 @@ TAIL_BYTES = 4 * 1024
 """Bytes before the prompt that a new terminal requests and shows: some 100 lines of code, as much as a person reads."""
 
 REPLAY_SECONDS = 1.0
-"""Seconds after which a replay may be requested again: several round trips to any cluster."""
+"""Seconds after which a replay may be requested again: longer than several round trips to any cluster."""
 
 SLOWER = 4
 """Factor by which the wait for each further replay grows: on a line of 64 kbit/s one frame of output takes 8 s."""
@@ -23,14 +23,14 @@ ON_ITS_WAY_SECONDS = 0.25
 """Seconds for which output before a prompt may still be under way, because a rank's report may overtake it."""
 
 MAX_ASKS = 3
-"""Replays requested without success before a gap is skipped: the log's beginning moves while a rank writes fast."""
+"""Maximum requests before a gap is skipped: while a rank writes fast, the missing bytes may be removed from its log."""
 
 REPAINT_SECONDS = 0.5
 """Minimum number of seconds between two repaint requests, so that many gaps don't keep the rank busy with repaints."""
 
 
 class SessionLog:
-    """The output of one session in order; ``from_its_start`` if this terminal was there when the session began."""
+    """The output of one session in order; ``from_its_start`` means that this terminal saw the session begin."""
 
     def __init__(self, session: int, *, from_its_start: bool = False) -> None:
         self.session = session
@@ -126,7 +126,8 @@ class SessionLog:
     def _keep_ahead(self, frame: Output) -> None:
         """Keep bytes after a gap, in case the rank no longer has the missing bytes."""
         if not self._ahead or frame.offset < self._ahead_at:
-            # A frame that goes back is a replay and begins at the log's current beginning. The first may not be one.
+            # A frame before the kept bytes is a replay: it begins at the current start of the rank's log. The first
+            # frame after a gap may not be a replay.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -155,7 +156,7 @@ class SessionLog:
 
 
 class Drawing:
-    """The stream of screens of one session after another; ``is_overdue`` while a repaint is still to be requested."""
+    """Screen output of one session after another; ``is_overdue`` means that a repaint is yet to be requested."""
 
     def __init__(self) -> None:
         self.is_overdue = False
@@ -166,16 +167,16 @@ class Drawing:
         self._asked: float | None = None
 
     def forget(self) -> None:
-        """Forget the stream: the next bytes begin another one."""
+        """Forget the stream: the next bytes begin a new stream."""
         self._expected = self._session = self._hidden = None
 
     def uncover(self, session: int) -> bool:
-        """Return True, once, if some output of that session was hidden, so that the screen must be drawn again."""
+        """Return True once if output of this session was hidden: the screen must be drawn again."""
         hidden, self._hidden = self._hidden, None
         return hidden == session
 
     def is_over(self, session: int) -> bool:
-        """Return True if that session came before the present one."""
+        """Return True if this session is earlier than the present session."""
         return self._session is not None and session < self._session
 
     def output(self, frame: Output, now: float, *, covered: bool) -> Effects:
@@ -185,8 +186,8 @@ class Drawing:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # It would be drawn into the client's text. A late report may already describe the step after the one
-            # that this output ended, and PuDB's next drawing builds on this output.
+            # This output would be drawn over the client's text. It may belong to the end of an earlier step than the
+            # last report. Record that it is hidden, because PuDB's next drawing changes only parts of it.
             self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:

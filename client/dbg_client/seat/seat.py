@@ -3,13 +3,14 @@
 A seat joins the pure :class:`~dbg_client.seat.attachment.Attachment` to the broker's link. Its user does three things:
 
 1. Pass ``show``, which receives every effect except those for the broker, in order. ``Open`` is first for each rank.
-   ``Finish`` is last: ``error`` is None if the rank resumed, a DbgError if the seat was refused or the rank has
+   ``Finish`` is last. Its ``error`` is None if the rank resumed, a DbgError if the seat was refused or the rank has
    exited, and another exception for a bug.
-2. Sit, by ``async with seat.held():`` or by ``start()`` and ``end()``. ``end()`` leaves the rank as it is.
+2. Request the seat, with ``async with seat.held():`` or with ``start()`` and ``end()``. ``end()`` does not change the
+   state of the rank.
 3. Carry out what the attachment returns: ``seat.perform(seat.attachment.keys(b"n", seat.now()))``.
 
-``changed``, if given, is awaited after each event, and each second with None, for a display of the state. A program
-without a screen waits instead, by :meth:`Seat.hold_keyboard` and :meth:`Seat.next_stop`.
+``changed`` is awaited after each event, and each second with None, so that a display can show the state. A program
+without a screen waits instead, with :meth:`Seat.hold_keyboard` and :meth:`Seat.next_stop`.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ from dbg_wire.messages import Attach, Mode, StopInfo
 from dbg_wire.records.ranks import RankInfo, RankState
 
 TICK_SECONDS = 1.0
-"""Seconds between two checks of the time: a rank's grace period ends, and a status line counts seconds."""
+"""Seconds between two ticks. They end a rank's grace period, and update a status line that counts seconds."""
 
 SIZE = (24, 80)
-"""Rows and columns that a program offers a debugger; it reads values and shows no screen."""
+"""Rows and columns that a program offers to a debugger; the program reads values and shows no screen."""
 
 OPEN_SECONDS = 5.0
-"""Seconds for a debugger to open; after that the rank is asked all the same, and reports its state."""
+"""Timeout for a debugger to open, in seconds. Then questions are sent anyway, and the rank reports its state."""
 
 AGAIN_SECONDS = 1.0
 """Seconds after which a seat that the broker refused is requested again."""
 
 Show = Callable[[Effect], None]
-"""Receives an effect for the user of a seat."""
+"""Function that receives the effects for the user of a seat."""
 
 Changed = Callable[[Event | None], Awaitable[None]]
-"""Called after each event, and each second (None), to follow changes at a seat."""
+"""Function that is called after each event, and with None each second, to follow changes at a seat."""
 
 
 class KeyboardTaken(DbgError):
-    """Raised when another terminal has the keyboard of the rank, and it was not to be taken."""
+    """Raised when another terminal has the keyboard of the rank, and the caller does not take it."""
 
     exit_status = 5
 
@@ -100,7 +101,7 @@ class Seat:
         self._prefix, self._startup = prefix, startup
         self._show, self._changed = show, changed
         self._drawn: int | None = None
-        """The debugger's session that has drawn something at this seat."""
+        """Number of the debugger's session that sent the last output to this seat."""
         self._loop = asyncio.get_running_loop()
         self._ticking: asyncio.Task[None] | None = None
         self._watching = ExitStack()
@@ -186,9 +187,10 @@ class Seat:
         await self._wait_for_debugger()
 
     async def next_stop(self, left: int | None, seconds: float | None) -> StopInfo:
-        """Return the rank's stop, other than number ``left``; request a seat that has ended again.
+        """Wait for a stop of the rank other than number ``left``, and return it.
 
-        Raises TimedOut after ``seconds``, RankEnded, RankVanished, and a refusal that lasts until then.
+        If the seat has ended, it is requested again. Raises TimedOut after ``seconds``, RankEnded, RankVanished, and
+        Declined if the broker still refuses the seat after ``seconds``.
         """
         ends = None if seconds is None else self.now() + seconds
         while True:
@@ -232,7 +234,7 @@ class Seat:
         return report.stop
 
     async def _wait_for_debugger(self) -> None:
-        """Wait until the debugger is open at the stop: before that, questions are answered as by a running rank."""
+        """Wait until the debugger is open at the stop: before that, the rank answers questions like a running rank."""
         with suppress(TimeoutError):
             await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
@@ -248,7 +250,7 @@ class Seat:
     async def receive(self, event: Event) -> None:
         """Handle an event of the broker's link; an error ends the seat."""
         if self._ticking is None:
-            return  # another watcher of the same event has ended this one
+            return  # another watcher of the same event has ended this seat
         await self.watched(self._receive(event))
 
     async def watched(self, part: Awaitable[None]) -> None:

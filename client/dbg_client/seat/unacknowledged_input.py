@@ -1,7 +1,8 @@
 """Retransmission buffer of typed keys: no key is lost or applied twice. Pure.
 
-Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order. Bytes that
-are not settled when a connection breaks are sent again with the same offset, and the rank drops those that it has.
+Every byte has an offset that counts the bytes of one driver's generation. The rank settles bytes in order: it applies
+or discards them. If a connection breaks, unsettled bytes are sent again with the same offsets, and the rank ignores
+bytes that it has received before.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class UnacknowledgedInput:
         return tuple(self._typed)
 
     def start(self, generation: int | None, settled: int) -> bytes:
-        """Begin a generation (None: no keyboard) with ``settled`` bytes; return the former one's unsettled keys."""
+        """Begin a generation (None: no keyboard) with ``settled`` bytes; return the previous unsettled keys."""
         left = self.abandon()
         self.generation = generation
         self._next = settled
         return left
 
     def add(self, data: bytes, stop: int, session: int | None) -> PendingInput | None:
-        """Keep keys and return them with their offset; None if they don't fit any more."""
+        """Keep keys and return them with their offset, or None if the buffer is full."""
         waiting = sum(len(typed.data) for typed in self._typed)
         if waiting + len(data) > MAX_INPUT_PENDING:
             return None
@@ -58,20 +59,20 @@ class UnacknowledgedInput:
         return typed
 
     def open_session(self, stop: int, session: int) -> tuple[PendingInput, ...]:
-        """Assign the session's number to the keys that waited for the stop's debugger; return them, to be sent."""
+        """Assign the session's number to the keys that waited for the stop's debugger; return these keys."""
         opened = tuple(replace(t, session=session) for t in self._typed if t.session is None and t.stop == stop)
         by_offset = {typed.offset: typed for typed in opened}
         self._typed = deque(by_offset.get(typed.offset, typed) for typed in self._typed)
         return opened
 
     def acknowledge(self, generation: int, offset: int) -> None:
-        """Forget the keys below ``offset``, if it belongs to this generation."""
+        """Forget the keys below ``offset`` if ``generation`` is the current generation."""
         if generation == self.generation:
             self._take_below(offset)
             self._next = max(self._next, offset)
 
     def discard(self, generation: int, offset: int, count: int) -> bytes:
-        """Settle below ``offset``; return the unsettled keys among the last ``count`` bytes before it."""
+        """Settle all bytes below ``offset``; return the unsettled keys among the last ``count`` bytes of them."""
         if generation != self.generation:
             return b""
         self._take_below(offset - count)
@@ -92,11 +93,11 @@ class UnacknowledgedInput:
         return left
 
     def abandon_unsent(self) -> bytes:
-        """Forget the keys that waited for a debugger that never opened, and return them; they use no offset."""
+        """Forget and return the keys that waited for a debugger that never opened; their offsets are used again."""
         kept = deque(typed for typed in self._typed if typed.session is not None)
         left = b"".join(typed.data for typed in self._typed if typed.session is None)
         if left:
-            # These keys are the youngest, so the next ones take their offsets and the rank sees no gap.
+            # These keys are the newest. The next keys get their offsets, so the rank sees no gap.
             self._typed = kept
             self._next -= len(left)
         return left

@@ -1,1 +1,1 @@
-"""Verbs from a shell: standard streams, the user's pager, confirmation prompts, and the question of one command."""
+"""Verbs from a shell: standard streams, the user's pager, confirmation prompts, and running one verb on ranks."""

@@ -28,7 +28,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 
 
 class AttachInstead(Exception):
-    """Raised to continue as a session at the rank that the command broke into; never shown."""
+    """Raised to continue as a session at the rank that the command has interrupted; never shown."""
 
     def __init__(self, verb: Interrupt, target: str, mode: Mode) -> None:
         super().__init__(target)
@@ -59,7 +59,7 @@ def select_ranks(verb: RanksVerb, target: Target, known: Sequence[RankInfo]) -> 
 async def ask_and_remember(
     verb: RanksVerb, asker: Asker, ranks: Sequence[RankInfo], target: Target | None, show: Show
 ) -> tuple[Answer, str]:
-    """Ask ranks, and save the groups of their answer for later targets; return it, and why saving failed."""
+    """Ask ranks, and save the groups for later targets; return the answer, and the reason if saving failed."""
     switchboard = asker.switchboard
     asking = Asking(
         asker=asker,
@@ -142,7 +142,7 @@ class _Command:
                 return left + exited(known, None)
             if verb.any_job:
                 return left
-            # Without a live job the last job is meant: the stacks of a job that has ended stay readable.
+            # Without a live job, select the last job, because the stacks of a job that has ended stay readable.
             return left or list(select(parse_target("all"), known).ranks)
         ranks, note = select_ranks(verb, target, known)
         if note:

@@ -36,9 +36,10 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 async def show_result(text: str, pager: str) -> None:
-    """Write a result to stdout; a result longer than the terminal goes through ``pager`` unless that is empty.
+    """Write a result to stdout, or show it in ``pager`` if it is longer than the terminal and ``pager`` is not empty.
 
-    While the pager runs, it handles Ctrl-C. If it can't be run, the result is printed directly. Raises OutputError.
+    While the pager runs, it handles Ctrl-C. If the pager can't be run, the result is printed directly.
+    Raises OutputError.
     """
     usable = is_usable(pager, os.environ) and sys.stdout.isatty()
     if not usable or fits(text, *terminal_size()) or not await page(text, pager):
@@ -85,7 +86,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
 
 @contextlib.contextmanager
 def _pager_handles_ctrl_c() -> Iterator[None]:
-    # A handler, because the pager would inherit SIG_IGN.
+    # Ignore the signal with a handler, because the pager would inherit SIG_IGN.
     former = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         yield
@@ -117,7 +118,7 @@ async def confirms(question: str, without_terminal: str) -> bool:
 
 
 async def _read_line() -> str:
-    # Not in a thread, because Ctrl-C could not end a read there.
+    # Don't read in a thread, because Ctrl-C could not end the read.
     loop = asyncio.get_running_loop()
     read: asyncio.Future[bytes] = loop.create_future()
     stdin = sys.stdin.fileno()

@@ -14,8 +14,9 @@ from dbg_wire.errors import OutputError
 
 
 def prepare_streams() -> None:
-    """Open closed streams, and make them escape characters that their encoding does not have."""
-    # In this order each stream takes the lowest free descriptor, its own. Writing to a closed stdout must fail.
+    """Open closed streams, and make stdout and stderr escape characters that their encoding does not have."""
+    # Each stream gets the lowest free descriptor, which in this order is its own. A closed stdout is opened read-only,
+    # because writes to it must fail.
     sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
     sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _nowhere(os.O_WRONLY, "w")
@@ -62,7 +63,7 @@ def write_result(text: str) -> None:
 
 @contextlib.contextmanager
 def printing() -> Iterator[None]:
-    """Turn an error of a write to stdout into OutputError, except BrokenPipeError: its reader has read enough."""
+    """Convert a write error of stdout to OutputError, except BrokenPipeError: then the reader has read enough."""
     try:
         yield
     except BrokenPipeError:
@@ -84,7 +85,7 @@ def notify(sentence: str) -> None:
 
 
 def show_waiting(line: str | None) -> None:
-    """Show a line on stderr until it is replaced, or remove it with None; only on a terminal."""
+    """Show a line on stderr if that is a terminal, until other output replaces the line; None removes it."""
     _WAITING.show(line)
 
 

@@ -1,6 +1,6 @@
 """Results of sampling ranks: the arrival times of the ranks at each collective, on one common clock. Pure.
 
-Round trips bound the clock of a host regardless of the network: by the terminal's clock, a rank answers after the
+Round trips bound the clock of a host, however slow the network is. By the terminal's clock, a rank answers after the
 question was sent and before the answer arrived (the bound of Cristian's algorithm).
 """
 
@@ -40,12 +40,12 @@ class Shift:
 
     @property
     def middle(self) -> float:
-        """Estimate of the shift; 0 if one side is unbounded."""
+        """Estimate of the shift, in microseconds; 0 if one side is unbounded."""
         return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else 0.0
 
     @property
     def looseness(self) -> float:
-        """Maximum error of the estimate; infinite if nothing is known."""
+        """Maximum error of the estimate, in microseconds; infinite if nothing is known."""
         return (self.high - self.low) / 2 if self.low <= self.high else math.inf
 
 
@@ -162,7 +162,10 @@ class CollectiveTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMeetings:
-    """Meetings of one group in the order of their numbers; ``unheard`` are members that have reported nothing.
+    """Meetings of one group; ``unheard`` are members that have reported nothing.
+
+    A meeting is one collective with the arrival times of the members that report. Meetings are ordered by number.
+
 
     ``looseness`` is the maximum error in seconds when times of two ranks are compared. With ``is_enqueued``, the times
     are the times when the host enqueued calls that its device runs later.
@@ -181,7 +184,7 @@ class GroupMeetings:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all meetings, including the interval before the first one."""
+        """Seconds of all meetings, with an average interval added for the time before the first one."""
         return self.span * len(self.meetings) / max(1, len(self.meetings) - 1)
 
 

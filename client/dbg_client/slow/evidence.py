@@ -36,7 +36,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class LateRankLocation:
-    """Most frequent places of a rank while others waited for it, each with its number of the ``samples`` samples."""
+    """Most frequent places of a rank while others waited for it, each with a count; ``samples`` is the total."""
 
     spots: tuple[tuple[Spot, int], ...]
     samples: int

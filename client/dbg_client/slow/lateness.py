@@ -1,7 +1,8 @@
 """Ranks of a group that arrive last at its collectives: how often, by how much, and the cost. Pure.
 
-The lateness of a rank is the time between the arrival of the typical rank and its own. A job loses the time between the
-last of the other ranks and the late ranks. If the last rank changes each time, no rank is to blame.
+The lateness of a rank is the time between the arrival of the typical rank and its own. A job loses the time from the
+arrival of the last other rank to the arrival of the last late rank. If the last rank changes each time, no rank is to
+blame.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ SAME_SHARE = 0.5
 """Minimum fraction of the largest lateness for another rank to count as late too."""
 
 FEW_SHARE = 2
-"""At most one in FEW_SHARE ranks can be late, such as the ranks of one of two hosts. Otherwise others are early."""
+"""At most one in FEW_SHARE ranks can be late, as on one of two hosts. If more are, the others are early instead."""
 
 CAPTURED = 0.5
 """Minimum fraction of the total delay that late ranks must cause, for any number of ranks."""
 
 BEYOND_CHANCE = 1.5
-"""Minimum ratio between that fraction and the one that the ranks would cause by chance."""
+"""Minimum ratio between the fraction of the delay that late ranks cause and their fraction of the group."""
 
 LONG_SHARE = 0.25
-"""Minimum length of a long delay, as a fraction of the length that splits the lost time into halves."""
+"""Minimum length of a long delay, as a fraction of the weighted median: longer delays make up half of the lost time."""
 
 SURE = 0.9
 """If a set of ranks causes at least this fraction of the total delay, these ranks always count as late."""

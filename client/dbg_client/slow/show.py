@@ -29,7 +29,7 @@ MAX_LIMITATIONS = 4
 """Maximum number of sentences on limitations of libraries."""
 
 MAX_NAMES = 28
-"""Maximum columns for the ranks of one cell or bar."""
+"""Maximum columns for the ranks of one cell."""
 
 MAX_JOB, MAX_GROUP = 16, 24
 """Maximum columns of the names of jobs and groups, so that the figures after them are visible at 80 columns."""
@@ -48,7 +48,7 @@ def show_findings(
     columns: int | None = None,
     word: Callable[[Remedy], str] | None = None,
 ) -> str:
-    """Return the sentences and the table, for a terminal with ``columns`` columns; None if it is not a terminal."""
+    """Return the sentences and the table. ``columns`` is the width of the terminal; None without a terminal."""
     several = len({one.run.run for one in found}) > 1
     blocks = [
         "".join(

@@ -1,4 +1,4 @@
-"""``slow``: which ranks slow a job down that does not hang."""
+"""Verb ``slow``: finds the ranks that slow down a job that does not hang."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 
 DEFAULT_SECONDS = 10.0
-"""Default duration of the sampling, in seconds. Reading a full flight recorder once takes less than 1 % of it."""
+"""Default duration of the sampling, in seconds. One read of a full flight recorder takes less than 1 % of this time."""
 
 
 class Slow(RanksVerb):

@@ -1,1 +1,1 @@
-"""Sessions in a terminal: keys, screens, pickers, command rows. seat/ decides the consequences of a key."""
+"""Sessions in a terminal: keys, screens, pickers, command rows. ``dbg_client.seat`` decides what a key does."""

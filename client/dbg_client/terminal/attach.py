@@ -1,4 +1,4 @@
-"""Attach this terminal: find the rank, run sessions at it, and report how the last one ended."""
+"""Attachment of this terminal: finds the rank, runs sessions at it, and reports how the last session ended."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def require_terminal() -> None:
 
 
 class Startup:
-    """Startup commands, given once to each process of a rank."""
+    """Startup commands, sent once to each process of a rank."""
 
     def __init__(self, lines: Sequence[str] = ()) -> None:
         self._lines = tuple(lines)
@@ -121,7 +121,7 @@ def _read(path: Path) -> list[str]:
 
 
 class Attaching:
-    """One session after another over one link."""
+    """Runner of one session after another over the same link."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Attaching:
         if outcome.end is End.WENT_ON:
             notify(f"{how_it_ended(outcome)}; --follow waits for its next stop")
             return WENT_ON
-        # Two jobs may have ranks of one address, so reattaching may need the job's name, too.
+        # Two jobs may have ranks with the same address, so reattaching may need the job's name, too.
         target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
         notify(
             f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` reattaches."

@@ -50,9 +50,9 @@ _ANY_KEY = (Keys.Any, "enter")
 
 
 class CommandRow:
-    """The cursor's row, which is left empty at the end; Esc and Ctrl-C leave it.
+    """Prompt in the cursor's row, which is empty again at the end; Esc and Ctrl-C leave the prompt.
 
-    ``typed_ahead`` are keys for this row that were typed before.
+    ``typed_ahead`` are keys for this row that were typed before it opened.
     """
 
     def __init__(self, typed_ahead: bytes = b"", recording: Recording | None = None) -> None:
@@ -71,7 +71,7 @@ class CommandRow:
         return " ".join((await self._run(row)).split("\n")).strip()
 
     async def wait(self, text: str, work: Awaitable[T]) -> T | None:
-        """Return the result of ``work``; None if the user leaves before, which cancels the work."""
+        """Return the result of ``work``, or None if the user leaves earlier, which cancels the work."""
         task: asyncio.Future[T] = asyncio.ensure_future(work)
         row = self._row(f":{text}   (asking; Esc cancels)", _on_any_key(lambda _: None))
 
@@ -132,7 +132,8 @@ def _leave(event: KeyPressEvent) -> None:
 async def show_page(pager: str, text: str, *, is_drawn: bool) -> None:
     """Show a text until the user leaves it: in the user's pager, or, without a pager, at the cursor.
 
-    The terminal has a shell's settings. ``is_drawn`` is True if the session already uses the alternate screen.
+    The caller has restored the shell's settings of the terminal. ``is_drawn`` is True if the session already uses the
+    alternate screen.
     """
     if is_usable(pager, os.environ) and await page(text, pager, f"{_LESS} {'-X' if is_drawn else '-+X'}"):
         return
@@ -181,7 +182,7 @@ def _show_nothing(_line: str | None) -> None:
 
 
 class Answering:
-    """Runner of one session's verbs over its own connection, one at a time."""
+    """Runner of one session's verbs over the session's connection, one verb at a time."""
 
     def __init__(self, switchboard: Switchboard) -> None:
         self._directory = switchboard.directory
@@ -208,7 +209,7 @@ class Answering:
         return select_ranks(verb, target, known)
 
     async def _target(self, verb: Verb, rank: RankInfo) -> Target | None:
-        """Return the ranks that the verb selects; None for the session's own rank, and for a list of all ranks."""
+        """Return the target of the verb; None for the session's own rank, and for a list of all ranks."""
         text: str | None = getattr(verb, "target", None)
         if text is None and isinstance(verb, RanksVerb) and not verb.is_about_this_rank:
             text = verb.usual

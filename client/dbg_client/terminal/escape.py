@@ -1,9 +1,9 @@
 """Streaming parser that finds the escape prefix among the keys that a terminal sends.
 
-All keys go to the rank's debugger, except the prefix and the key after it, which are a command to the client. This
-module reads key bytes and no clock: the second key may come at any time. If bytes can be read in two ways, the bytes
-and their grouping into reads decide. The terminal sends plain bytes, because a session switches off the
-encodings of modern keyboards.
+All keys go to the rank's debugger, except the prefix and the key after it, which are a command to the client. The
+parser uses no clock: the second key may arrive at any time. If bytes have two possible meanings, only the bytes and
+their grouping into reads decide. The terminal sends plain bytes, because a session switches off the encodings of modern
+keyboards.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PASTE_END = b"\x1b[201~"
 _PASTE_END = re.compile(re.escape(PASTE_END))
 
 MAX_SEQUENCE = 64
-"""Maximum number of bytes of one key's escape sequence; the longest in use is a mouse report of some 20."""
+"""Maximum number of bytes of one key's escape sequence; the longest in use is a mouse report of about 20 bytes."""
 
 _COMPLETE = re.compile(
     rb"\x1b\[M[\x20-\xff]{3}"  # the oldest form of mouse report: three bytes follow the letter
@@ -73,10 +73,10 @@ class Command:
 class EscapeParser:
     """Parser that splits typed bytes into keys for the rank and commands for the client.
 
-    With ``prefix=None`` all keys are for the rank. Keys are returned unchanged, in order and at once. After the prefix,
-    a key that is a sequence of bytes is one key and is dropped whole. An Esc at the end of a read is taken as the Esc
-    key, so that help appears at once. If the next read continues it as an arrow or function key (``[``, ``O``), the
-    rest is dropped as well; otherwise the next read begins another key. A paste after the prefix is dropped to its end.
+    With ``prefix=None`` all keys are for the rank. Keys are returned unchanged, in order and at once. A key after the
+    prefix may send several bytes; none of them reaches the rank. An Esc at the end of a read is taken as the Esc key,
+    so that help appears at once. If the next read continues this Esc as an arrow or function key (``[``, ``O``), the
+    rest is dropped as well. Otherwise the next read begins another key. A paste after the prefix is dropped to its end.
     Inside a bracketed paste the prefix is an ordinary byte.
     """
 
@@ -87,7 +87,7 @@ class EscapeParser:
         self._begun = b""
         """The beginning of a second key that is not complete yet."""
         self._tail = b""
-        """The last bytes before, which may be the beginning of a paste mark."""
+        """The last bytes of earlier reads, which may be the beginning of a paste mark."""
         self._pasting = self._dropping_paste = False
 
     @property
@@ -110,7 +110,10 @@ class EscapeParser:
         return _join(parts)
 
     def _second(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
-        """Parse the key after the prefix, or the rest of it; return its meaning, once, and the bytes after it."""
+        """Parse the key after the prefix, or more bytes of that key, whose meaning is None.
+
+        Return the meaning, and the bytes after the key.
+        """
         data = self._begun + data
         token, whole = _next_token(data, 0)
         is_cut = not whole and len(token) <= MAX_SEQUENCE
@@ -139,7 +142,7 @@ class EscapeParser:
 
 
 def _next_token(data: bytes, position: int) -> tuple[bytes, bool]:
-    """Return the key at ``position`` and whether it is complete; a foreign byte completes a sequence, too."""
+    """Return the key at ``position`` and whether it is complete; a byte that does not fit also ends a sequence."""
     if complete := _COMPLETE.match(data, position):
         return complete.group(), True
     if begun := _BEGUN.match(data, position):
@@ -158,7 +161,7 @@ def _join(parts: Iterable[Keys | Command]) -> list[Keys | Command]:
 
 
 def help_text(prefix: str, *, lines: bool) -> str:
-    """Return the help page of a session, at a line debugger or another; ``prefix`` is the escape key's name."""
+    """Return the help page of a session, with ``lines`` at a line debugger; ``prefix`` is the escape key's name."""
     keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
     page = [f"{prefix}, then", "", *(f"  {key:<10}{does}" for key, does in keys)]
     page += ["", "All other keys go to the debugger, including Ctrl-C, except while a page like this is shown."]

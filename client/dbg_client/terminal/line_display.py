@@ -1,7 +1,7 @@
 """Display of a line debugger: a prompt with editing, history and completion, and the rank's output above it.
 
-One prompt lives as long as the display is open. Its text is the rank's prompt; while the rank has none, lines wait for
-its next prompt. An entered line appears at its place in the rank's log.
+One prompt lives as long as the display is open. Its text is the rank's prompt. While the rank has no prompt, entered
+lines wait for the rank's next prompt. An entered line appears at its place in the rank's log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_KEPT = limits.MAX_LOG
 """Maximum number of characters of output kept while the terminal is lent; older output is dropped."""
 
 REDRAW_SECONDS = 0.02
-"""Seconds between two drawings of the prompt: nobody sees more, and drawing takes time."""
+"""Minimum seconds between two drawings of the prompt: more are not visible, and drawing takes time."""
 
 _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
@@ -71,12 +71,12 @@ class LineDisplay:
         self._session.app.erase_when_done = True
         self._talking: asyncio.Task[None] | None = None
         self._is_left = False
-        """Whether the prompt must end, also if its task has not run yet."""
+        """Whether the prompt must end, even if its task has not run yet."""
         self._begun = False
         self._kept: str | None = None
-        """Output that arrived while the terminal is lent; None while this display has it."""
+        """Output that arrived while the terminal is lent; None while this display has the terminal."""
         self._seen: PromptInfo | None = None
-        """The prompt on the screen. Text typed before a newer prompt is drawn does not answer that one."""
+        """The prompt on the screen. Text typed before a newer prompt is drawn does not answer the newer prompt."""
         self._lines = Lines()
 
     def _new_prompt(self) -> PromptSession[str]:
@@ -116,7 +116,7 @@ class LineDisplay:
         return key_bytes(get_typeahead(self._input))
 
     def start(self) -> None:
-        """Show a rank from its beginning."""
+        """Start to show a rank; announce each rank after the first."""
         self._lines = Lines()
         if self._begun:
             self._print(f"Attached to {printable(self._host.attachment.rank.address)}.\n")
@@ -144,17 +144,17 @@ class LineDisplay:
             self._session.app.invalidate()
 
     def resized(self) -> None:
-        """Handle another size of the window."""
+        """Handle a change of the window's size."""
         self._check_size()
         self.paint()
 
     async def lend(self, *, row: bool) -> None:
-        """Lend the terminal to something else; with ``row``, only the prompt's row."""
+        """Lend the terminal to a page, picker or command row; with ``row``, only the prompt's row."""
         await self._end_prompt()
         self._kept = ""
 
     def resume(self) -> None:
-        """Take the terminal back."""
+        """Use the terminal again after :meth:`lend`: print the kept output, and prompt with the user's draft."""
         kept, self._kept = self._kept or "", None
         self._print(kept)
         self._start(self._session.default_buffer.text)
@@ -254,7 +254,7 @@ class LineDisplay:
     # ------------------------------------------------------------------------------------------------- keys
 
     def _keys(self) -> KeyBindings:
-        """Return the key bindings in addition to editing."""
+        """Return the key bindings in addition to the editing keys."""
         keys, may_type = KeyBindings(), Condition(self._may_type)
         for key in ("c-c", "<sigint>"):
             keys.add(key)(lambda event: self._interrupt())
@@ -280,13 +280,13 @@ class LineDisplay:
             return
         key = event.data if last != Keys.BracketedPaste and event.data in COMMANDS else HELP
         if self._host.lends(key):
-            self._leave_prompt()  # at once: the next keys are for what opens now
+            self._leave_prompt()  # at once, because the next keys are for the view that opens now
             self._host.lend(key, b"")
         else:
             self._host.command(key)
 
     def _interrupt(self) -> None:
-        """Handle Ctrl-C: drop the line, and interrupt the running command."""
+        """Handle Ctrl-C: drop the typed line; if no line is typed or no prompt is open, interrupt the rank."""
         buffer, conversation = self._session.default_buffer, self._host.attachment.conversation
         if not self._may_type():
             self._refuse()
@@ -311,7 +311,10 @@ def replies(text: str, at: PromptInfo | None) -> list[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Return True for Python, except single-line statements with a plain name: ``n`` twice is two steps."""
+    """Return True if a text is one block of Python.
+
+    Return False for single-line statements of which one is a bare name: ``n`` twice is two steps of pdb.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

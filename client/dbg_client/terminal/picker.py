@@ -62,17 +62,17 @@ async def pick_from(switchboard: Switchboard) -> Choice | None:
 async def pick_in_session(
     directory: Directory, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
-    """Let the user pick another rank within a session, which reads the link meanwhile and handles the signals."""
+    """Let the user pick another rank within a session, which still reads the link and handles the signals."""
     screen = terminal_output(options.recording)
     picker = Picker(directory, "the broker", screen=screen)
     return await picker.run(typed_ahead)
 
 
 class PickList:
-    """Filter and choice, which are kept while the ranks change. Pure.
+    """List of ranks with a filter and a chosen rank; both are kept when the ranks change. Pure.
 
-    Stopped ranks are first. The choice follows its rank when the rank moves, and goes to the first line when the
-    rank leaves the list.
+    Stopped ranks are first. The choice follows its rank when the rank moves, and moves to the first line when the rank
+    leaves the list.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class PickList:
             self._key = self._ranks[self._index()].key
 
     def move(self, lines: int) -> None:
-        """Move the choice down by so many lines, or up if negative, until the end of the list."""
+        """Move the choice down by ``lines``, or up if negative, at most to the end of the list."""
         if self._ranks:
             self._key = self._ranks[min(max(self._index() + lines, 0), len(self._ranks) - 1)].key
 
@@ -149,7 +149,7 @@ class Picker:
         self._application.ttimeoutlen = self._application.timeoutlen = ESCAPE_SECONDS
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
-        """Return the picked rank, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
+        """Return the picked rank or None, and the keys typed afterwards; ``typed_ahead`` are the first keys."""
         store_typeahead(self._application.input, key_presses(typed_ahead))
         self._update()
         self._directory.on_change = self._update
@@ -214,7 +214,7 @@ class Picker:
         return keys
 
     def _narrow(self, text: str) -> None:
-        """List the ranks that contain these words in their line."""
+        """List only the ranks whose text contains these words."""
         self._list.filter = text
         self._update()
 

@@ -45,8 +45,8 @@ def key_bytes(presses: Iterable[KeyPress]) -> bytes:
 class LineOutput(Vt100_Output):
     """Output to a terminal that is never asked for its cursor position.
 
-    The answer would arrive among the keys, late or never, and drawing would wait for it. Output to a closed terminal
-    raises nothing here, because reading its keys reports that it is gone.
+    The answer would arrive among the keys, late or never, and drawing would wait for the answer. Output to a closed
+    terminal raises nothing here, because reading the keys reports that the terminal is gone.
     """
 
     recording: Recording | None = None
@@ -82,7 +82,10 @@ def terminal_output(recording: Recording | None = None) -> LineOutput:
 
 
 class PrefixKey:
-    """The escape key and the key after it, regardless of the delay; ``prefix`` is its byte, None for no such key."""
+    """Binding of the escape key and the key after it, regardless of the delay.
+
+    ``prefix`` is the escape key's byte, or None for no escape key.
+    """
 
     def __init__(self, prefix: bytes | None) -> None:
         self.prefix = prefix
@@ -110,7 +113,7 @@ DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """Characters that end a word in pdb: not ``.`` and ``/``, because names have attributes and files directories."""
 
 MAX_PARTIAL = 4096
-"""Maximum length of an incomplete line in the prompt's line; a longer one is broken there."""
+"""Maximum number of characters of an incomplete line before the prompt; a longer line is ended and printed."""
 
 
 Ask = Callable[[str, int, int], int]
@@ -164,7 +167,7 @@ _ENTERED: list[str] = []
 """Lines entered so far in this process, because one user has several sessions."""
 
 MAX_ENTERED = 1000
-"""Maximum number of lines in the history; an older one is typed again sooner than it is found."""
+"""Maximum number of lines in the history; it is faster to type an older line again than to find it."""
 
 
 class UserHistory(InMemoryHistory):
@@ -204,7 +207,7 @@ class Lines:
         return _last(self.partial)
 
     def cut(self) -> str:
-        """Start again after a gap; return the incomplete line, with an end."""
+        """Begin with a new filter after a gap in the output; return the incomplete line, if any, with a line end."""
         left, self.partial = self.shown, ""
         self._filter = TextFilter()
         return f"{left}\n" if left else ""

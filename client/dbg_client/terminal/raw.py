@@ -1,4 +1,4 @@
-"""Display of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
+"""Display of a full-screen debugger such as PuDB: passes keys to one rank, and its output to the terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEAVE_SECONDS = 0.3
 
 LEND_SECONDS = 3.0
 """Seconds for a terminal to accept the last bytes before it is lent: a network under ssh stalls for about as long.
-Later output would appear among the borrower's output."""
+Bytes accepted later would appear among the borrower's output."""
 
 STDIN, STDOUT = 0, 1
 
@@ -43,7 +43,7 @@ STDIN, STDOUT = 0, 1
 class RawDisplay:
     """Display that passes on keys and output, and keeps the last row for a status line.
 
-    The terminal is raw while this is open. Belongs to the running event loop.
+    The terminal is raw while the display is open. Belongs to the running event loop.
     """
 
     def __init__(self, host: Session, terminal: RawTerminal) -> None:
@@ -89,7 +89,7 @@ class RawDisplay:
         return b""
 
     def start(self) -> None:
-        """Show a rank from its beginning."""
+        """Start to show a rank: clear the screen until the rank's debugger draws."""
         self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
@@ -112,7 +112,7 @@ class RawDisplay:
             self._write(paint(*painted))
 
     def resized(self) -> None:
-        """Handle another size of the window."""
+        """Handle a change of the window's size."""
         self._measure()
         self._resize()
         if text := self._host.attachment.blank_text:
@@ -120,9 +120,9 @@ class RawDisplay:
         self.paint()
 
     async def lend(self, *, row: bool) -> None:
-        """Lend the terminal to something else: nothing is drawn until :meth:`resume`.
+        """Lend the terminal to a page, picker or command row: nothing is drawn until :meth:`resume`.
 
-        With ``row`` the borrower starts in the last row, where the cursor is put; the rows above stay as they are.
+        With ``row`` the cursor moves to the last row, where the borrower starts; the rows above do not change.
         """
         self._loop.remove_reader(STDIN)
         if row:
@@ -133,7 +133,7 @@ class RawDisplay:
             self._record(CALM)
 
     def resume(self) -> None:
-        """Take the terminal back; its screen is unknown."""
+        """Use the terminal again after :meth:`lend`; draw everything, because the screen's content is unknown."""
         self._terminal.enter_raw()
         self._suspended = False
         self._measure()
@@ -190,7 +190,7 @@ class RawDisplay:
     def _text_until_drawn(self) -> str:
         rank = self._host.attachment.rank
         if rank.state is RankState.UNRESPONSIVE:
-            return f"{rank.address} does not answer.\nIts debugger reappears here when it does."
+            return f"{rank.address} does not answer.\nIts debugger reappears here when the rank answers."
         return self._host.attachment.blank_text
 
     def _page(self, text: str) -> None:

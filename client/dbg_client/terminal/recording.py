@@ -68,7 +68,7 @@ class Recording:
         if self._problem:
             return
         try:
-            # All characters except ASCII are escaped, so that `cat` shows a recording without harm.
+            # Control characters and all non-ASCII are escaped, so that `cat` can't change the terminal.
             self._file.write(f"{json.dumps(document)}\n")
             self._file.flush()
         except OSError as error:

@@ -1,8 +1,7 @@
 """Raw mode and non-blocking output of the user's terminal, which is restored at the end; drawing sequences.
 
 :class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal again, as a separate
-file description: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell, which
-would find its terminal broken.
+file description. O_NONBLOCK belongs to a description; on the inherited one it would also break the user's shell.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from types import TracebackType
 from dbg_wire.errors import BadInput, printable
 
 MAX_BUFFERED = 256 * 1024
-"""Maximum number of bytes that wait for a slow terminal: some fifty full screens; nobody needs older ones."""
+"""Maximum number of bytes that wait for a slow terminal: about fifty full screens; older ones are of no use."""
 
 RESTORE_PATIENCE = 1.0
 """Seconds for a terminal to accept the reset: a frozen window must not keep the client from exiting."""
@@ -34,13 +33,13 @@ _WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyw
 _BLOCKING_WRITE_SIZE = 1  # a terminal that reports space may have room for one byte only, and block then
 _FALLBACK_SIZE = (24, 80)
 
-# Keys are plain bytes while raw: modifyOtherKeys off, one more entry on the stack of the kitty keyboard protocol, all
-# features off. Some terminals misread that as "restore the cursor", so the cursor is saved first.
+# Keys are plain bytes while raw: modifyOtherKeys off, and an entry without features on the stack of the kitty keyboard
+# protocol. Some terminals misread its `CSI > u` as "restore the cursor", so the cursor is saved first.
 _ENTER = b"\x1b[>4;0m\x1b7\x1b[>u"
 
 _POP = b"\x1b[<u"
 
-# Show a synchronised update; no mouse or focus reports, no bracketed paste; cursor keys and keypad in normal mode.
+# End a synchronised update; no mouse or focus reports, no bracketed paste; cursor keys and keypad in normal mode.
 _INPUT_AS_USUAL = (
     b"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?66l\x1b>"
 )
@@ -55,18 +54,18 @@ _RESET = b"".join(
         _INPUT_AS_USUAL,
         b"\x1b[>4m",  # modifyOtherKeys off; before the colours, because some terminals take it for underline
         # Leaving the alternate screen puts the cursor where it was when the screen was last entered, perhaps long ago.
-        # So the screen is entered here, which has no other effect if it is already shown. A save (`ESC 7`) does not
-        # replace that: tmux keeps it separately.
+        # So the screen is entered here, which has no other effect if it is already shown. Saving the cursor (`ESC 7`)
+        # is not enough, because tmux keeps that position separately.
         b"\x1b[?1049h\x1b[?1049l",
         # Resetting the scroll region moves the cursor home. The client's keyboard entry is on the main screen's stack.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
-        _PLAIN,  # after the last restore of the cursor, which brings its own
+        _PLAIN,  # after the last restore of the cursor, which also restores colours and charset
         b"\x1b[?12l\x1b[?25h",  # cursor visible
     )
 )
 
 CALM = _RESET.replace(_POP, b"")
-"""Undoes every mode that drawing may leave on, without changing the keyboard's stack."""
+"""Undoes each mode that drawing may leave on, without changing the keyboard's stack."""
 
 
 _KNOWN_STATE = CANCEL + _INPUT_AS_USUAL + b"\x1b[r\x1b[?6l" + _PLAIN
@@ -140,7 +139,7 @@ class RawTerminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Give another program the shell's settings while the block runs; the screen stays."""
+        """Restore the shell's settings for another program while the block runs; the screen does not change."""
         own = termios.tcgetattr(self._fd_in)
         termios.tcsetattr(self._fd_in, termios.TCSADRAIN, self._saved or own)
         try:
@@ -157,11 +156,11 @@ class RawTerminal:
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Not earlier, so that a signal handler that interrupts the lines above does all of it again.
+        # Not earlier, so that a signal handler that interrupts the lines above runs all of them again.
         self._raw = False
 
     def restore(self) -> None:
-        """Restore everything for good, from anywhere and any number of times. Never raises; takes at most a second.
+        """Restore the terminal at the end. May be called anywhere, repeatedly; never raises, takes at most a second.
 
         Unread keys that were typed for the debugger are dropped, because the user's shell would run them.
         """
@@ -182,12 +181,12 @@ class RawTerminal:
 
 
 class TerminalWriter:
-    """Writer to a terminal that never waits for it.
+    """Non-blocking writer to a terminal.
 
-    Bytes that the terminal doesn't accept wait in a buffer of at most ``limit`` bytes. If it is full, its content is
-    dropped, ``overflowed`` becomes true and all further output is dropped, too, until :meth:`drain` returns True: the
-    screen is then unknown and the caller requests a repaint. Writing to a closed terminal raises nothing, but sets
-    ``gone``. All methods belong to the thread of ``loop``.
+    Bytes that the terminal doesn't accept wait in a buffer of at most ``limit`` bytes. If the buffer is full, its
+    content is dropped, and ``overflowed`` becomes true. All further output is dropped, too, until :meth:`drain` returns
+    True. The screen is then unknown, and the caller requests a repaint. Writing to a closed terminal raises nothing,
+    but sets ``gone``. All methods belong to the thread of ``loop``.
     """
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, *, limit: int = MAX_BUFFERED) -> None:
@@ -207,7 +206,7 @@ class TerminalWriter:
         return len(self._buffer)
 
     def write(self, data: bytes) -> None:
-        """Send ``data`` to the terminal now, or as soon as it accepts it."""
+        """Send ``data`` to the terminal now, or as soon as the terminal accepts more."""
         if self.gone or self.overflowed:
             return
         self._buffer += data
@@ -307,8 +306,8 @@ def _write_patiently(fd: int, data: bytes, size: int) -> None:
 def catch_hangup(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
     """Call ``callback`` in the loop when the window closes (SIGHUP), until `release_hangup`.
 
-    Not by the loop's ``add_signal_handler``: its removal lets SIGHUP end the process for a short time, and a signal
-    mask blocks it in one thread only.
+    The loop's ``add_signal_handler`` is not used: between its removal and the next handler, SIGHUP would end the
+    process. A signal mask does not help, because it blocks SIGHUP in one thread only.
     """
     signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(callback))
 

@@ -1,4 +1,4 @@
-"""A session: one terminal at one rank, across brokers and debuggers, until it ends."""
+"""Session of one terminal at one rank, which continues when the broker or the debugger changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 STDIN, STDOUT = 0, 1
 
 Picked = tuple[Choice | None, bytes]
-"""A rank to go to, if any, and keys that were typed and not used."""
+"""The rank to attach to next, if any, and keys that were typed and not used."""
 
 
 MAX_DEED = 600
@@ -48,7 +48,7 @@ MAX_DEED = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """Options of every session of one run; ``note`` is for the first line of the next one.
+    """Options of one session; ``note`` is appended to the session's first line.
 
     ``startup`` returns the first commands for a rank's line debugger.
     """
@@ -78,8 +78,9 @@ class End(enum.Enum):
 class SessionOutcome:
     """End of a session at a rank.
 
-    ``error`` is the reason of a failure, ``opened`` is True if the session began, ``loss`` names keys that were
-    discarded right before. ``ended_by`` is the sentence on another user who ended the stop, else empty.
+    ``error`` is the reason of a failure, ``opened`` is True if the session began. ``loss`` is the sentence about keys
+    that were discarded just before the end, if any. ``ended_by`` is the sentence about another user who ended the
+    stop, else empty.
     """
 
     end: End
@@ -172,7 +173,7 @@ class Session:
     def _terminated(self, former: object) -> None:
         self.detach()
         if callable(former):
-            # A run's job must end, too.
+            # In `dbg-attach run`, the former handler passes SIGTERM on to the job, which must end, too.
             former(signal.SIGTERM, None)
 
     @property
@@ -182,7 +183,7 @@ class Session:
         return ended and done.result().end is End.DETACHED
 
     def _callback_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # A bug in a callback would otherwise leave a terminal that takes no keys.
+        # A bug in a callback would otherwise leave a terminal that ignores keys.
         error = context.get("exception")
         if "handle" in context and error is not None and not self._done.done():
             self._done.set_exception(error)
@@ -199,7 +200,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------------ life cycle
 
     def _opened(self) -> None:
-        """Show the rank from its beginning."""
+        """Start to show the rank, whose seat was granted to this terminal."""
         moved, self._back = self._back is not None, None
         self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if self._display is not None:
@@ -276,7 +277,7 @@ class Session:
     async def _changed(self, event: Event | None) -> None:
         """Show changes: another debugger, and the status line."""
         if event is None:
-            # Here and not at each change: among thousands of ranks there is always one that changes.
+            # Once a second, not at each change, because among thousands of ranks there is always one that changes.
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if not isinstance(event, (Up, Down, Output)):
             async with self._choosing:

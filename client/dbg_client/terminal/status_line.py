@@ -66,7 +66,7 @@ class Status:
 
 
 def render(status: Status, columns: int) -> str:
-    """Return the line, padded to one column less than ``columns``; the way to leave is at its right end.
+    """Return the line, padded to one column less than ``columns``; the key to detach is at its right end.
 
     If it is too long, parts are left out, the least important first, and then it is cut off. While the key after the
     prefix is awaited, the line shows only the possible keys.

@@ -1,1 +1,1 @@
-"""Verbs: each is one object with its options, its states of ranks, its question, and the display of its answer."""
+"""Verbs of ``dbg-attach``: each class defines the options, the usual ranks, the question, and the answer's text."""

@@ -22,7 +22,7 @@ MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 
 
 def is_moving(rank: RankInfo) -> bool:
-    """Whether a break-in stops the rank."""
+    """Return True if a break-in stops the rank."""
     return rank.state in MOVING
 
 
@@ -43,7 +43,7 @@ def answered(command: str, by_rank: Sequence[RankAndAnswer], ranks: Sequence[Ran
 
 
 class RankCommand(WaitingVerb):
-    """A command for the ranks that are in a state that it applies to."""
+    """A command that applies only to ranks in certain states."""
 
     operands = Operands.TARGET
 
@@ -92,7 +92,7 @@ class Continue(RankCommand):
 
     async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
         moving = [rank for rank in ranks if is_moving(rank) and not is_ready(rank)]
-        # A rank that was asked to stop and is in C code would stop later.
+        # A rank that was asked to stop but is still in C code would otherwise stop later.
         withdrawn = await asker.ask(Action.INTERRUPT, moving, withdrawn=True) if moving else []
         if any(map(is_ready, ranks)):
             return await super().give(asker, ranks)

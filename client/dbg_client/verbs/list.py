@@ -17,7 +17,7 @@ from dbg_wire.records.ranks import RankInfo, rank_order
 
 
 class ListRanks(WaitingVerb):
-    """List the ranks of a target, or all ranks that are there."""
+    """List the ranks of a target, or all ranks that have not exited."""
 
     name = "list"
     example = "list stopped"
@@ -54,7 +54,7 @@ def list_ranks(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankList:
-    """The ranks of a list in their order, and the live runs that miss ranks."""
+    """The ranks of a list in their order, and the missing ranks of live runs."""
 
     shown: tuple[RankInfo, ...]
     absent: tuple[ExpectedRanks, ...]

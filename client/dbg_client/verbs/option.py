@@ -1,4 +1,4 @@
-"""Options of verbs, declared at the fields of a record. Parser, help, completion and schemas are made of them. Pure.
+"""Options of verbs, declared at a record's fields, for the parser, the help, completion and schemas. Pure.
 
 ::
 
@@ -46,7 +46,7 @@ class Option:
     """One option of a field.
 
     Without ``metavar`` it is a switch that sets the field to ``const``. ``read`` parses the typed text, and raises
-    BadInput.
+    BadInput. ``repeats`` allows the option several times, ``in_session`` allows it in a session, too.
     """
 
     flags: tuple[str, ...]
@@ -85,7 +85,8 @@ class Option:
 class Preferred:
     """Environment variable that sets a field if no option does.
 
-    ``usual`` is read if the variable is not set; None leaves the field's default. ``empty_counts`` reads an empty one.
+    ``usual`` is read if the variable is not set; None leaves the field's default. With ``empty_counts``, an empty
+    variable is read like any other; otherwise it is treated as not set.
     """
 
     variable: str
@@ -101,7 +102,7 @@ NO_FLAGS = "no flags"
 MAX_PORT = 65535
 
 LONGEST_WAIT = 30 * 24 * 3600.0
-"""Maximum of ``--for``, in seconds: no job is queued for longer, and event loops still count them exactly."""
+"""Maximum of ``--for``, in seconds: no job is queued for longer, and the timers of event loops are still exact."""
 
 
 def read_seconds(text: str, name: str, most: float, least: float = 0.0) -> float:

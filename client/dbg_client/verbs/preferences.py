@@ -15,7 +15,7 @@ DEFAULT_PREFIX = b"\x1d"
 """Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
 
 DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, then a person gives up."""
+"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few; users wait no longer."""
 
 PAGER = "less"
 """Default command to show long answers."""

@@ -107,7 +107,7 @@ ANNOTATE = "why.collectives:annotate"
 """Function of the extension that names, for ``where``, the collectives in which ranks wait."""
 
 WHY_OF_FILES = "after.files:show_files"
-"""Function of the extension by which ``why`` explains a job that has ended."""
+"""Function of the extension with which ``why`` explains a job that has ended."""
 
 SAVED_JOB = "after.files:saved_job"
 """Function of the extension that reads the report that a page shows."""
@@ -117,7 +117,7 @@ _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 
 
 def is_target(word: str) -> bool:
-    """Return True if a word can be read as a target; names of groups can, remembered or not."""
+    """Return True if a word can be parsed as a target, such as a group's name, even if no such group is remembered."""
     from dbg_command.targets import parse_target  # not needed for help, version and most mistakes
 
     try:

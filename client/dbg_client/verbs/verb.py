@@ -51,7 +51,7 @@ Pager = Annotated[str, Preferred("PAGER", empty_counts=True)]
 
 
 class BrokerOptions(Record):
-    """Address of the broker, if not the one in the environment, and the timeout in seconds for it and its answers."""
+    """Address of the broker (None: from the environment), and the timeout in seconds for the broker and for answers."""
 
     timeout: Annotated[
         float,
@@ -104,7 +104,7 @@ class Verb(Record):
         """Raise BadInput for options that a session does not take."""
 
     def run(self) -> int:
-        """Run the verb and return the exit status. Raises DbgError. A verb on ranks is asked instead."""
+        """Run the verb and return the exit status. Raises DbgError. A :class:`RanksVerb` has ``ask`` instead."""
         raise NotImplementedError
 
     @classmethod
@@ -122,9 +122,9 @@ def refuse(is_wrong: bool, what: str, remedy: str = "use one of them") -> None:
 class RanksVerb(Verb):
     """A question or a command for any number of ranks.
 
-    ``usual`` are the ranks if the user names none, None if a target is needed; with ``is_about_this_rank``, a session
-    means its own rank then. With ``without_target``, a shell needs no target. ``for_agents`` is the description for
-    coding agents, empty if the verb is not one of their tools.
+    ``usual`` are the ranks if the user names none, None if a target is needed. With ``is_about_this_rank``, a session
+    uses its own rank instead. With ``without_target``, a shell needs no target. ``for_agents`` is the description for
+    coding agents, empty if they have no such tool.
     """
 
     usual: ClassVar[str | None] = None
@@ -132,7 +132,7 @@ class RanksVerb(Verb):
     is_about_this_rank: ClassVar[bool] = False
     for_agents: ClassVar[str] = ""
     any_job: ClassVar[bool] = False
-    """Whether a target may select ranks of several jobs without naming them, and an empty selection is an answer."""
+    """Whether a target may select ranks of several jobs without naming the jobs, or no rank at all."""
     is_stoppable: ClassVar[bool] = False
     """Whether Ctrl-C withdraws the question and makes the ranks end their work on it."""
 
@@ -201,9 +201,10 @@ class WaitingVerb(RanksVerb):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """A question to ``ranks``, which ``target`` selects from all ``known`` ones; ``show`` shows the status of the wait.
+    """A question to ``ranks``, which ``target`` selects from all ``known`` ranks.
 
-    ``url`` and ``welcome`` are the broker's, for an empty list and a report.
+    ``show`` displays the status while answers are awaited. ``url`` and ``welcome`` are the broker's, for an empty list
+    and for a report.
     """
 
     asker: Asker
@@ -215,12 +216,12 @@ class Asking:
     welcome: Welcome | None = None
 
     def missing(self) -> MissingInAnswer:
-        """Return the ranks that should be among the asked ones but have exited or never connected."""
+        """Return the ranks that should be among the asked ranks but have exited or never connected."""
         calls = find_missing_ranks(self.known, self.target, {rank.key for rank in self.ranks})
         return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in self.ranks}) > 1)
 
     def require_living(self) -> None:
-        """Raise a DbgError about their end if all of these ranks have exited."""
+        """Raise a DbgError that reports how the ranks ended if all of them have exited."""
         if all(rank.state is RankState.EXITED for rank in self.ranks):
             raise why_not_stopped(self.ranks[0], self.target.text if self.target is not None else "")
 
@@ -260,7 +261,7 @@ class Answer(Protocol):
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
-        """The keys of the ranks of each group, by names that are targets afterwards, such as ``@1``."""
+        """The keys of each group's ranks, by the group's name, such as ``@1``, which is a target afterwards."""
 
     @property
     def hint(self) -> str:

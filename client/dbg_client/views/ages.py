@@ -1,4 +1,4 @@
-"""Text on the time that ranks have been at their places, and on ranks that wait in a collective. Pure."""
+"""Text about how long ranks have been at their places, and about ranks that wait in a collective. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDING = ("stopped", "held")
 """States of ranks that don't run. The meaning of their age is clear without an explanation."""
 
 TOLD = ("running", *STANDING)
-"""States with an added age. Texts of other states contain the age, or have none."""
+"""States whose text is followed by the age. Texts of other states contain the age, or have none."""
 
 WAITS = "waits in "
 """Prefix of the state of a rank in a collective."""

@@ -40,7 +40,7 @@ MAX_PLACE = 200
 """Maximum characters of one frame's function and file."""
 
 ANSWERED = frozenset({"value", "error", "stack"})
-"""Kinds of answers that come from the rank itself."""
+"""Kinds of answers that the rank itself sends."""
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _KINDS = (Kind.VALUE, Kind.ERROR, Kind.RUNNING, Kind.SILENT, Kind.LOST)
@@ -252,7 +252,7 @@ def _group(kind: Kind, members: Sequence[RankAndAnswer]) -> AnswerGroup:
 
 
 def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
-    """Return the number of ranks that evaluated in another frame than their stop's, and the frames; else empty."""
+    """Return a remark with the frames of evaluations up the stack, each with its number of ranks; empty without any."""
     places = Counter(
         _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)
     )
@@ -266,7 +266,7 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
 
 
 def _is_compared(answer: RankAnswer) -> bool:
-    # The answer to a command that steps is a place and complete. Output of other commands may be cut.
+    # One line without an ellipsis is complete, as the place after a step. Longer output may be cut.
     return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 

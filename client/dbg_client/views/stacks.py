@@ -29,7 +29,7 @@ MAIN = "MainThread"
 """Python's name of a process's main thread."""
 
 ONLY_ONE = "main or stopped thread"
-"""Name of the thread whose stack is the only one in an answer, as of a rank in C code."""
+"""Name of the only thread in an answer that has one stack, such as the answer of a rank in C code."""
 
 _NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
 

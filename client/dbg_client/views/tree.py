@@ -28,10 +28,10 @@ If two thirds of the ranks are at one place, every other place is odd.
 """
 
 MAX_JOINED = 10
-"""Maximum places on one line. If there are more, only the outermost and innermost ones are shown."""
+"""Maximum places on one line. Of more places, only the outermost and innermost ones are shown."""
 
 KEPT_OUTER = 3
-"""Outermost places that a shortened line keeps, which show the caller. The other places are innermost ones."""
+"""Number of outermost places on a shortened line, because they show the caller. The rest are innermost places."""
 
 MAX_FILE = 60
 """Maximum characters of the name of a file."""

@@ -1,4 +1,4 @@
-"""News for all pages: the ranks, and why they wait; each message is encoded once (publish and subscribe)."""
+"""Publisher of ranks and verdicts to all pages; each message is encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS_PER_PAGE = 500
 """Maximum rows in one message: a browser reads that many within some milliseconds."""
 
 ROUND_SECONDS = 0.1
-"""Debounce interval for changes, in seconds: several changes of a rank become one row, and people see no more."""
+"""Debounce interval for changes, in seconds: several changes of a rank become one row; more would not be visible."""
 
 REST_OF_ROUND = 10
 """Pause after a round, as a multiple of its duration; a round of 10,000 ranks takes a tenth of a second."""
@@ -40,11 +40,11 @@ HANG_SECONDS = 60.0
 """Time without progress of any rank after which a job is considered hung, in seconds."""
 
 LOOKS = 3
-"""Samples within that time; for each, the ranks read their flight recorders, which takes milliseconds."""
+"""Samples within HANG_SECONDS; for each, the ranks read their flight recorders, which takes milliseconds."""
 
 
 class Feed:
-    """News of one target for all pages; watches the connection to the broker. Belongs to one event loop."""
+    """Publisher of one target's ranks, verdicts and broker connection to all pages. Belongs to one event loop."""
 
     def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], messages.Hello]) -> None:
         self.rows = Rows(target)
@@ -105,7 +105,7 @@ class Feed:
             self._round = loop.call_at(max(loop.time() + ROUND_SECONDS, self._rested_at), self._make_round)
 
     def close(self) -> None:
-        """Stop making rounds."""
+        """Cancel the next round of changes."""
         if self._round is not None:
             self._round.cancel()
 
@@ -137,7 +137,7 @@ def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
 
 
 def hang_verdicts(found: Explanation, known: Sequence[RankInfo], *, unmoved: bool = False) -> list[messages.Verdict]:
-    """Return the pages' verdict message for each job that hangs; with ``unmoved`` none of its ranks moves."""
+    """Return the verdict message for each job that hangs; ``unmoved`` means that samples show no progress of ranks."""
     messages_sent = []
     for worst in hangs_in(found.verdicts, known, unmoved=unmoved):
         own = verdicts_of([verdict for verdict in found.verdicts if verdict.job == worst.job], harmless=False)
@@ -158,7 +158,7 @@ class VerdictWatch:
         self._detectors: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
 
     async def run(self) -> None:
-        """Sample periodically."""
+        """Sample each job ``LOOKS`` times per time limit, and at once when a page opens."""
         opened, is_opened = self._feed.opened, False
         while True:
             with contextlib.suppress(TimeoutError):

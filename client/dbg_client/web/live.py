@@ -1,4 +1,4 @@
-"""The ``/live`` socket of one page: sends all news, and answers questions written as in a session."""
+"""The ``/live`` socket of one page: sends all updates, and answers questions written as in a session."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Meant(NamedTuple):
 
 
 class LivePage:
-    """One page: its open questions, which end with it, and the groups of its answers.
+    """One page: its open questions, which are cancelled when the page disconnects, and the groups of its answers.
 
     ``why_not`` returns why the page may not change ranks, or "" if it may. If given, ``saved`` answers the questions.
     """

@@ -46,7 +46,7 @@ class Axis(Record):
 class Hello(_Said):
     """The first message of each connection; ``now`` is the server's wall clock, which ``since`` and ``at`` use.
 
-    ``target`` is the target of the command, empty for all ranks; ``nobody`` is the text to show without ranks.
+    ``target`` is the target of the command, empty for all ranks. ``nobody`` is the text to show if there are no ranks.
     ``drive`` means that the page may change ranks; otherwise ``why_not`` gives the reason and the remedy.
     """
 
@@ -71,8 +71,8 @@ class Job(_Said):
 class Ranks(_Said):
     """A page of rows, sent after ``hello``; after the page with ``last`` only ``change`` messages follow.
 
-    A row has a rank's names, numbers and ``coordinates``, an object of axes. It has texts for ``state``, where a stop
-    after an exception is ``crashed``, for ``place``, ``detail`` and the users at the rank (``who``).
+    A row has a rank's names and numbers, and ``coordinates``, an object with an index for each axis. Its texts are
+    ``state`` (``crashed`` for a stop after an exception), ``place``, ``detail``, and ``who``, the users at the rank.
     """
 
     rows: tuple[msgspec.Raw, ...]
@@ -118,7 +118,7 @@ class Answer(_Said):
 
     ``summary`` has the number of answers. ``tree`` has the stacks, ``verdicts`` are the verdicts of ``why --json``, and
     ``text`` is the terminal's text for answers without groups, tree or verdicts. ``whom`` is the target that the line
-    or its verb names, empty for the page's own keys and for all ranks.
+    or its verb names. It is empty if the page has chosen the ranks by ``keys``, and for all ranks.
     """
 
     id: int
@@ -184,10 +184,10 @@ class Ask(_Said):
     """Ask ranks by a line as typed after ``Ctrl-] :``, such as ``eval 0-7 loss``, ``where`` or ``command n``.
 
     A line without a verb is an expression; short forms of verbs are not recognized, because programs use such names.
-    ``id`` is chosen by the page, larger than all before. The line is for the first of these that is given: ranks that
-    it names itself, ``keys``, ``ranks`` (a target such as ``0-7`` or ``@2``), the verb's usual ranks. ``yes`` repeats
-    the question of a ``confirm`` to agree to it. ``shown`` is the id of the answer on the screen; its groups have names
-    such as ``@2``. ``job``, if given, is the job of ranks that the line names without one.
+    The page chooses ``id``, larger than all earlier ids. ``ranks`` is a target such as ``0-7`` or ``@2``. Ranks named
+    in the line take precedence over ``keys``, then ``ranks``, then the verb's usual ranks. ``yes`` repeats the question
+    of a ``confirm`` to agree to it. ``shown`` is the id of the answer on the screen, whose groups the line can name,
+    such as ``@2``. ``job``, if given, is the job of ranks that the line names without a job.
     """
 
     id: _NUMBER
@@ -299,7 +299,7 @@ class Release(_Said):
 
 
 class Reply(_Said):
-    """A line for a prompt, or for the next prompt if that number is not open (any more)."""
+    """A line for the prompt with this number, or for the next prompt if that one is not open (any more)."""
 
     prompt: Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
     text: _TEXT

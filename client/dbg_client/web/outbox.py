@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dbg_client.web.messages import ToPage, ToTerminal
 
 MAX_UNSENT = 32 * MIB
-"""Maximum unsent bytes for a page: the rows of 10,000 ranks are 5 MB, and so is an answer with as many groups."""
+"""Maximum unsent bytes for a page: the rows of 10,000 ranks are 5 MB, and an answer with 10,000 groups is, too."""
 
 COST = 100
 """Overhead of each queued message in bytes, for the objects around it."""
@@ -49,8 +49,8 @@ class SocketHandler(Protocol):
 class Outbox:
     """Send queue for one page; sending never blocks. Belongs to one event loop.
 
-    Messages for several pages are shared. Policy: above ``most`` bytes the connection is aborted, because dropping
-    messages would leave the page wrong; it reconnects and receives the full state.
+    Messages for several pages are shared. Above ``most`` bytes the connection is aborted, because the page would be
+    wrong if messages were dropped. The page then reconnects and receives the full state.
     """
 
     def __init__(self, socket: WebSocketResponse, abort: Callable[[], None], most: int = MAX_UNSENT) -> None:

@@ -66,7 +66,7 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
 def verdicts_of(verdicts: Sequence[Verdict], *, harmless: bool = True) -> tuple[msgspec.Raw, ...]:
     """Return the JSON documents of verdicts; without ``harmless``, leave out verdicts that report no problem.
 
-    ``line`` in each document is the page's next question.
+    ``line`` in each document is the line with which the page can do the verdict's next step.
     """
     wanted = [one for one in verdicts if harmless or one.kind is not VerdictKind.BUSY]
     return tuple(msgspec.Raw(_encoder.encode({**verdict_document(one), "line": _line_of(one)})) for one in wanted)

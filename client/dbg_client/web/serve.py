@@ -43,7 +43,7 @@ SECRET_BYTES = 16
 """Random bytes of a secret: 128 bits cannot be guessed, so wrong secrets are rejected without a limit."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Host names of this server in a browser, also through a tunnel; any other name belongs to another page."""
+"""Host names of this server in a browser, also through a tunnel; other names are those of foreign pages."""
 
 NONCE = "{{nonce}}"
 """Placeholder of the nonce in the page."""
@@ -86,7 +86,7 @@ class Access:
         return self._token
 
     def exchange(self, token: str) -> str:
-        """Exchange the token for the value of the cookie. Raises NotAdmitted for any other or a used token."""
+        """Exchange the token for the value of the cookie. Raises NotAdmitted for a wrong or used token."""
         if not is_same(token, self._token):
             raise NotAdmitted(USED)
         self._tell(self.new_token())
@@ -235,7 +235,9 @@ class PageServer:
             else self._target.text
             if self._target is not None
             else "",
-            nobody=nobody_yet(self._switchboard.url) if self._target is None else f"No rank fits {self._target.text}.",
+            nobody=nobody_yet(self._switchboard.url)
+            if self._target is None
+            else f"No rank matches {self._target.text}.",
             drive=not why_not,
             why_not=why_not,
             release=RELEASE,

@@ -34,7 +34,7 @@ OVER, REFUSED, NO_RANK = 4000, 4001, 4004
 
 
 class PageSeat:
-    """One seat of a page: receives keys and lines, and sends the debugger's output; it ends with the socket.
+    """One seat of a page: receives keys and lines, and sends the debugger's output, until the socket closes.
 
     ``spec`` is the debugger to open. ``why_not`` is the reason why the page may not type, empty if it may.
     """

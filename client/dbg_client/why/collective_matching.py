@@ -35,12 +35,13 @@ _ALIKE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCollective:
-    """Collective, or send or receive, with waiting ranks of one run. Ranks are given by their numbers.
+    """Collective, send or receive that ranks of one run wait in. Ranks are identified by their numbers.
 
     ``calls`` are the calls of the waiting ranks. ``came`` are all ranks that have called it, including ranks that have
-    finished it; ``finished`` are the finished calls that are still in a record. ``missing`` ranks report that they have
-    not called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or receive.
-    Libraries without call numbers have no ``sequence``. Values over all ranks are cached for the lines of each rank.
+    finished it; ``finished`` are the finished calls that are still in a record. ``missing`` ranks are known not to have
+    called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or receive.
+    ``sequence`` is None for libraries without call numbers. Properties that read the calls of all ranks are cached,
+    because the line of each rank needs them.
     """
 
     group: ProcessGroup
@@ -79,7 +80,7 @@ class PendingCollective:
 
     @cached_property
     def roots(self) -> dict[int, list[int]]:
-        """Ranks by the root that they have passed, as far as it is known."""
+        """Ranks by the root that they passed to the call, without ranks whose root is unknown."""
         found: defaultdict[int, list[int]] = defaultdict(list)
         for number, call in sorted(self.all_calls.items()):
             if call.root is not None:
@@ -103,7 +104,7 @@ class PendingCollective:
 
     @property
     def tag(self) -> int | None:
-        """Tag of a send or receive. None for any tag, an unknown tag, or 0, the tag of calls without one."""
+        """Tag of a send or receive. None for a wildcard, an unknown tag, and 0, which calls pass by default."""
         tag = next((call.tag for call in self.calls.values()), None) if self.has_peer else None
         return tag if tag is not None and tag > 0 else None
 
@@ -147,7 +148,7 @@ def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
 
 
 def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
-    """Return the collective of each waiting rank, by its key; if several, the one with most missing ranks."""
+    """Return the collective of each waiting rank, by the rank's key: of several, the one with most missing ranks."""
     found: dict[str, PendingCollective] = {}
     for one in matched:
         for pending in sorted(one.all_pending, key=_importance):
@@ -158,7 +159,7 @@ def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
 
 
 def _as_called(name: str, pending: PendingCollective) -> PendingCollective:
-    """Return the collective as its callers by ``name`` see it: a rank that called another one instead is missing."""
+    """Return the collective for the callers of ``name``: ``came`` then omits ranks that called another one instead."""
     if not name or pending.has_peer or {call.name for call in pending.all_calls.values()} == {name}:
         return pending
     others = {other for other, call in pending.all_calls.items() if call.name not in ("", name)}
@@ -181,13 +182,13 @@ def _matched(run: Run, roster: Roster) -> Matched:
 
 
 def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
-    """Return the pending collectives of a group, one for each number that is the first unfinished one of a rank."""
+    """Return the pending collectives of a group: the first unfinished call of each rank, merged by call number."""
     first: defaultdict[tuple[int | None, str], dict[int, CollectiveSeen]] = defaultdict(dict)
     for number, member in group.members.items():
         open_calls = member.open_calls
         call = min(open_calls, key=_sequence) if open_calls else _unlisted(group, number, roster[number])
         if call is not None:
-            # Without numbers, two names are two collectives; with equal numbers they are one with differing calls.
+            # Without numbers, two names are two collectives. With equal numbers, they are two calls of one collective.
             first[call.sequence, call.name if call.sequence is None else ""][number] = call
     found = [_pending_collective(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
     return sorted(found, key=lambda pending: (_number(pending.sequence), pending.name))
@@ -208,7 +209,7 @@ def _pending_collective(
         if number in calls:
             came.append(number)
         elif member is None:
-            # A rank that reports other groups but not this one has not created it, so it has not arrived either.
+            # A rank that would report this group, but does not, has not created the group, so the rank is missing.
             is_recorded = number in roster and roster[number].would_tell_of(group.library)
             (missing if is_recorded else unheard).append(number)
         elif sequence is None:
@@ -231,7 +232,7 @@ def _pending_collective(
 
 
 def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int, CollectiveSeen]]:
-    """Return the calls of one collective with a common name where libraries have several names for one function."""
+    """Return the calls of one collective, renamed if the library has several names for the same function."""
     names = {call.name for part in parts for call in part.values()}
     if len(names) < 2:
         return parts
@@ -247,7 +248,7 @@ def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int,
 
 
 def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> CollectiveSeen | None:
-    """Return the collective that a rank is in if its library counts collectives but does not list them."""
+    """Return the collective that a rank is in if its library only counts collectives, without a list; else None."""
     seen = group.members[number].seen
     if seen.enqueued is None or group.members[number].calls:
         return None
@@ -261,7 +262,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
         return CollectiveSeen(
             group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.completed + 1, age=one.answer.age
         )
-    # Only the stack shows that the last call is unfinished. It may belong to another group if all counts are equal.
+    # Only the stack shows an unfinished call. If all counts are equal, the call may belong to another group.
     others = {member.seen.enqueued for member in group.members.values()}
     if not name or len(others) == 1:
         return None
@@ -305,7 +306,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
 
 
 def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) -> bool:
-    """Return True if the peer is in the other half of a send or receive."""
+    """Return True if the peer is in the other half of a send or receive, and the tags do not differ."""
     member = group.members.get(peer)
     return member is not None and any(
         other.peer in (number, None) and _receives(other) is not _receives(call) and not _have_other_tags(call, other)
@@ -354,7 +355,7 @@ def difference_of(pending: PendingCollective) -> Difference | None:
         return None
     if len({call.name for call in pending.all_calls.values() if call.name}) > 1:
         return Difference.NAME
-    # Missing ranks explain the wait in any case, and without numbers the other ranks may be in two calls.
+    # Missing ranks are explanation enough. Without numbers, the roots may also belong to two different calls.
     if len(pending.roots) > 1 and not pending.missing:
         return Difference.ROOT
     # Ranks that have passed less data may finish, while the others wait for the rest.
@@ -365,14 +366,15 @@ def difference_of(pending: PendingCollective) -> Difference | None:
 def is_certain(pending: PendingCollective) -> bool:
     """Return True if ranks make different calls and their library records name and number together.
 
-    The age is then irrelevant. Otherwise count and stack of a rank are read one after the other and may not match.
+    Then the age of the calls is irrelevant. Other ranks report a count and a stack of different times, which may not
+    match, so only an old difference is real.
     """
     is_recorded = all(call.timeout is not None and call.sequence is not None for call in pending.all_calls.values())
     return is_recorded and difference_of(pending) is Difference.NAME
 
 
 def sides(pending: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]:
-    """Return the different calls of one collective with their ranks, the usual one first."""
+    """Return the different calls of one collective with their ranks, the most frequent call first."""
     difference = difference_of(pending)
     calls: dict[object, CollectiveSeen] = {}
     found: defaultdict[object, list[int]] = defaultdict(list)
@@ -390,12 +392,12 @@ def sides(pending: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]:
 
 
 def is_parting(called: Sequence[tuple[CollectiveSeen, list[int]]]) -> bool:
-    """Return True if both calls have equally many ranks, so the culprit is unknown."""
+    """Return True if the two most frequent calls have equally many ranks, so the culprit is unknown."""
     return len(called[0][1]) == len(called[1][1])
 
 
 def _payload(pending: PendingCollective, number: int) -> tuple[str, int | str]:
-    """Return the types and the size, or else the shapes, if they must be equal in all ranks; else empty values."""
+    """Return the types and the size (or the shapes) of a call; empty if they may differ between ranks."""
     call = pending.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""

@@ -24,7 +24,7 @@ MAX_LABEL = 120
 """Maximum characters of a collective and its group."""
 
 YOUNGEST_SECONDS = 1.0
-"""Seconds before a rank counts as missing, because in a healthy job the slowest rank arrives slightly later."""
+"""Minimum age of a collective for a report of its missing ranks, in seconds. Healthy ranks may arrive a bit later."""
 
 
 MAX_NAMES = 24
@@ -43,7 +43,7 @@ HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "NOT CALLED BY", "DATA", "AGE"
 
 @dataclass(frozen=True, slots=True)
 class CollectiveNotes:
-    """Notes on the ranks in a collective, and the ranks that are ``absent`` from one; None if no rank is."""
+    """Notes on the ranks in collectives. ``absent`` is the group of missing ranks; None if no rank is missing."""
 
     notes: Mapping[str, Note]
     absent: AnswerGroup | None
@@ -133,7 +133,10 @@ def pending_document(pending: PendingCollective) -> dict[str, object]:
 
 
 def group_rows(matched: Matched) -> list[PendingCollective]:
-    """Return the last collective of each group that a library reports, and the pending sends and receives."""
+    """Return the last collective of each group that a library reports, and the pending sends and receives.
+
+    For a group without call numbers, its pending collectives replace the last one.
+    """
     exchanges = [one for one in matched.all_pending if one.has_peer]
     unnumbered = [
         one for one in matched.all_pending if one.sequence is None and not one.has_peer and not one.group.is_inferred
@@ -144,7 +147,7 @@ def group_rows(matched: Matched) -> list[PendingCollective]:
 
 
 def show_collectives(everybody: Sequence[Matched], *, color: bool) -> str:
-    """Return a table for each job, followed by the limitations of its libraries; a sentence without any groups."""
+    """Return a table for each job, followed by the limitations of its libraries; a sentence without any job."""
     several_jobs = len({one.run for one in everybody}) > 1
     blocks = [_block(one, named=several_jobs, color=color) for one in everybody]
     return "\n".join(blocks) if blocks else "no rank has an agent that could answer\n"

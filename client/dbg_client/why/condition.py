@@ -1,4 +1,4 @@
-"""Condition of one rank by itself, regardless of the ranks that wait for it, as facts. Pure."""
+"""Condition of one rank: facts about the rank itself, regardless of the ranks that wait for it. Pure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class State(enum.Enum):
     """The rank is held while other ranks are in the debugger."""
     SUSPENDED = enum.auto()
     STUCK = enum.auto()
-    """C code lets no thread run Python code."""
+    """C code prevents all threads from running Python code."""
     COMPUTES = enum.auto()
-    """As STUCK, but the process uses a processor."""
+    """Like STUCK, but the process uses a processor."""
     UNHEARD = enum.auto()
-    """The rank has been silent."""
+    """The rank is unresponsive: it is connected, and its interpreter does not run."""
     WAITS = enum.auto()
     """The main thread waits, or is in C code or in a library call."""
     DEADLOCK = enum.auto()
@@ -75,12 +75,12 @@ class RankCondition:
 
     @property
     def is_loop(self) -> bool:
-        """Whether the rank repeats something in a loop. It reports the loop at each snapshot, wherever its stack is."""
+        """Whether the rank repeats something in a loop. It reports the loop at each snapshot, even if stacks differ."""
         return self.does is not None and self.does.what is Activity.LOOPS
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the rank is stopped in a debugger, ours or another one."""
+        """Whether the rank is stopped in our debugger or in pdb."""
         in_pdb = self.does is not None and self.does.what is Activity.PDB
         return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
@@ -129,7 +129,7 @@ def _of_live(one: RankEvidence, since: float | None) -> RankCondition:
     if one.is_suspended:
         return RankCondition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
     if one.answer.found is GuardFinding.STUCK:
-        # C code that computes also blocks the rank's Python threads, but may progress; mpi4py spins so in collectives.
+        # C code that computes also blocks the Python threads, but may make progress. mpi4py busy-waits in collectives.
         computes = process is not None and process.state == "R"
         state = State.COMPUTES if computes else State.STUCK
         return RankCondition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)
@@ -145,7 +145,7 @@ def _of_main_thread(one: RankEvidence) -> RankCondition:
     kind = _WAITS.get(main.kind)
     if kind is None and main.kind is not WaitKind.COLLECTIVE:
         return RankCondition(state=State.RUNS, kind=None, age=age)
-    # Some library calls are not known as collectives; these are inferred from the thread's stack only.
+    # `collective_of` does not know all library calls. For an unknown call, only the wait of the thread is reported.
     is_sure = main.is_sure or kind is None
     return RankCondition(state=State.WAITS, kind=kind, age=age, is_sure=is_sure, does=main.does)
 

@@ -46,7 +46,7 @@ LAST_SNAPSHOT_SECONDS = 5.0
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
-"""Kinds whose sentence also describes the ranks themselves."""
+"""Kinds whose sentence also states the problem of the ranks themselves, so they need no second verdict."""
 
 
 _MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
@@ -94,7 +94,7 @@ class _Judged:
 def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
     """Return the verdicts on the jobs of the last snapshot; ``now`` is wall-clock seconds.
 
-    The first snapshot shows which ranks have made progress since.
+    The first snapshot serves to find the ranks that have made progress.
     """
     first, last = snapshots[0], snapshots[-1]
     before = {one.run: one for one in match_collectives(first.everybody)} if len(snapshots) > 1 else {}
@@ -103,7 +103,7 @@ def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
     found: list[Verdict] = []
     missing: list[RankInfo] = []
     is_settled = True
-    # A rank may read its library's records only after it was seen to make no progress.
+    # The first snapshot may lack records: an agent may read them only if its rank has waited since an earlier query.
     telling = IN_COLLECTIVES if len(snapshots) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         moved = movement(before[one.run], one, last.at - first.at) if one.run in before else JobProgress()
@@ -142,7 +142,10 @@ class _RunVerdicts:
         *,
         several_jobs: bool,
     ) -> None:
-        """Take the last snapshot of one run, an earlier first one or None, and the changes in between."""
+        """Compare the last snapshot of one run with the first one.
+
+        ``before`` is None if there is only one. ``moved`` are the changes, and ``seconds`` the time in between.
+        """
         roster = matched.roster
         names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
         self._matched = matched
@@ -158,7 +161,7 @@ class _RunVerdicts:
         self._analysis = analyse_waits(matched, conditions, names, self._moved, waits_for, children=children)
         self._roots = find_roots(self._analysis, waits_for)
         got_on = self._moved.moved | self._moved.data
-        # A rank that polls a file also changes its stack.
+        # The stack of a rank that polls a file changes too, without progress.
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
         self._seen = {_key(pending) for pending in before.all_pending} if before is not None else set()
 
@@ -210,7 +213,10 @@ class _RunVerdicts:
         )
 
     def _aged(self, one: RankEvidence, condition: RankCondition, before: RankEvidence | None) -> RankCondition:
-        """Return a condition at least as old as the snapshots, because a rank that polls changes its instruction."""
+        """Return the condition. If the rank polls or loops, its age is at least the time between the snapshots.
+
+        The reported age of such a rank is too short, because polling changes the instruction.
+        """
         number = one.rank.rank
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
@@ -244,7 +250,7 @@ class _RunVerdicts:
         return judged
 
     def _may_move(self, verdict: Verdict) -> bool:
-        """Return True if one snapshot can't distinguish whether the awaited ranks work or are stuck."""
+        """Return True if one snapshot can't show whether the awaited ranks work or are stuck."""
         mains = [main_wait(one) for n in verdict.ranks if (one := self._matched.roster.get(n)) is not None]
         may = any(main is not None and main.kind in _MAY_MOVE for main in mains)
         return may and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER)
@@ -261,7 +267,7 @@ class _RunVerdicts:
         """Return True if the missing ranks are known to wait elsewhere, even if the collective is recent."""
         conditions = [self._analysis.conditions.get(number) for number in pending.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
-            # Ranks without evidence may have arrived before they ended, unless a later snapshot still shows waiting.
+            # These ranks may have arrived before they ended, unless other ranks still wait in a later snapshot.
             gone = [self._analysis.conditions.get(number) for number in verdict.ranks]
             long = min(self._seconds, OLD_SECONDS) if self._has_two else OLD_SECONDS
             return all(one is not None and (one.age or 0.0) >= long for one in gone)
@@ -284,7 +290,7 @@ class _RunVerdicts:
         if max(pending.age or 0.0 for pending in all_pending) >= PATIENT_SECONDS:
             return False
         conditions = [self._analysis.conditions.get(number) for number in verdict.ranks]
-        # For Python, C code that computes is at one instruction all the time.
+        # C code that computes stays at one Python instruction, so the age of a STUCK rank proves nothing.
         if any(
             one is None or one.is_still or ((one.age or 0.0) >= OLD_SECONDS and one.kind is not VerdictKind.STUCK)
             for one in conditions
@@ -304,7 +310,7 @@ class _RunVerdicts:
         judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, collective=root.collective))
 
     def _unmoved(self, young: set[int]) -> set[int]:
-        """Return the ranks that answered, made no progress, and are not in a collective that may be normal work."""
+        """Return the ranks that answered and made no progress, without ranks in collectives that may be normal work."""
         return {
             number
             for number, one in self._matched.roster.items()

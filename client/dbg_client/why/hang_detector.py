@@ -20,6 +20,7 @@ class _RankPlace:
 
     ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time when the rank was first
     seen there. Since ``rests_since``, its main thread has used no processor time. Both times are in seconds.
+    ``is_unfinished`` means that the rank reports an unfinished collective.
     """
 
     place: Hashable
@@ -29,7 +30,7 @@ class _RankPlace:
 
 
 async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer] | None:
-    """Return the places of the ranks; None without ranks, or while a debugger stops or holds one.
+    """Return the places of the ranks; None without ranks, or while a debugger stops or holds a rank.
 
     Raises DbgError if the broker fails.
     """
@@ -45,8 +46,8 @@ class HangDetector:
     """Hang detector: reports once that no rank has made progress for ``seconds``, and again only after progress.
 
     A rank has made progress if its stack or a number of its collectives has changed. As long as no rank waits in a
-    collective, processor time of its main thread is progress too. If a rank waits in a collective, processor time is
-    ignored: a thread that polls or spins in a device's synchronisation also uses some in a hang.
+    collective, processor time of a main thread is progress too. If a rank waits in a collective, processor time is
+    ignored. A thread that polls, or spins for a device, uses processor time even in a hang.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -67,7 +68,7 @@ class HangDetector:
         return self._is_told
 
     def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
-        """Take the answers of all ranks. Return True if a hang must be reported now."""
+        """Process a snapshot: the answers of all ranks. Return True if a hang must be reported now."""
         before = self._seen
         self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
         sights = self._seen.values()

@@ -20,7 +20,7 @@ MAX_WORD = 60
 """Maximum characters of a name from a rank."""
 
 MANY = 8
-"""Minimum number of ranks for a sentence to state it."""
+"""Minimum number of ranks whose number a sentence states, as in `12 ranks`."""
 
 SHUTDOWN = "_shutdown"
 """Function of threading that waits for the threads of an ended program. A rank can't be interrupted there."""
@@ -44,7 +44,7 @@ class NamedRanks:
         return f"{len(several)} ranks ({clip(format_ranks(several), MAX_NAMES)})"
 
     def described(self, numbers: Sequence[int]) -> str:
-        """Return the ranks, and for a single one in brackets where it is: ``rank 11 (dp 2, tp 3, gpu013)``."""
+        """Return the ranks. The place of a single rank follows in brackets: ``rank 11 (dp 2, tp 3, gpu013)``."""
         one = self._roster.get(numbers[0]) if len(set(numbers)) == 1 else None
         where = self._place(one.rank) if one is not None else ""
         return f"{self.ranks(numbers)} ({where})" if where else self.ranks(numbers)
@@ -63,7 +63,7 @@ class NamedRanks:
         return f"{self._job}/{format_ranks(several)}" if JOB_NAME.fullmatch(self._job) else None
 
     def entering(self, numbers: Sequence[int]) -> NextStep | None:
-        """Return the next command for the first rank, usually to open its debugger; None if it can't be named."""
+        """Return the next command for the first rank, usually to open its debugger; None if the rank can't be named."""
         target = self._target(numbers[:1])
         if target is None:
             return None

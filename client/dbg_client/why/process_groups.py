@@ -1,4 +1,4 @@
-"""Evidence of ranks about a hang, and the process groups of a run, assembled from it. Pure."""
+"""Evidence of ranks about a hang, and the process groups that the ranks of a run report. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence,
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 UNKNOWN = "unknown"
-"""Library of calls whose group their rank does not report."""
+"""Name in place of a library, for calls in groups that their rank does not report."""
 
 STACKS = "stacks"
-"""Library of the group that is inferred from stacks if no library reports groups."""
+"""Name in place of a library, for the group that is inferred from stacks if no library reports groups."""
 
 MAX_TITLE = 60
 """Maximum characters of a group's title in a label."""
@@ -63,7 +63,10 @@ class RankEvidence:
         return self.answer.found is Finding.SUSPENDED or (process is not None and process.state in ("T", "t"))
 
     def would_tell_of(self, library: str) -> bool:
-        """Return True if the rank would report a call in a group of this library; without calls mpi4py reports none."""
+        """Return True if the rank would report a call in a group of this library.
+
+        A rank that only lists the library also qualifies, because mpi4py reports no group without calls.
+        """
         sources = self.evidence.sources if self.evidence is not None else ()
         return self.tells_collectives or any(source.library == library for source in sources)
 
@@ -115,7 +118,7 @@ class Member:
     def called(self) -> int | None:
         """Number of the last collective that the rank has called; None if unknown."""
         if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
-            # A library that has recorded only sends and receives may have counted them.
+            # If a library has recorded only sends and receives, its count may include them.
             return None
         numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
         return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)

@@ -16,12 +16,12 @@ COMPUTING = 0.3
 """Minimum fraction of processor time between two snapshots for a main thread to count as computing."""
 
 LEAST_COMPUTING = 0.02
-"""Minimum fraction for a thread in C or Python code without a known wait. A busy host leaves it little time."""
+"""Minimum fraction for a thread in C or Python code without a known wait. It gets little time on a busy host."""
 
 _COMPUTES = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
 
 MOVED_BYTES = 1 << 20
-"""Bytes read or written between two snapshots that exceed the cost of the snapshots themselves."""
+"""Minimum bytes read or written between two snapshots to count as progress. A snapshot itself needs fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Queries to ranks for evidence of a hang, once or some seconds apart, and the verdicts on it."""
+"""Queries that ask ranks for evidence of a hang, once or several times, and the verdicts on the evidence."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def gather_case(
     now = time.time()
     # With ten thousand ranks this takes seconds, and keys of a debugger in this process must not wait for it.
     found = await asyncio.to_thread(explain, tuple(snapshots), now)
-    # Compare start times, without the duration of a snapshot: on a busy host the last one would be too early.
+    # Compare start times. On a busy host, times that include a snapshot's duration would end the queries too early.
     while not found.is_settled and snapshots[-1].at < longest:
         show("checking again for progress")
         try:
@@ -156,7 +156,10 @@ async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvi
 
 
 def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
-    """Keep only verdicts about the chosen ranks, unless all ranks that have not exited are chosen or none remains."""
+    """Keep only verdicts about the chosen ranks.
+
+    Keep all verdicts if all ranks that have not exited are chosen, or if no verdict would remain.
+    """
     keys = {rank.key for rank in chosen}
     if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
         return found

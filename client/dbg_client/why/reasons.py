@@ -53,9 +53,9 @@ STATES: dict[State, str] = {
 class Brevity(NamedTuple):
     """Amount of detail that a sentence omits.
 
-    From ``level`` 1 on, names are shortened and times omitted. From 2 on, additions to names and the places of
-    intermediate waits are omitted, and from 3 on the first of three waits. ``room`` is the maximum number of characters
-    of a rank's reason.
+    From ``level`` 1 on, names are shortened and times omitted. From 2 on, the commands of processes and the places of
+    intermediate waits are omitted, and from 3 on the first of three waits. ``with_place`` is False if the host of a
+    rank is omitted. ``room`` is the maximum number of characters of a rank's reason.
     """
 
     level: int = 0
@@ -67,7 +67,7 @@ WHOLE = Brevity()
 
 
 class Reasons:
-    """Texts for the reasons of the ranks of a scene, at one :class:`Brevity`."""
+    """Texts for the reasons why ranks do not continue, at one :class:`Brevity`."""
 
     def __init__(self, analysis: WaitAnalysis | None, way: Brevity = WHOLE) -> None:
         self._analysis = analysis
@@ -88,19 +88,19 @@ class Reasons:
 
     @property
     def has_ago(self) -> bool:
-        """Whether to state how long ago ranks diverged. At level 1 an error or a loop next to them takes precedence."""
+        """Whether to state how long ago ranks diverged. At level 1, the error that a rank handles takes precedence."""
         return self._way.level in (0, 2)
 
     @property
     def analysis(self) -> WaitAnalysis:
-        """The scene; raises ValueError if the findings are not about ranks."""
+        """Analysis of the run. Raises ValueError without one, as for findings that are not about ranks."""
         if self._analysis is None:
             raise ValueError
         return self._analysis
 
     @property
     def names(self) -> NamedRanks:
-        """Names of the ranks. Without a scene, as for dump files, these are only numbers."""
+        """Names of the ranks. Without an analysis, as for dump files, these are only numbers."""
         return self._analysis.names if self._analysis is not None else NamedRanks(("", ""), {}, several_jobs=False)
 
     def has_room(self, text: str) -> bool:

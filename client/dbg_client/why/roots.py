@@ -17,7 +17,7 @@ from dbg_client.why.verdict import Finding, Topic, VerdictKind
 from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, collective_node, rank_node
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
-"""Conditions that rule out that a rank without evidence has arrived."""
+"""Kinds of conditions that show that a rank has not arrived, although it reports nothing about the group."""
 
 
 def awaited_ranks(matched: Matched, conditions: Mapping[int, RankCondition]) -> dict[int, tuple[int, ...]]:
@@ -38,7 +38,7 @@ def find_roots(analysis: WaitAnalysis, waits_for: Mapping[int, Sequence[int]]) -
 
 
 def _suspects(pending: PendingCollective, conditions: Mapping[int, RankCondition]) -> tuple[int, ...]:
-    """Return the ranks that block a collective. In a group of two where one rank waits, it is the other one."""
+    """Return the ranks that block a collective. In a group of two, the rank that does not wait blocks it."""
     gone = [n for n in pending.unheard if n not in conditions or conditions[n].kind in _GONE]
     is_other = len(pending.unheard) == 1 and len(pending.group.numbers) == 2
     if not pending.missing and is_other and not pending.group.is_inferred:
@@ -47,7 +47,7 @@ def _suspects(pending: PendingCollective, conditions: Mapping[int, RankCondition
 
 
 def _own_kind(matched: Matched, pending: PendingCollective, suspects: Sequence[int]) -> Topic | None:
-    """Return the error that a collective's own calls show; None if it waits for ranks, or if nothing is wrong."""
+    """Return the topic of a collective that is a root cause itself; None if it waits for ranks or nothing is wrong."""
     if difference_of(pending) is not None:
         return Topic.CONFLICT
     if _is_lonely(pending, matched):
@@ -164,7 +164,7 @@ class _Finding:
         all_pending = [self._pending[index] for index in cycle]
         torn = next((one for one in all_pending if len(one.roots) > 1), None)
         if torn is not None:
-            # A rank that passed the same root as the root itself may have finished, because its data was sent before.
+            # A missing rank may have finished: if it passed the same root as the root rank, its data was sent before.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._pending[index] for index in sorted(indices) if self._pending[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)

@@ -1,8 +1,9 @@
 """The sentence of a verdict: the culprit first, at most two lines of a terminal. Pure.
 
-A sentence that is too long is shortened in steps. It first omits the host of the rank. Then paths and commands are
-shortened and times omitted, then places of intermediate waits. At last the reason of a rank is cut.
-A verdict that is inferred from stacks says `likely`. All wording is in the tables at the top and in ``wait_text``.
+A sentence that is too long is shortened in steps. First, the host of the rank is omitted. Then paths and commands are
+shortened and times are omitted. Then places of intermediate waits are omitted. Last, the reason of a rank is cut.
+The sentence of a verdict that is inferred from stacks contains `likely`. All wording is in the tables at the
+top and in ``wait_text``.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def since(age: float | None) -> str:
 
 
 class Sentences(Reasons):
-    """Sentences about the findings of one scene, at one :class:`Brevity`."""
+    """Sentences about the findings of one analysis, at one :class:`Brevity`."""
 
     def sentence(self, verdict: Verdict) -> str:
         """Return the sentence of a verdict."""
@@ -172,7 +173,7 @@ class Sentences(Reasons):
         return f": {self._cut(text)}" if text else ""
 
     def _reason(self, number: int, pending: PendingCollective | None) -> tuple[str, bool]:
-        """Return why a rank has not arrived, and whether the text begins with ``its`` because it is about a thread."""
+        """Return why a rank has not arrived, and True if the text is about a thread and begins with ``its``."""
         analysis, text = self.analysis, self.with_error(number)
         condition = analysis.conditions.get(number)
         if condition is None or condition.is_still:

@@ -105,7 +105,7 @@ def shown(found: Diagnosis, color: str | None, columns: int | None, word: Callab
 
 
 def _broken(line: str, columns: int | None) -> list[str]:
-    """Wrap a line between words. Lines with a command must not be wrapped, because users copy them."""
+    """Wrap a line between words. Not for lines with a command, because users copy them."""
     if columns is None or len(line) <= columns:
         return [line]
     start = " " * (len(line) - len(line.lstrip()))
@@ -217,7 +217,7 @@ class _Lines:
         if finished:
             lines.append(f"{names.ranks(finished)} {agreeing(finished, 'has', 'have')} finished it and continued")
         if pending.missing:
-            lines.append(f"{names.described(pending.missing)} reached neither")
+            lines.append(f"{names.described(pending.missing)} reached none of these calls")
         lines += self._others(found) if len(pending.roots) > 1 else []
         handling = [(number, self._whole.handles(number)) for number in found.ranks[:MAX_ALSO]]
         lines += [f"rank {number} {handles}" for number, handles in handling if handles]
@@ -234,7 +234,7 @@ class _Lines:
         return lines
 
     def _others(self, found: Finding) -> list[str]:
-        """Return lines about silent members, and about collectives that are blocked by the same ranks."""
+        """Return lines about silent and missing members, and about collectives that the same ranks block."""
         names, pending = self.analysis.names, found.pending
         lines = []
         silent = [number for number in pending.unheard if number not in found.ranks]
@@ -336,7 +336,7 @@ class _Lines:
         roster, names = self.analysis.matched.roster, self.analysis.names
         places: defaultdict[Place, list[int]] = defaultdict(list)
         for number, call in pending.calls.items():
-            # A rank that waits for an earlier call is at another place in its code.
+            # If a rank waits for this call at another place in its code, its own line lacks the place of the call.
             if call.place is not None and call.place not in roster[number].answer.frames:
                 places[call.place].append(number)
         called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]

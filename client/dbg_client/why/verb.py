@@ -1,4 +1,4 @@
-"""``why`` and ``collectives``."""
+"""Verbs ``why`` and ``collectives``."""
 
 from __future__ import annotations
 

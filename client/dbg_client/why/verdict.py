@@ -76,7 +76,7 @@ def certainty_of(all_pending: Sequence[PendingCollective]) -> Certainty:
 
 
 class Topic(enum.Enum):
-    """Topic of a finding. The first ones are root causes: sinks and cycles of the wait-for graph."""
+    """Topic of a finding. MISSING to COMPLETE are root causes: sinks and cycles of the wait-for graph."""
 
     MISSING = enum.auto()
     """Ranks have not reached a collective."""
@@ -85,7 +85,7 @@ class Topic(enum.Enum):
     CYCLE = enum.auto()
     """Ranks wait for each other in collectives."""
     HELD = enum.auto()
-    """A rank waits in a collective for ranks that wait for a resource it holds, such as the lock of a file."""
+    """Ranks wait for a resource, such as a file lock, of a rank that waits for them in a collective."""
     CONFLICT = enum.auto()
     """Ranks make different calls as one collective, or pass different data."""
     LONELY = enum.auto()

@@ -124,8 +124,8 @@ def own_verdicts(
 ) -> list[Verdict]:
     """Return a verdict for each kind of condition, except for ranks that other verdicts have already ``named``.
 
-    ``working`` ranks are not waiting. If ``has_waits`` because ranks wait in a collective, normal waits of ranks that
-    no rank waits for are ignored.
+    A rank that may continue by itself gets no verdict if it is one of the ``working`` ranks. With ``has_waits``, no
+    such rank gets a verdict, because ranks wait in a collective or because there is only one snapshot.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in analysis.matched.roster.values())
@@ -233,7 +233,7 @@ def _of_kind(
 
 def silence_verdict(analysis: WaitAnalysis) -> Verdict | None:
     """Return a verdict on the live ranks that did not answer; None if all did."""
-    # For other silent ranks, their condition is the reason.
+    # If a silent rank has a condition with a kind, the verdict on its condition suffices.
     silent = [
         number
         for number, one in analysis.matched.roster.items()

@@ -1,4 +1,4 @@
-"""Snapshot of one run: its ranks, their conditions, and the wait-for graph. Pure.
+"""Analysis of one run: its ranks, their conditions, and the wait-for graph. Pure.
 
 An edge of the graph leads from a waiting node to the node that must act first. All paths end at sinks, which wait for
 no other node, or in cycles (strongly connected components without an outgoing edge). These ends are the root causes of
@@ -28,7 +28,7 @@ _BLIND = frozenset({WaitKind.LOCK, WaitKind.DATA, WaitKind.LOOP, WaitKind.UNKNOW
 
 
 class NodeKind(enum.IntEnum):
-    """Kind of a node; the order is the order in an answer."""
+    """Kind of a node. Nodes are sorted in the order of these values."""
 
     RANK = 0
     """A rank's main thread."""
@@ -40,7 +40,7 @@ class NodeKind(enum.IntEnum):
 
 
 class Node(NamedTuple):
-    """Node: ``owner`` is the rank or -1, ``number`` the number of the thread, process or collective."""
+    """Node of the graph. ``owner`` is the rank or -1, ``number`` identifies the thread, process or collective."""
 
     kind: NodeKind
     owner: int
@@ -238,7 +238,7 @@ def analyse_waits(
     *,
     children: Sequence[tuple[RankEvidence, RankCondition]] = (),
 ) -> WaitAnalysis:
-    """Return the scene of a run; ``waits_for`` maps the index of a collective to the ranks that block it.
+    """Return the analysis of a run; ``waits_for`` maps the index of a collective to the ranks that block it.
 
     ``children`` are processes that are not ranks, but that ranks may wait for.
     """
@@ -278,7 +278,7 @@ class _Processes:
 
 
 def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence) -> dict[Node, Doer]:
-    """Add the waits of a rank's threads, and of the processes they need; return the activity of these."""
+    """Add the waits of a rank's threads and related processes. Return the activity of all but the main thread."""
     doers: dict[Node, Doer] = {}
     if one.evidence is None:
         return doers

@@ -164,7 +164,7 @@ def process_text(process: ProcessSeen) -> str:
 
 
 class _Parts(dict[str, str]):
-    """Parts of a sentence, each made when its template asks for it."""
+    """Parts of a sentence. Each part is made when the template uses it."""
 
     def __init__(self, does: ActivityInfo, ranks: Ranks) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ def _in_file(does: ActivityInfo, ranks: Ranks) -> str:
 
 
 def _field(name: str, before: str = "", behind: str = "") -> Callable[[ActivityInfo, Ranks], str]:
-    """Return a function that makes a part from a text field; the part is empty if the field is."""
+    """Return a function that makes a part from a text field. The part of an empty field is empty."""
 
     def part(does: ActivityInfo, ranks: Ranks) -> str:
         value: str = getattr(does, name)

@@ -223,7 +223,7 @@ def test_knows_a_pattern_for_one_host(pattern: str, exact: str | None) -> None:
 @pytest.mark.parametrize(
     ("pattern", "named"),
     [
-        ("gpu[01-04", "open bracket"),
+        ("gpu[01-04", "unclosed bracket"),
         ("gpu01]", "']'"),
         ("gpu 1", "' '"),
         ("gpu\x1b", r"'\x1b'"),

@@ -16,7 +16,7 @@ import { Panes } from "./terminals/panes.js";
 /** @typedef {import("./grid/marks.js").Look} Look */
 
 const UNKNOWN = { colour: "exited", mark: "none", name: "not asked" };
-/** Milliseconds after the last letter of a search. */
+/** Milliseconds after the last typed letter before a search starts. */
 const TYPED = 150;
 const NARROW = matchMedia("(max-width: 760px)");
 
@@ -212,7 +212,7 @@ class Page {
     byId("whom", HTMLElement).textContent = this.whom().text;
   }
 
-  /** Whether the list, which screen readers use instead of the grid, is out of date: it is redrawn once a second. */
+  /** Whether the list is out of date. Screen readers use it instead of the grid, so it is redrawn once a second. */
   isListOld = false;
 
   /** @param {(row: Row) => Look} look */
@@ -316,7 +316,7 @@ class Page {
   /** @type {Row | null} the rank that is shown below the grid */
   inspected = null;
 
-  /** Update the shown facts of that rank. */
+  /** Update the shown facts of the inspected rank. */
   paintInspected() {
     const row = this.inspected && this.ranks.byKey.get(this.inspected.key);
     if (row && row !== this.inspected) this.inspect(row);

@@ -55,7 +55,7 @@ export class Why {
     return new Set([...this.told.values()].flatMap((message) => message.missing ?? []));
   }
 
-  /** Collapse to the sentence, to make room for something else. */
+  /** Collapse to the sentence, to make room for the terminals. */
   fold() {
     this.isOpen = false;
     this.draw();

@@ -14,9 +14,9 @@ import { MARKS } from "./marks.js";
 const ARROWS = /** @type {Record<string, [number, number]>} */ ({
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
 });
-/** The smallest cells with a readable mark; smaller cells have a hole instead. */
+/** Size in pixels of the smallest cells with a readable mark; smaller cells have a hole instead. */
 const MARKED = 9;
-/** The smallest cells with the rank's number in them. */
+/** Size in pixels of the smallest cells with the rank's number in them. */
 const NUMBERED = 25;
 const MAX_PIXELS = 16_000_000;
 

@@ -4,7 +4,7 @@
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {{down: string, across: string} | null} Axes two axes of the mesh; null: a block for each host
  * @typedef {{label: string, cells: {index: number, column: number, row: number}[]}} Block
- * @typedef {{text: string, x: number, y: number, width: number, end: boolean}} Label `end`: it ends at x + width
+ * @typedef {{text: string, x: number, y: number, width: number, end: boolean}} Label `end`: right-aligned at x + width
  * @typedef {{columns: number, rows: number, pitch: number, labels: Label[], of: Int32Array, at: Int32Array}} Layout
  *   `pitch`: pixels from cell to cell; `of`: the place of each rank, row * columns + column; `at`: the rank at each
  *   place, or -1.
@@ -12,9 +12,9 @@
 
 const LARGEST = 34;
 const SMALLEST = 5;
-/** Size in pixels of a cell if not all cells fit: large enough for a mark, and the grid scrolls. */
+/** Size in pixels of a cell if not all cells fit: large enough for the hole of a marked cell, and the grid scrolls. */
 const SCROLLED = 8;
-/** The smallest cells with labels next to them. */
+/** Size in pixels of the smallest cells with labels next to them. */
 const NAMED = 11;
 const WIDEST_HOST = 32;
 

@@ -16,7 +16,7 @@ export class List {
     this.element = byId("list", HTMLElement);
     this.page = 0;
     /** @type {{rows: Row[], look: (row: Row) => Look, name: (row: Row) => string, selected: ReadonlySet<string>,
-     *   now: number, isSeen: boolean}} `isSeen`: it is shown instead of the grid, and can have the focus */
+     *   now: number, isSeen: boolean}} `isSeen`: the list is shown instead of the grid, and can have the focus */
     this.shown = {
       rows: [], look: () => ({ colour: "", mark: "none", name: "" }), name: (row) => row.address, selected: new Set(),
       now: 0, isSeen: false,

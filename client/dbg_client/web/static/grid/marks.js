@@ -1,5 +1,5 @@
 /**
- * Looks of ranks: a colour and a mark, so that odd ranks are recognizable without colour as well.
+ * Looks of ranks: a colour and a mark, so that unusual ranks are recognizable without colour as well.
  *
  * Colours are names of custom properties of page.css, chosen from the palette of Okabe and Ito; marks are paths in a
  * square of 12 by 12, drawn by both canvas and SVG.
@@ -56,7 +56,7 @@ export function lookOfCondition(condition) {
 }
 
 /**
- * Return the look of each group of an answer: the largest is plain, because the others are the news.
+ * Return the look of each group of an answer: the largest is plain, because users look for the others.
  *
  * @param {{id: string, kind: string}[]} groups in the order of the answer, largest first
  * @returns {Map<string, Look>}

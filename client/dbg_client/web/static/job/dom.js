@@ -56,8 +56,8 @@ export function byId(id, kind) {
 const STOPS = "button, summary, input, select, [tabindex]";
 
 /**
- * Replace an element's children. If one of them had the focus, the new one with the same `data-key`, or else at the
- * same position, gets it: an update must not disrupt navigation by keyboard.
+ * Replace an element's children. If a child had the focus, the new child with the same `data-key`, or else at the same
+ * position, gets the focus, so that an update does not disrupt keyboard navigation.
  *
  * @param {Element} element @param {...(Node | string)} nodes
  */

@@ -1,5 +1,5 @@
 /**
- * The page's connections to its server, reconnected with full jitter (`messages.py`).
+ * The page's connections to its server, reconnected with full jitter. `messages.py` defines the messages.
  *
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {{type: string} & Record<string, any>} Message

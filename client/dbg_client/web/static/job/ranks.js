@@ -1,7 +1,7 @@
 /**
  * The ranks as the server reports them: a map by key, and an order.
  *
- * @typedef {object} Row a rank in the server's words, with its indices on the mesh
+ * @typedef {object} Row a rank as described by the server, with its indices on the mesh
  * @property {string} key
  * @property {string} address
  * @property {string} job
@@ -24,7 +24,7 @@ export const CONDITIONS = /** @type {const} */ ([
 
 /** @typedef {(typeof CONDITIONS)[number]} Condition */
 
-/** Conditions from the most urgent to the usual. */
+/** Conditions, the most urgent first. */
 const URGENT = ["crashed", "stopped", "unresponsive", "lost", "held", "running", "exited"];
 
 /** Compare two ranks in list order: by job, rank and child. @param {Row} a @param {Row} b */

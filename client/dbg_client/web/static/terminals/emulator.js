@@ -18,7 +18,7 @@ function setAttribute(name, value) {
   else Element.prototype.setAttribute.call(this, name, value);
 }
 
-/** Patch xterm, which has no option for it: give its `<style>` elements the nonce, and make its spans use CSSOM. */
+/** Patch xterm, which has no option for a nonce: set it at its `<style>` elements, and make its spans use CSSOM. */
 function stampStyles() {
   const nonce = document.querySelector('meta[name="style-nonce"]')?.getAttribute("content") ?? "";
   const make = document.createElement.bind(document);

@@ -206,7 +206,7 @@ export class Pane {
 
   // -------------------------------------------------------------------------------------------------------- keys
 
-  /** Handle the page's keys, which are those of a terminal after Ctrl-]; return true if the debugger gets this key.
+  /** Handle the page's keys, the same as in a terminal after Ctrl-]; return true if the debugger gets this key.
    * @param {KeyboardEvent} event */
   pressed(event) {
     if (event.type !== "keydown") return true;
