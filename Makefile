@@ -1,22 +1,22 @@
-# Targets for everyday work; CI runs the same.
+# Targets for everyday work. CI runs some of them.
 #
-#   make demo       watch four ranks stop, and sit in the PuDB of one of them
-#   make test       unit tests and smoke tests of the whole product: Python is enough
-#   make e2e        live tests; as root it installs Debian packages (Open MPI, NATS, tmux, Chromium, ...), and torch
-#   make check      linters, formatter, types, import fences, the documentation, the package, known holes
-#   make test-all   everything, in about an hour: all launchers, Pythons, attacks, hosts, a soak, fuzzers; as root
-#   make messages   rewrite the approved sentences and screens that the unit tests compare
-#   make docs       build the documentation into site/, checking its links
-#   make fuzz       look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
-#   make soak       live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
-#   make bench      measure (ROWS='keystroke storm': these alone), in at most ten minutes
-#   make bench-check   name each figure of that run that is worse than the published one by a third
-#   make clean      remove all that these verbs have made
+#   make demo         attach to one of four stopped ranks
+#   make test         unit tests and smoke tests of the whole product; needs only Python
+#   make e2e          live tests; as root it installs Debian packages (Open MPI, NATS, tmux, Chromium, ...), and torch
+#   make check        linters, formatter, types, import rules, documentation, package, known vulnerabilities
+#   make test-all     everything, in about an hour: launchers, Pythons, attacks, hosts, a soak test, fuzzers; as root
+#   make messages     rewrite the approved messages and screens that tests compare
+#   make docs         build the documentation into site/ and check its links
+#   make fuzz         search for inputs that crash a parser (SECONDS=60 for each target; TARGETS="control audit")
+#   make soak         run for half an hour among 200 ranks, and report what has grown (MINUTES=30)
+#   make bench        measure for at most ten minutes (ROWS='keystroke storm': only these rows)
+#   make bench-check  list the figures of that run that are worse than the published ones by more than a third
+#   make clean        remove all files that these targets have created
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Stages of one environment: the product; what the first tier of tests needs; all tools; what only the last tier needs.
+# Stages of one environment: the product; the requirements of `make test`; all tools; packages only for `make test-all`.
 RUN := $(VENV)/.run-ready
 TEST := $(VENV)/.test-ready
 DEV := $(VENV)/.dev-ready
@@ -63,10 +63,10 @@ torch: $(DEV)
 
 frameworks: $(FRAMEWORKS)
 
-# With --jobs its parts run side by side.
+# With --jobs its parts run in parallel.
 check: types lint fences docs package audit
 
-# Known holes in what we ask for; a line, and no failure, where no index or database of them can be reached.
+# Known vulnerabilities in our dependencies. If no database of them can be reached, it prints a line and does not fail.
 audit: $(DEV)
 	@scripts/audit-packages $(BIN)/python
 
@@ -84,7 +84,7 @@ types: $(DEV)
 fences: $(DEV)
 	$(BIN)/lint-imports
 
-# The variable silences an advertisement of the theme's authors on each build.
+# The variable disables an advertisement that the theme's authors print in each build.
 docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

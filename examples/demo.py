@@ -60,7 +60,7 @@ def show(*arguments: str) -> int:
 
 @contextlib.contextmanager
 def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End the process at the end of the block. SIGTERM comes first, so that it can restore a terminal."""
+    """End the process at the end of the block. SIGTERM comes first, so that the process can restore its terminal."""
     try:
         yield process
     finally:
@@ -88,7 +88,7 @@ def broker() -> Iterator[None]:
 
 
 def rank_environment(rank: int) -> dict[str, str]:
-    """Return the variables with which torchrun starts a rank."""
+    """Return the variables that torchrun sets for a rank."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

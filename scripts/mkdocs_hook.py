@@ -1,7 +1,7 @@
-"""What mkdocs does to a page beside making HTML of it; what is wrong fails the strict build.
+"""Hook of mkdocs that replaces links out of docs/ and checks the finished pages. A warning fails the strict build.
 
-Pages link to files of the repository outside of docs/, which readers on a forge can follow and readers of the site
-can't: there such a link becomes the file's path. The finished page may load nothing from a network.
+Pages link to files of the repository outside of docs/. These links work on a code host, but not in the offline site, so
+the hook replaces such a link by the file's path. A finished page must not load anything from a network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger("mkdocs.hooks.repository_links")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Return the page with each link that leaves docs/ replaced by the path of its file."""
+    """Return the page with each link out of docs/ replaced by the path of its file."""
     folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
 
     def shown(link: re.Match[str]) -> str:
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """Return the page as it is, with a warning for each thing that it would load from a network."""
+    """Return the page unchanged, and log a warning for each URL that it would load from a network."""
     for found in LOADED.finditer(output):
         log.warning("'%s' loads %s; readers may have no network", page.file.src_uri, found["url"])
     return output

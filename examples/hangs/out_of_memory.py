@@ -17,7 +17,7 @@ losses: list[torch.Tensor] = []
 
 
 def train_step() -> None:
-    """Add the gradients of all ranks; with each loss, rank 1 keeps the graph of its step, 64 MiB."""
+    """Add the gradients of all ranks. Rank 1 keeps each loss, and with it the graph of that step, 64 MiB."""
     gradients = torch.ones(1000)
     dist.all_reduce(gradients)
     if dist.get_rank() == 1:

@@ -1,7 +1,7 @@
 import js from "@eslint/js";
 import globals from "globals";
 
-const HOSTILE = "Text from a rank is hostile: make nodes, and give them text by textContent.";
+const HOSTILE = "Text from a rank may be hostile: create nodes, and set their textContent.";
 
 export default [
   { ignores: ["**/vendor/**", "**/node_modules/**"] },

@@ -18,12 +18,12 @@ dbg_agent.set_trace()
 OF_RANK = [
     ("INFO", "dbg_agent.rank", r".*"),
     ("INFO", "dbg_agent.link", r".*wss://\S+"),
-    ("DEBUG", "dbg_agent.rank", r"says register .*"),
+    ("DEBUG", "dbg_agent.rank", r"sending register .*"),
     ("DEBUG", "dbg_agent.link", r"received welcome .*"),
     ("INFO", "dbg_agent.stop", r"stop 1, .*rank_script\.py:\d+"),
-    ("DEBUG", "dbg_agent.rank", r"says report report=\(state=stopped .*"),
+    ("DEBUG", "dbg_agent.rank", r"sending report report=\(state=stopped .*"),
     ("DEBUG", "dbg_agent.link", r"received ask request=1 action=eval .*text=<8 characters>.*"),
-    ("DEBUG", "dbg_agent.rank", r"says answer request=1 kind=value body=<\d+ bytes>"),
+    ("DEBUG", "dbg_agent.rank", r"sending answer request=1 kind=value body=<\d+ bytes>"),
     ("INFO", "dbg_agent.stop", r"stop 1 ends"),
 ]
 

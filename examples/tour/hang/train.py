@@ -1,7 +1,7 @@
 """A job that hangs: one rank waits for data that never comes, and the others wait for that rank.
 
-``all_reduce`` replaces torch's: it returns once every rank has called it. It does not need torch, but
-all ranks must run on one host.
+``all_reduce`` replaces the function of torch: it returns when every rank has called it. The job does not need torch,
+but all ranks must run on one host.
 """
 
 from __future__ import annotations
