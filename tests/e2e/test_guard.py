@@ -278,7 +278,7 @@ def test_a_watcher_runs_nothing_and_the_audit_log_says_who_ran_what(processes: P
     assert refused.returncode == 5
     assert "only watch" in refused.stderr
     forbidden = attach(home, "exec", "0", "--", "echo", "one\x1b[2Jword")
-    assert "forbidden there (DBG_EXEC=0" in forbidden.stdout
+    assert "forbidden on this rank (DBG_EXEC=0" in forbidden.stdout
     log = run(home, "log").stdout
     assert "one\\x1b[2Jword" in log
     assert "exec true" not in log

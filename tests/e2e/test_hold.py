@@ -120,7 +120,7 @@ def test_nobody_comes_to_a_stop_nor_to_a_crash(
     (rank,) = start_ranks(processes, home, LEASED, 1)
     wait_until_stopped(home, 1)
     # The list tells of the lease once the broker has the rank's next report.
-    wait_until(home, lambda listed: re.search(r" \d+ s$", listed[0]["detail"]) is not None, "the lease")
+    wait_until(home, lambda listed: re.search(r" in \d+ s\b", listed[0]["detail"]) is not None, "the lease")
     rank.wait_for_output("went on")
     assert rank.wait() == 1
     assert len(ENDS.findall(rank.text("stderr"))) == 2

@@ -37,7 +37,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearer:
-    """Bearer of a token.
+    """The peer that presents a token.
 
     ``digest`` identifies the token. ``name`` is the token's name; it is empty for a home's own tokens and for tokens
     that are derived from them. ``job`` is the only job that the bearer may join or see, or None for all. ``expires`` is
@@ -98,7 +98,7 @@ class IssuedToken:
 
     @property
     def bearer(self) -> Bearer:
-        """Bearer of the token."""
+        """The token's ``Bearer``."""
         return Bearer(
             role=self.role, digest=bytes.fromhex(self.digest), name=self.name, job=self.job, expires=self.expires
         )

@@ -87,7 +87,7 @@ class LineDisplay:
             bottom_toolbar=self._toolbar,
             completer=self._completer,
             complete_while_typing=False,
-            history=UserHistory(self._takes_code),
+            history=UserHistory(lambda: self._seen is None or self._seen.state not in _NO_CODE),
             key_bindings=self._keys(),
             vi_mode=options.attach.vi,
             color_depth=None if options.color else ColorDepth.DEPTH_1_BIT,
@@ -222,9 +222,6 @@ class LineDisplay:
 
     def _may_type(self) -> bool:
         return self._host.attachment.may_type
-
-    def _takes_code(self) -> bool:
-        return self._seen is None or self._seen.state not in _NO_CODE
 
     def _ask_completions(self, line: str, start: int, end: int) -> int:
         request, effects = self._host.attachment.conversation.complete(line, start, end)

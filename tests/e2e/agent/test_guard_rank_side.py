@@ -294,7 +294,7 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
     (guard_folder / "__init__.py").touch()
     (guard_folder / "reporting.py").write_text(
         "from dbg_agent.host.watched import WatchedProcess\n"
-        "class Witness:\n"
+        "class GuardReporter:\n"
         "    def __init__(self, about, process, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said, is_called): pass\n"
     )

@@ -86,7 +86,7 @@ def test_a_child_forked_while_its_parent_dials_has_the_locks_of_that_for_itself(
 
 FULL_PIPE = """\
 import fcntl, os, sys
-from dbg_agent.process.log import say
+from dbg_agent.process.log import write_stderr
 descriptor = sys.stderr.fileno()
 flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
 fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NONBLOCK)
@@ -96,7 +96,7 @@ except BlockingIOError:
     pass
 fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
 for number in range(COUNT):
-    say(f"line {number}")
+    write_stderr(f"line {number}")
 print("went on", flush=True)
 sys.stdin.readline()
 import dbg_agent.process.log, time

@@ -36,7 +36,7 @@ print("started", os.getpid(), flush=True)
 sys.exit(job.wait())
 """
 
-KeptRanks = Callable[..., Child]
+Kept = Callable[..., Child]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(processes: Processes, output: Path) -> KeptRanks:
+def kept(processes: Processes, output: Path) -> Kept:
     """Start a process that runs a command as its job and waits for it."""
 
     def start(*command: str) -> Child:
@@ -87,18 +87,18 @@ def wait_for_end(handle: int) -> None:
         (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
     ],
 )
-def test_the_job_ends_with_the_status_that_a_shell_would_tell(kept: KeptRanks, command: list[str], status: int) -> None:
+def test_the_job_ends_with_the_status_that_a_shell_would_tell(kept: Kept, command: list[str], status: int) -> None:
     assert kept(*command).wait() == status
 
 
-def test_a_command_that_is_not_there_is_named(approved: Approved, kept: KeptRanks) -> None:
+def test_a_command_that_is_not_there_is_named(approved: Approved, kept: Kept) -> None:
     run = kept("no-such-command\x1b")
     assert run.wait() == 127
     approved(run.text())
 
 
 @pytest.mark.parametrize("mode", [0o600, None])
-def test_what_can_not_be_executed_is_named(kept: KeptRanks, tmp_path: Path, mode: int | None) -> None:
+def test_what_can_not_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int | None) -> None:
     path = tmp_path / "train.py"
     if mode is None:
         path.mkdir()
@@ -110,13 +110,13 @@ def test_what_can_not_be_executed_is_named(kept: KeptRanks, tmp_path: Path, mode
     assert "train.py' can't be started (Permission denied)" in run.text()
 
 
-def test_its_output_is_appended(kept: KeptRanks, output: Path) -> None:
+def test_its_output_is_appended(kept: Kept, output: Path) -> None:
     output.write_text("before\n")
     assert kept("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
     assert output.read_text() == "before\nout\nerr\nout again\n"
 
 
-def test_the_job_is_in_a_session_of_its_own_as_any_program(kept: KeptRanks, output: Path) -> None:
+def test_the_job_is_in_a_session_of_its_own_as_any_program(kept: Kept, output: Path) -> None:
     run = kept(*TELLING)
     starter = int(run.wait_for_output(r"started (\d+)")[1])
     assert run.wait() == 0
@@ -130,15 +130,13 @@ def test_the_job_is_in_a_session_of_its_own_as_any_program(kept: KeptRanks, outp
     assert "default_int_handler" in document["sigint"]
 
 
-def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept: KeptRanks, output: Path) -> None:
+def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept: Kept, output: Path) -> None:
     # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
     assert kept("sh", "-c", "grep SigIgn /proc/self/status").wait() == 0
     assert not int(output.read_text().split()[-1], 16) & 1 << (signal.SIGPIPE - 1)
 
 
-def test_job_and_output_outlive_the_process_that_has_started_them(
-    kept: KeptRanks, output: Path, tmp_path: Path
-) -> None:
+def test_job_and_output_outlive_the_process_that_has_started_them(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     run = kept("sh", "-c", f"echo $$; read line < {gate}; echo $line")
@@ -155,9 +153,7 @@ def test_job_and_output_outlive_the_process_that_has_started_them(
     assert not is_written(output)
 
 
-def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(
-    kept: KeptRanks, output: Path, tmp_path: Path
-) -> None:
+def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     run = kept("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")

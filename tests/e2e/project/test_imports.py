@@ -13,7 +13,9 @@ from tests.unit.client.test_library import CORE, PACKAGE
 
 LOOP = {"asyncio", "websockets", "prompt_toolkit"}
 CORE_MODULES = ", ".join(".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE)
-OF_A_RANK = "autostart launch.this_process link.link program.entry guard.rank_side breakpoints.points evidence.gather"
+OF_A_RANK = (
+    "autostart launch.this_process link.link program.entry guard.rank_side breakpoints.startup_stops evidence.gather"
+)
 
 MOST_OF_A_RANK = 70
 """Modules of ours in a rank after `install()`, packages counted."""

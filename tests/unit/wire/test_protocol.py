@@ -29,7 +29,7 @@ def described() -> dict[str, set[Sender]]:
     found: dict[str, set[Sender]] = {}
     for section in re.split(r"(?m)^(?=##+ )", PAGE):
         sender = SENDERS.get(section.splitlines()[0])
-        for name in re.findall(r"(?m)^\| `([a-z-]+)` \|", section) if sender else ():
+        for name in re.findall(r"(?m)^\| `([a-z_]+)` \|", section) if sender else ():
             found.setdefault(name, set()).add(sender)  # type: ignore[arg-type] # found only with a sender
     return found
 

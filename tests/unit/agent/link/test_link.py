@@ -446,7 +446,7 @@ def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
 
     desk.find_broker = hang  # type: ignore[method-assign]
     link = Link(desk)
-    monkeypatch.setattr(fork_safety, "Question", InterruptedQuestion)
+    monkeypatch.setattr(fork_safety, "Lookup", InterruptedQuestion)
     link.start()
     before = signal.signal(signal.SIGALRM, ring)
     try:

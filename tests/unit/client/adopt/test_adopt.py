@@ -51,7 +51,7 @@ def test_a_rank_finds_the_broker_of_the_terminal(tmp_path: Path) -> None:
 def test_without_a_home_the_file_of_the_token_is_told(tmp_path: Path) -> None:
     variables = {"DBG_BROKER": "h:1", "DBG_TOKEN_FILE": "/t"}
     assert rank_variables(None, variables, touch) == variables
-    with pytest.raises(BadInput, match="no home"):
+    with pytest.raises(BadInput, match="DBG_HOME"):
         rank_variables(None, {}, touch)
 
 

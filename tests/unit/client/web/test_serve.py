@@ -28,7 +28,7 @@ async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> N
         assert await nobody.status("/?token=wrong") == 403
         async with browser_at(base, token) as browser:
             assert await browser.status("/") == 200
-            assert "used before" in await nobody.text(f"/?token={token}")
+            assert "already used" in await nobody.text(f"/?token={token}")
             assert await browser.status("/nothing") == 404
             # Whoever is in stays in, by an old link, too, and uses up no new one.
             later = access.new_token()
