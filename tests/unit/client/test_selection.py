@@ -347,7 +347,7 @@ def test_no_job_that_has_ended_answers_for_a_number_that_the_living_one_has_not(
     for text in ("1", "h:1", "0-3,!0"):
         with pytest.raises(NoSuchRank) as caught:
             select(parse_target(text), ranks)
-        assert caught.value.instead == "A/h:1"
+        assert caught.value.past == "A/h:1"
     assert chosen("A/1", ranks) == chosen("1@1", ranks) == chosen("1", ranks, any_job=True) == "A/h:1"
     assert unique_target(ranks[1], ranks) == "A/h:1"
 

@@ -23,12 +23,9 @@ FORBIDDEN = {
     "no word of our own": re.compile(r"\b(?:anew|in vain|whoever)\b", re.IGNORECASE),
 }
 
-PRONOUN = re.compile(r"(?:What|Who|Whoever|Whose|Whom|Of)\s")
-"""How no docstring begins."""
+NOT_FIRST = re.compile(r"(?:What|Who|Whoever|Whose|Whom|Of)\s")
 
 CODE = re.compile(r"`+[^`]+`+|^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
-"""Code in a text."""
-
 SOURCES = [path for part in ("agent", "broker", "client", "wire") for path in sorted((ROOT / part).rglob("*.py"))]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("*.md"), *ROOT.glob("*/README.md")]
 PAGES.remove(ROOT / "docs/style.md")
@@ -53,18 +50,16 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 def violations(texts: Iterator[tuple[int, str]]) -> list[str]:
     """Return a line for each forbidden construction in the texts."""
+    plain = ((line, text, CODE.sub("", text)) for line, text in texts)
     return [
-        f"{line}: {rule}: {text[:90]}"
-        for line, text in texts
-        for rule, odd in FORBIDDEN.items()
-        if odd.search(CODE.sub("", text))
+        f"{n}: {rule}: {text[:90]}" for n, text, part in plain for rule, odd in FORBIDDEN.items() if odd.search(part)
     ]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_has_no_forbidden_construction(path: Path) -> None:
     source = path.read_text()
-    odd = [f"{line}: begins with a pronoun: {text[:90]}" for line, text in docstrings(source) if PRONOUN.match(text)]
+    odd = [f"{line}: begins with a pronoun: {text[:90]}" for line, text in docstrings(source) if NOT_FIRST.match(text)]
     assert violations(prose(source)) + odd == []
 
 
