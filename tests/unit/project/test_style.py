@@ -28,7 +28,6 @@ NOT_FIRST = re.compile(r"(?:What|Who|Whoever|Whose|Whom|Of)\s")
 CODE = re.compile(r"`+[^`]+`+|^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SOURCES = [path for part in ("agent", "broker", "client", "wire") for path in sorted((ROOT / part).rglob("*.py"))]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("*.md"), *ROOT.glob("*/README.md")]
-PAGES.remove(ROOT / "docs/style.md")
 
 
 def prose(source: str) -> Iterator[tuple[int, str]]:
