@@ -270,7 +270,7 @@ async def test_a_broker_that_does_not_answer_is_told_once(
         raise BrokerUnreachable("login1:6900", "no answer")
 
     monkeypatch.setattr(hang_watch, "ask_where", silent)
-    told = await watched(watching, output, "nobody knows")
+    told = await watched(watching, output, "would not be noticed")
     assert told.count("a hang of 4711.0 would not be noticed") == 1
 
 
