@@ -44,10 +44,6 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
     return running_broker(processes, home, "--classic", "0")
 
 
-def classic_port(broker: RunningBroker) -> int:
-    return int(broker.process.wait_for_output(r"stock PuDB.* port=([0-9]+)")[1])
-
-
 def start_pudb(processes: Processes, broker: RunningBroker, rank: int, home: Path) -> Child:
     """Start a script with stock PuDB, configured so that PuDB shows no welcome."""
     config = home / "config" / "pudb"
@@ -56,7 +52,8 @@ def start_pudb(processes: Processes, broker: RunningBroker, rank: int, home: Pat
     script = home / f"stock{rank}.py"
     os.mkfifo(home / f"fifo{rank}")
     fifo = str(home / f"fifo{rank}")
-    script.write_text(PUDB_SCRIPT.format(port=classic_port(broker), columns=COLUMNS, rows=ROWS, fifo=fifo))
+    port = broker.process.wait_for_output(r"stock PuDB.* port=([0-9]+)")[1]
+    script.write_text(PUDB_SCRIPT.format(port=port, columns=COLUMNS, rows=ROWS, fifo=fifo))
     variables = {**os.environ, "XDG_CONFIG_HOME": str(config.parent)}
     return processes.start(f"stock{rank}", [sys.executable, str(script), str(rank)], env=variables)
 

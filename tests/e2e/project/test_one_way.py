@@ -19,13 +19,9 @@ DIALS = re.compile(
 """What only a package uses that dials by TLS or WebSocket."""
 
 
-def is_presented(node: ast.AST) -> bool:
-    """Tell whether this is a text with which a token is presented."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and PRESENTED in node.value
-
-
 def presents(function: ast.AST) -> bool:
-    return any(is_presented(node) for node in ast.walk(function))
+    """Return True if the function has a text with which a token is presented."""
+    return any(PRESENTED in str(node.value) for node in ast.walk(function) if isinstance(node, ast.Constant))
 
 
 def users_of(*names: str) -> set[str]:
