@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -169,7 +168,8 @@ def test_each_thread_is_in_the_table() -> None:
 @pytest.mark.parametrize("package", package_folders())
 def test_the_readme_of_a_role_lists_all_that_its_package_opens_on(package: str) -> None:
     folder = package_folders()[package]
-    table = _section(folder.parent / "README.md", f"What is where in `{package}`")
+    readme = (folder.parent / "README.md").read_text()
+    table = readme.partition(f"## What is where in `{package}`\n")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     there = {path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py", GENERATED)}
     there |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
@@ -182,7 +182,3 @@ def test_each_file_that_such_a_readme_names_exists(package: str) -> None:
     beside = [ROOT, *(folder for folder in package_folders().values() if folder.parent == readme.parent)]
     for file in re.findall(r"`([\w/]+\.(?:py|md))`", readme.read_text()):
         assert any((folder / file).is_file() for folder in beside), file
-
-
-def _section(path: Path, heading: str) -> str:
-    return path.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
