@@ -1,7 +1,7 @@
 """Stop a rank at the current line and debug it from any terminal, through the broker.
 
-This module holds signatures and promises; bodies are imported at first use, so that ``import dbg_agent`` costs a rank
-nothing. No function here raises into the program, unless ``on_missing="raise"`` requests it.
+This module contains only signatures and docstrings; the code behind them is imported at first use, so that ``import
+dbg_agent`` costs a rank nothing. No function here raises into the program, unless ``on_missing="raise"`` requests it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def set_trace(
     """Stop the calling thread here until a terminal resumes it.
 
     The thread waits in this call and uses no CPU; a debugger opens only when a terminal attaches. One thread of a rank
-    is stopped at a time; further threads queue. The stop stays if the broker or the terminal disconnects. Usable as
-    ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
+    is stopped at a time; other threads wait for their turn. The stop stays if the broker or the terminal disconnects.
+    Usable as ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
 
     ``broker`` (variable ``DBG_BROKER``) is ``host:port`` or a URL, with the certificate's fingerprint after ``#``
     unless a ``broker.json`` contains it. ``connect_timeout`` (10; ``DBG_CONNECT_TIMEOUT``) is the time in seconds to
@@ -88,8 +88,8 @@ def install(
     Unless ``classic`` (or its synonym ``breakpoint``) is false (``DBG_CLASSIC=0``), the breakpoints in the program's
     code call the agent from now on. These are the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
     PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers.
-    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after ``skip`` passes at that place. A
-    program that has a terminal and knows no broker keeps its own debuggers.
+    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after the program has passed that call
+    ``skip`` times. A program that has a terminal and knows no broker keeps its own debuggers.
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small helper process reports to the broker where the program is while
     the interpreter is stuck in C code. It also reports the signal if one ended the program. For this, faulthandler is
@@ -103,10 +103,10 @@ def install(
     slowest-changing group first.
 
     With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds.
-    This includes groups made before or later and groups with a timeout of their own. An operation that has already
-    started keeps its timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get their
-    own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`. The next stop sets the
-    long timeout again.
+    This includes groups made before or after this call, and groups with a timeout of their own. An operation that has
+    already started keeps its timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get
+    their own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`. The next stop
+    sets the long timeout again.
 
     In the main thread, :func:`install` uses one more real-time signal, so that terminals can break into the running
     rank. The other arguments are the same as for :func:`set_trace`, and become its defaults in this process.
@@ -162,7 +162,7 @@ def start_job_part() -> None:
 
 
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
-    """Import a function by ``load`` and return its result, or None if the import fails or the stack is too short."""
+    """Import a function by ``load`` and return its result, or None if the import fails or the stack is almost full."""
     if "t" in sys.abiflags:
         warn_and_continue(function, "needs the GIL, and this Python was built without it")
         return None
@@ -174,16 +174,16 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
                 raise RecursionError
             call = load()
         except Exception as error:
-            try:  # noqa: SIM105 - contextlib would need the stack that is missing
+            try:  # noqa: SIM105 - contextlib would need more of the stack, which is almost full
                 warn_and_continue(function, error)
             except RecursionError:
                 pass
             return None
         return call(*arguments)
     except KeyboardInterrupt:
-        # CPython records an interrupt that arrives while it executes a source text, such as an import of the agent. At
-        # its exit the process would then die of SIGINT, although the program has caught the interrupt. Executing
-        # another text clears the record.
+        # CPython records a KeyboardInterrupt that ends the execution of a module or of another whole source text, here
+        # perhaps an imported module of the agent. At its exit the process would then die of SIGINT, although the
+        # program has caught the exception. Executing another source text clears the record.
         exec("")  # noqa: S102
         raise
 

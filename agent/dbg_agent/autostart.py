@@ -1,10 +1,11 @@
 """The start of a process as a rank without a change to its code; called by a one-line file in site-packages.
 
 ``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script sets it to any word, and all processes of the
-job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank claims its place in
-the same variable. Programs that the rank starts are part of it, unless a launcher has assigned them another place.
-Libraries such as Lightning make the first rank the launcher of the others. A launcher is never a rank. If a launcher
-assigns no places to its children, a script that it starts takes over the launcher's place.
+job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank records its
+claim, with its place among the job's processes, in the same variable. Programs that the rank starts are part of it,
+unless a launcher has assigned them another place. Libraries such as Lightning make the first rank the launcher of the
+others. A launcher is never a rank. If a launcher assigns no places to its children, a script that it starts takes over
+the launcher's place.
 
 Breakpoints also work in a process that is not a rank, such as a helper or a child. The process connects when it reaches
 one. If no launcher has assigned it a place, the variable identifies its parent. A child that multiprocessing starts
@@ -37,13 +38,16 @@ _POOLS = (
     *("multiprocessing.", "concurrent.futures.", "joblib.", "loky."),
     *("torch.multiprocessing.pool", "torch.utils.data.", "torch._inductor."),
 )
-"""Prefixes of modules whose functions run in workers of pools and loaders; there may be many such workers."""
+"""Prefixes of modules whose functions run in workers of pools and loaders. There may be many such workers, so they do
+not connect at their start."""
 
 _has_begun = False
 
 
 def start() -> None:
-    """Start this process's part in the job; never raise. Further calls, from other installed lines, do nothing.
+    """Start this process's part in the job; never raise. Only the first call has an effect.
+
+    The one-line file may be installed more than once, so this may be called again.
 
     The interpreter is still starting: neither ``__main__`` nor the path of the program's own modules exists yet.
     """
@@ -77,7 +81,7 @@ def _start(environ: Mapping[str, str]) -> None:
         if part is not JobPart.HELPER:
             os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
     if "t" in sys.abiflags:
-        # The call reports that a Python without the GIL is not supported.
+        # Without the GIL nothing else starts; `install` reports that such a Python is not supported.
         if part is JobPart.RANK:
             from dbg_agent import install
 
@@ -200,7 +204,7 @@ class Program:
             self.file = first
         name = (self.module or "").partition(".")[0] or first.rpartition("/")[2]
         self.is_ray_worker = "/ray/_private/workers/" in first
-        # `pip3.11` is `pip`.
+        # `pip3.11` counts as `pip`.
         self.is_tool = name in _TOOLS or name.rstrip("0123456789.") in _TOOLS
 
     @property
@@ -217,7 +221,8 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
     from dbg_wire.launchers import is_launcher
 
     if program.is_ray_worker:
-        # A Ray worker claims no place, so that the driver's claim identifies its job.
+        # A Ray worker does not replace the claim of Ray's driver process in the variable, because that claim identifies
+        # the worker's job.
         return JobPart.HELPER
     if is_launcher(program.argv, program.module, environ):
         return JobPart.LAUNCHER
@@ -228,14 +233,14 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
         return JobPart.HELPER
-    # A child that has lost its launcher's variables is not a new rank, nor is a child with the first rank's variables.
+    # A child without its launcher's variables is not a new rank, nor is a child with those of the first rank.
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
     return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER
 
 
 def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:
-    """Return True if this is the place of a claimant that has become the launcher of the other ranks on its host."""
+    """Return True if ``place`` belongs to a first rank that has become the launcher of the other ranks on its host."""
     return claimed_place == NO_PLACE and place.startswith(f"{BY_LIBRARY}/") and environ.get("LOCAL_RANK") == "0"
 
 

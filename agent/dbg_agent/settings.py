@@ -30,12 +30,12 @@ CONNECT_SECONDS = 10.0
 that time."""
 
 CRASH_LEASE_SECONDS = 600.0
-"""Time in seconds that a crashed rank is kept if no terminal attaches: time to wake up, without wasting a night of
-GPUs."""
+"""Time in seconds that a crashed rank is kept if no terminal attaches. A user has time to wake up and attach, but no
+more than this time of the GPUs is wasted during a night."""
 
 HOLD_GRACE_SECONDS = 60.0
-"""Time in seconds that a held rank waits for a chosen rank to arrive. A slow rank arrives within a minute after an
-evaluation."""
+"""Time in seconds that a held rank waits for a chosen rank to arrive. If the model is evaluated before this line,
+a slow rank arrives there within a minute of the others."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
 """Maximum timeout of collectives in seconds: four months. With larger values, libraries that count in nanoseconds could

@@ -47,7 +47,8 @@ UNWINDING = (ExitDebugger, MoveThread, SwitchDebugger, ProgramRaised)
 """Exceptions that a prompt raises to end the whole debugger, not only the command that reads from the prompt."""
 
 TAIL_SECONDS = 0.2
-"""Time in seconds after which the start of an unfinished line is shown: a progress bar, or text before a prompt."""
+"""Time in seconds after which the start of an unfinished line is shown. It may be a progress bar, or the text before a
+prompt."""
 
 MAX_REPLAY = MAX_LOG // 2
 """Maximum number of bytes that are sent again at once. The outgoing queue has less room than a full log needs, and
@@ -164,7 +165,8 @@ class Console(io.TextIOBase):
         self._log = SessionLog()
         self._tail = ""
         self._begun = 0
-        """Number of lines that began in a piece of text that did not end them; identifies the line of a timer."""
+        """Number of lines so far whose beginning was written without their end. A timer remembers the number that its
+        line had."""
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
@@ -203,9 +205,9 @@ class Console(io.TextIOBase):
     def write(self, text: str) -> int:
         """Add text to the log. The start of a line waits briefly for its end, because it may be a prompt."""
         self._written.append(text)
-        # A finalizer or a signal handler may write while this very thread holds the lock; its text is added later. A
-        # flag or a context manager in Python can't detect this, because Ctrl-C may arrive between any two of its
-        # instructions.
+        # A finalizer or a signal handler may write while this very thread holds the lock; its text is added later. Only
+        # the lock itself can tell that it is held: a flag or a context manager in Python might never be reset, because
+        # Ctrl-C may arrive between any two of its instructions.
         if not self._lock._is_owned():  # type: ignore[attr-defined] # `threading.Condition` uses it, too
             with self._lock:
                 self._receive_written()
@@ -234,7 +236,7 @@ class Console(io.TextIOBase):
     def _show_later(self) -> None:
         """Schedule the display of the last unfinished line. One timer serves thousands of lines."""
         now = time.monotonic()
-        # The end of the timer is kept instead of a flag, because Ctrl-C could leave a flag set forever.
+        # The time when the timer ends is kept instead of a flag, because Ctrl-C could leave a flag set forever.
         if self._tail and self._prompt is None and now >= self._timer_until:
             left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
             self._timer_until = now + left
@@ -287,8 +289,8 @@ class Console(io.TextIOBase):
     def interrupt(self) -> bool:
         """Record an interrupt for a command that runs or is about to start; return False at a prompt.
 
-        The record is needed because a reply may still wait in the inbox, and a command that starts has no ticket yet.
-        May be called from any thread.
+        The record is needed because a reply may still wait in the inbox, and a command that is about to start has no
+        ticket yet by which it could be interrupted. May be called from any thread.
         """
         with self._lock:
             prompt = self._prompt
@@ -318,7 +320,7 @@ class Console(io.TextIOBase):
             self._receive_written()
             self._number += 1
             self._prompt = clamp(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
-            # The interrupted command has ended.
+            # The command that a recorded interrupt was meant for has ended.
             self._is_interrupted = False
         self._broker.publish()
         reply: str | None = None

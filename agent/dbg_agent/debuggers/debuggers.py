@@ -28,7 +28,7 @@ debugger is first opened."""
 
 
 class Debuggers:
-    """The debuggers of a rank, each loaded when it is first opened; the one opened last takes over the tracing."""
+    """The debuggers of a rank, each loaded when it is first opened; the latest to be opened takes over the tracing."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Debuggers:
         )
         self._loaded: dict[str, Engine] = {}
         self.last: Engine | None = None
-        """The debugger that was opened last."""
+        """The debugger that was opened most recently."""
         self._wanted_by_stop: str | None = None
         self._why_pdb = ""
         """The reason why the current stop must be shown in pdb; empty if any debugger may show it."""
@@ -112,7 +112,8 @@ class Debuggers:
     def locals_of(self, frame: FrameType) -> MutableMapping[str, Any] | None:
         """Return the locals that the open debugger keeps for the frame it shows; None for any other frame.
 
-        Before Python 3.13 assignments at its prompt exist only there, and a new read of ``f_locals`` undoes them.
+        Before Python 3.13 assignments at its prompt exist only in these locals, and a new read of ``f_locals`` undoes
+        them.
         """
         is_open = self._stops.phase is StopPhase.OPEN
         from dbg_agent.frames.variables import WRITES_THROUGH  # only a stop needs it
@@ -179,7 +180,7 @@ class Debuggers:
         if engine is None:
             return follow
         if engine.going_on and not self._breakpoints.are_traced:
-            # The step of another thread may have been abandoned.
+            # Nothing needs tracing now. This thread may still be traced for a step that was abandoned.
             sys.settrace(None)
             return None
         if engine is tracing:
@@ -197,5 +198,5 @@ class Debuggers:
             ours = {id(one) for one in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         is_traced: bool = not engine.going_on and getattr(frame.f_trace, "__self__", None) is engine
-        # pdb may have started to trace by itself, and may have chosen the frames and instructions.
+        # If pdb has already set up tracing by itself, its choice of traced frames and instructions is kept.
         return engine.trace_dispatch if is_traced else engine.adopt_stack(frame)

@@ -1,7 +1,8 @@
 """Base of a rank's debuggers: the tracing that PuDB and pdb share, and the methods that each implements.
 
-PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Engine` precedes their own class in the order of bases. One thread
-steps at a time, and no debugger's fault ends the training.
+PuDB and pdb derive from :class:`bdb.Bdb`. The agent's class for each derives from :class:`Engine` and then from the
+debugger's own class, so that Engine's methods take precedence. One thread steps at a time, and no debugger's
+fault ends the training.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Engine(bdb.Bdb):
         """Whether the present step is an IDE's: it does not end at a call or a return, but at the line that follows."""
         self._is_untraced = False
         """Whether bdb must see no breakpoints as it continues, because all of them are served without tracing."""
-        # bdb's constructor starts without breakpoints, and would remove those of the other engine.
+        # bdb's constructor assigns an empty table of breakpoints. All engines share the table, so the breakpoints that
+        # users set in the other engine would be lost.
         kept = workplace.breakpoints.lines
         super().__init__(skip=OWN_PACKAGES, **options)
         workplace.breakpoints.lines = kept
@@ -78,7 +80,7 @@ class Engine(bdb.Bdb):
         self._workplace.breakpoints.lines = value
 
     def find_bottom(self, frame: FrameType) -> None:
-        """Record the outermost frame: after ``continue`` bdb stops only below it, or everywhere if none is recorded."""
+        """Record the outermost frame. Without it ``continue`` would stop everywhere, not only at breakpoints."""
         *_, self.botframe = outward(frame)
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
@@ -96,7 +98,7 @@ class Engine(bdb.Bdb):
             one.f_trace = self.trace_dispatch
             self.botframe = one
             if sys.version_info >= (3, 13):
-                # Python 3.13's bdb restores these when it releases the frame.
+                # From Python 3.13 on bdb restores these two attributes when it stops tracing the frame.
                 self.frame_trace_lines_opcodes[one] = (one.f_trace_lines, one.f_trace_opcodes)
                 one.f_trace_lines = True
         return self.trace_dispatch
@@ -120,7 +122,8 @@ class Engine(bdb.Bdb):
             self._workplace.broker.warn(f"{self.title} failed ({error_line(error)}); the rank continues")
             self.release()
         except BaseException:
-            # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
+            # A signal handler of the program raised this exception. It must unwind the program without a halt by a
+            # step.
             self.release()
             raise
         if not self.going_on:
@@ -157,7 +160,7 @@ class Engine(bdb.Bdb):
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
         """Follow a return; a step that ends at lines continues to the caller's next line."""
-        # bdb itself handles a generator that yields, and will be resumed, in another way than a return.
+        # A yield or an await arrives here as a return, too. The frame will be resumed, so bdb's own method handles it.
         is_suspended = self.stopframe is not None and bool(frame.f_code.co_flags & SUSPENDING)
         if self.ends_at_lines and not is_suspended and self.stop_here(frame) and self._to_caller(frame):
             return self.trace_dispatch
@@ -169,7 +172,7 @@ class Engine(bdb.Bdb):
         if caller is None or is_own(caller):
             return False
         if caller.f_trace is None:
-            # bdb has let the thread pass here on its way to a breakpoint.
+            # The caller is not traced, because bdb was continuing to a breakpoint when the thread entered it.
             caller.f_trace = self.trace_dispatch
         self.set_next(caller)
         return True
@@ -241,7 +244,7 @@ class Engine(bdb.Bdb):
             self.set_next(frame)
 
     def go_on(self, frame: FrameType) -> None:
-        """Resume from a stop at this frame; another debugger has shown the stop."""
+        """Resume from a stop at this frame that another debugger has shown."""
         self.find_bottom(frame)
         self.set_continue()
 
@@ -261,7 +264,7 @@ class Engine(bdb.Bdb):
             self._is_untraced = False
         bottom = self.botframe
         if not is_traced and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Engine):
-            # bdb leaves the outermost frame traced. In a program that bdb runs itself, that frame is bdb's own.
+            # bdb leaves the outermost frame traced, because in a program that bdb runs itself this frame is bdb's own.
             bottom.f_trace = None
         self.going_on = True
         self._stepper = self._first = None
@@ -285,7 +288,7 @@ class Engine(bdb.Bdb):
     def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
         """Show the debugger at this frame until it is left.
 
-        ``traced`` is True if another engine's trace function calls.
+        ``traced`` is True if another engine's trace function calls this method.
         """
         raise NotImplementedError
 

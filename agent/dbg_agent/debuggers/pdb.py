@@ -257,7 +257,7 @@ class RankPdb(CompletingPdb):
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
         if self._console.interrupt():
-            # A command without a ticket yet handles the interrupt as it starts.
+            # A command that has no ticket yet handles the recorded interrupt as it starts.
             if self.ticket is not None and self._console.consume_interrupt():
                 self._workplace.interruptible.interrupt(self.ticket)
             return
@@ -442,7 +442,7 @@ class RankPdb(CompletingPdb):
         try:
             interpreter.interact(banner=start, exitmsg=end)
         finally:
-            # Before Python 3.13 they stay, and would mark the program as interactive.
+            # Before Python 3.13 `code.interact` leaves these names in `sys`, and they mark a program as interactive.
             for name in {"ps1", "ps2"} - before:
                 vars(sys).pop(name, None)
 

@@ -51,13 +51,15 @@ FREE_SECONDS = 50e-6
 of a call into the kernel that started before the first check."""
 
 FREE_SHARE = 5e-6
-"""Further processor time, as a fraction of the time between the checks: a wait may wake up now and then."""
+"""Processor time that a thread may use in addition to FREE_SECONDS without counting as moved, as a fraction of the time
+between the checks. A waiting thread may wake up now and then."""
 
 POLLING_SHARE = 200e-6
-"""The same in a call of C code that wakes up each second to check for signals, as Ray's does."""
+"""The fraction that replaces FREE_SHARE during a call of Ray's C code that wakes up each second to check for
+signals."""
 
 _POLLING = "/ray/_private/worker.py", "get_objects"
-"""End of the file's path, and function, of the Python code that makes such a call."""
+"""The Python function that makes this call of Ray's C code: the end of its file's path, and its name."""
 
 Seen = tuple[tuple[int, int], ...]
 
@@ -66,12 +68,13 @@ CHOSEN_BY_USER = "breakpoint"
 
 
 class Unmoved:
-    """The place of the program's thread, its arrival time there, and its processor time, as of the last check.
+    """The place of the program's thread, its arrival time there, and its processor time, as of the latest check.
 
-    The same instruction in the same frames is not enough. A loop returns to the instruction, and a new frame may have
-    the address of an old one, because Python reuses memory. The frames themselves are not kept for a comparison,
-    because they would keep their variables alive, tensors among them. But a thread that has run through a loop has used
-    processor time, and a waiting thread has used none. A thread that computes or spins in C code counts as moving.
+    That the thread is at the same instruction in the same frames does not prove that it has not moved. A loop returns
+    to the instruction, and a new frame may have the address of an old one, because Python reuses memory. The frames
+    themselves are not kept for a comparison, because they would keep their variables alive, tensors among them. But a
+    thread that has run through a loop has used processor time, and a waiting thread has used none. A thread that
+    computes or spins in C code counts as moving.
     """
 
     def __init__(self, processor_time: Callable[[int], float] | None = None) -> None:
@@ -114,7 +117,7 @@ class Position:
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
-        """Return the present place of the stop's thread, or else of the program's thread; None while it is halted."""
+        """Return the present place of the stop's or else the program's thread; None while that thread is halted."""
         if self._stands():
             return None
         frame = self._moving_frame()

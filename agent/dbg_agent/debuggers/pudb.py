@@ -186,7 +186,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         super().set_frame_index(index if first is None else first)
 
     def place(self, frame: FrameType) -> tuple[str, int]:
-        """Return PuDB's key for a ``set_trace()`` line."""
+        """Return the key of a ``set_trace()`` line in PuDB's dictionary of such lines."""
         return self.canonic(frame.f_code.co_filename), frame.f_lineno
 
     def save_breakpoints(self) -> None:
@@ -318,7 +318,7 @@ def _traceback_of(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return error_text(error)
     try:
-        # Without the agent's own frame.
+        # The first frame is the agent's own, and is not shown.
         first = error.__traceback__.tb_next if error.__traceback__ is not None else None
         return "".join(traceback.format_exception(type(error), error, first))
     except BaseException as worse:
@@ -331,8 +331,8 @@ def _traceback_of(error: BaseException) -> str:
 def _leaving_no_trace() -> Iterator[None]:
     """Keep PuDB's log records of this thread out of the job's log, and its configuration out of the user's home.
 
-    PuDB logs each value that fails, at every key. It knows the path of its configuration if the program has loaded PuDB
-    itself.
+    PuDB logs each value that it can't show, each time a key is pressed. It knows the path of its configuration if the
+    program has loaded PuDB itself.
     """
     log, thread, save = logging.getLogger("ui"), threading.get_ident(), pudb_settings.save_config
 
@@ -425,7 +425,7 @@ def _ask_how_to_leave(ui: RankUI, workplace: Workplace) -> object:
     )
     return ui.dialog(
         urwid.ListBox(urwid.SimpleListWalker([urwid.Text(text)])),
-        # The first button has the focus, and users press Enter before they have read the text.
+        # The first button must be harmless: it has the focus, and users press Enter before they have read the text.
         [("Stay", "stay"), (button, "continue"), ("Kill", "kill")],
         title="Leave the debugger?",
         bind_enter_esc=False,

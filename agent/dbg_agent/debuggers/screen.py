@@ -55,7 +55,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
         """Leave the program's signal handlers unchanged."""
 
     def tty_signal_keys(self, *_args: Any, **_kwargs: Any) -> None:
-        """Leave the program's terminal unchanged; without a descriptor here urwid would use that terminal."""
+        """Leave the program's terminal unchanged. This screen has no descriptor, and urwid would use that terminal."""
 
     def stop(self) -> None:
         """Raise RuntimeError: PuDB wants to run a program in the only terminal here, which belongs to the rank."""

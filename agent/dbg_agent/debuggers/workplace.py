@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class UserBreakpoints:
     """The breakpoints of the rank's debuggers; :meth:`update` calls ``changed`` if their number has changed.
 
-    ``serve`` returns the object that serves breakpoints without tracing.
+    ``serve`` returns the object that makes breakpoints work without tracing.
     """
 
     def __init__(self, changed: Callable[[], None], serve: Callable[[UserBreakpoints], LineBreakpoints]) -> None:
@@ -30,7 +30,7 @@ class UserBreakpoints:
         """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
         self._known = 0
         self.served: LineBreakpoints | None = None
-        """Serves the breakpoints without tracing; None before the first question about them."""
+        """The object that makes breakpoints work without tracing; None before the first question about breakpoints."""
 
     def apply(self, spec: BreakpointChanges) -> Sequence[BreakpointState]:
         """Set and clear the requested breakpoints, and return the state of all; not in the link's thread."""
@@ -47,7 +47,7 @@ class UserBreakpoints:
         return bool(self.lines) and (self.served is None or not self.served.refresh())
 
     def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
-        """Return whether breakpoints are served in addition to bdb, and the breakpoint that stops the traced frame."""
+        """Return whether :attr:`served` decides instead of bdb, and the breakpoint that stops the traced frame."""
         if self.served is None:
             return False, None
         return True, self.served.chosen(frame, file, line)
@@ -69,7 +69,7 @@ class UserBreakpoints:
 
 
 class Tracing(Protocol):
-    """The debuggers of the rank; the one that was opened last takes over the tracing."""
+    """The debuggers of the rank; the latest to be opened takes over the tracing."""
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
         """Return the trace function for a frame that ``tracing`` has traced; another debugger may be open now."""

@@ -29,8 +29,8 @@ but a new attempt sends a packet at once."""
 
 OPEN_SECONDS = 30.0
 """Maximum time in seconds for TLS and the upgrade, for all brokers together. A broker needs that long if thousands of
-ranks connect at once, and its work for a rank that gives up is lost. Each broker gets an equal share, so that a
-suspended broker can't use up the time of the others."""
+ranks connect at once, and the work that it has done for a rank is wasted if the rank gives up. Each broker gets an
+equal share, so that a suspended broker can't use up the time of the others."""
 
 LOOKUP_SECONDS = 10.0
 """Maximum wait in seconds for a name look-up. A longer look-up continues, and the next attempt uses it."""
@@ -44,11 +44,11 @@ PING_ATTENDED_SECONDS = 2.0
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
 """Bounds of the random pause before the next attempt, in seconds. After a restart a broker has its ranks back within
-the upper bound, and 2,000 ranks connect no faster than the broker can shake hands."""
+the upper bound, and 2,000 ranks connect no faster than the broker can complete handshakes."""
 
 LAST_REFUSED_SECONDS = 8.0
-"""The upper bound in seconds if a broker refuses the rank, or hangs up because too many ranks connect. Each attempt
-costs the broker time."""
+"""The upper bound of that pause in seconds if a broker refuses the rank, or hangs up because too many ranks connect.
+Each attempt costs the broker time."""
 
 logger = Logger("dbg_agent.link")
 
@@ -59,8 +59,8 @@ async def dial(
     """Return an open connection; raise BrokerUnreachable, Refused or BadEndpoint with the reason.
 
     ``answered`` is called as soon as the peer's kernel has accepted the connection, long before it is open. The broker
-    at the URL ``last`` is tried last. If a broker hangs up, no other broker is tried in this attempt: too many ranks
-    are connecting, and they connect to all brokers.
+    at the URL ``last`` is tried after all others. If a broker hangs up, no other broker is tried in this attempt: too
+    many ranks are connecting, and they connect to all brokers.
     """
     routes = reach.routes(last)
     seconds = OPEN_SECONDS / len(routes)
@@ -106,21 +106,22 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self._last: Route | None = None
-        """The broker of the last connection."""
+        """The broker of the most recent connection."""
         self.dialled = ""
-        """The address of the last broker dialled."""
+        """The address of the broker that was dialled most recently."""
         self.avoided = ""
-        """The address of the broker that last hung up on this rank or was silent; other brokers may be less busy."""
+        """The address of the broker that most recently hung up on this rank or fell silent. Other brokers may be less
+        busy."""
         self.unanswered_since: float | None = None
-        """The time since which no kernel has accepted a connection; None after a kernel has accepted one, and before
-        the first attempt."""
+        """The time since which no broker's kernel has accepted a connection. None before the first attempt, and after a
+        kernel has accepted a connection."""
         self.has_been_answered = False
-        """Whether a kernel accepted the connection in the last finished attempt."""
+        """Whether a broker's kernel accepted the connection in the attempt that finished most recently."""
 
     def pause(self, error: DbgError | None) -> float:
         """Return the seconds to wait before the next attempt.
 
-        ``error`` is the error of the last attempt, or None if it succeeded.
+        ``error`` is the error of the preceding attempt, or None if it succeeded.
         """
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
         is_away = error is None or (
@@ -199,7 +200,8 @@ class LinkLoop(asyncio.SelectorEventLoop):
         for task in tasks:
             task.cancel()
         self.run_until_complete(asyncio.gather(*tasks, return_exceptions=True) if tasks else asyncio.sleep(0))
-        # An aborted TLS connection closes its socket after a few rounds; Python warns about a socket left open.
+        # An aborted TLS connection closes its socket after a few rounds of the loop; Python warns about a socket left
+        # open.
         for _ in range(3):
             self.run_until_complete(asyncio.sleep(0))
         self.close()
@@ -219,7 +221,7 @@ class LinkLoop(asyncio.SelectorEventLoop):
 
 def make_loop(fork_safety: ForkSafety) -> LinkLoop:
     """Return a new loop; raise OSError if no descriptors are free."""
-    # Without descriptors asyncio can't build a loop either, and would print a warning about the half-built loop to
+    # Without free descriptors asyncio can't build a loop either, and would print a warning about the half-built loop to
     # stderr.
     for end in socket.socketpair():
         end.close()

@@ -36,7 +36,9 @@ class ForkSafety:
 
     def __init__(self) -> None:
         self._busy = threading.RLock()
-        # Python's locks are not fair: if a thread releases a lock and acquires it again, other threads get no chance.
+        # Python's locks are not fair: if the link's thread released one lock and acquired it again at once, a thread
+        # that waits to fork might never get it. The forking thread holds this second lock, so that the link's thread
+        # waits.
         self._turn = threading.RLock()
         self._round = 0
         self._timed_out: int | None = None
@@ -94,7 +96,7 @@ class Lookup:
         self.value: Any = None
         self.error: BaseException | None = None
         self.wake: Callable[[], object] = bool
-        """Called in the question's thread when it has ended."""
+        """Called in the question's thread once the question is answered."""
 
 
 class Lookups:

@@ -50,14 +50,15 @@ MOMENT_SECONDS = 0.2
 """Time in seconds that a thread of the program waits for a look-up that has just started; most take a millisecond."""
 
 broker_overrides: dict[str, str] = {}
-"""Variables that locate the broker, set by ``adopt``; they take precedence over the environment."""
+"""Variables that locate the broker, set if ``dbg-attach adopt`` has made this process a rank; they take precedence over
+the environment."""
 
 
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Route:
     """Return how a rank connects to the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
-    Block as long as the file systems of the home and of up to two files do. Call ``opening`` with each path before its
-    access.
+    Files in the home and up to two other files are read, and a silent file system can block the call without a limit.
+    ``opening`` is called with each path before it is accessed.
     """
     return find_broker(
         DiscoveryOptions(role="rank", argument_name="the argument broker=", opening=opening), broker, environ
@@ -148,7 +149,7 @@ class ProcessExiting(DbgError):
 
 @dataclass(slots=True)
 class _Registration:
-    """Whether a broker knows this rank, the last problem, and the time since which the link has tried to connect."""
+    """Whether a broker knows this rank, the latest problem, and the time since which the link has tried to connect."""
 
     is_there: bool = False
     problem: DbgError | None = None
@@ -167,7 +168,8 @@ def import_all() -> None:
     """Import all modules that a link needs to dial.
 
     The link's thread does this by itself. While the program computes, the import takes many seconds, because the thread
-    releases the GIL at each file that it reads. So a program that the agent starts begins after this.
+    releases the GIL at each file that it reads, and must wait for it again. So the agent starts a program only when
+    this import has ended.
     """
     import encodings.idna  # noqa: F401 - for host names
 
@@ -205,8 +207,9 @@ class Link:
                 self._registration.waiting_since = self._clock()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # The thread is recorded before it runs. If a signal handler stops the rank right here, it starts a second
-            # thread and can wait for it. The first thread then finds that it is not the link's thread, and ends.
+            # The thread is recorded before it runs. If a signal handler stops the rank right here, the handler's own
+            # call starts a second thread and can wait for that one. The first thread then finds that it is not the
+            # link's thread, and ends.
             self._gave_up = False
             self._thread = own_thread(self._run, "dbg-agent")
             self._thread.start()
@@ -214,9 +217,9 @@ class Link:
     def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
         """Wait until the rank is registered and return None, or return the problem after ``timeout`` seconds.
 
-        The time runs from the start of the link's attempts, so that calls in a loop wait only once; None waits forever.
-        With a ``timeout`` the wait ends early in two cases: the broker refuses this rank for good, or no kernel has
-        accepted a connection for ``unanswered`` seconds.
+        The time runs from the start of the link's attempts, so that calls in a loop wait only once. A ``timeout`` of
+        None waits forever. With a ``timeout`` the wait ends early in two cases: the broker refuses this rank for good,
+        or no kernel has accepted a connection for ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
@@ -256,7 +259,7 @@ class Link:
             if isinstance(found, Exception):
                 problem = found if isinstance(found, DbgError) else _fault(found)
                 with self._status:
-                    # Otherwise each further call would look up the broker again.
+                    # Otherwise each later call would look up the broker again.
                     self._registration.problem = self._registration.problem or problem
                 return problem
             self._url = found.endpoint.url
@@ -335,7 +338,8 @@ class Link:
 
             self._dialler = Dialler(self._finder.find, self.names, self._clock)
         except Exception as error:
-            # For example, no descriptor may be left, even for imports. The next stop tries again.
+            # For example, the process may have used up its file descriptors, so that even imports fail. The next stop
+            # tries again.
             self._gave_up = True
             self._failed(_fault(error))
             return None
@@ -430,7 +434,7 @@ class Link:
         except DbgError as error:
             self._failed(error)
             return error
-        # This is the problem until the welcome arrives.
+        # If the connection ends before the broker's welcome has arrived, this is the problem to report.
         problem = BrokerUnreachable(connection.broker_url, "it did not register this rank")
         self._note(problem)
         heard = asyncio.Event()

@@ -25,7 +25,8 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import clamp
 
 MAX_MESSAGES = 4096
-"""Maximum number of waiting control messages. If more wait, the broker doesn't read, and the link reconnects."""
+"""Maximum number of waiting control messages. If more wait, the broker is not reading them, and the link
+reconnects."""
 
 MAX_MESSAGE_BYTES = 16 * MIB
 """Maximum number of characters of waiting messages: sixteen of the longest messages. A rank has more than one of those
@@ -112,7 +113,8 @@ class Outgoing:
             last = self._items[-1] if self._items else None
             joined = join_outputs(last, frame) if isinstance(last, bytes) else None
             if joined is not None and isinstance(last, bytes):
-                # Programs print a line in pieces, and a frame of many lines costs no more than a frame of one line.
+                # Programs print a line in pieces, which are joined here into one frame. A frame of many lines costs no
+                # more than a frame of one line.
                 self._items[-1] = joined
                 self._output_bytes += len(joined) - len(last)
             else:
@@ -159,7 +161,7 @@ class ProgramState:
     """The state of the program apart from its present stop."""
 
     missing: DbgError | None = None
-    """The reason why the last stop found no broker; None if it found one."""
+    """The reason why the most recent stop found no broker; None if it found one."""
     waits_at_stop: bool = False
     """Whether a stop waits, or has waited, for a broker that doesn't answer; the rank has reported this on stderr."""
     passed: str = ""

@@ -1,8 +1,9 @@
 """Lines for the job's stderr, and the log of a rank, which is off unless DBG_LOG names a file.
 
-`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. The pipe is full if
-a launcher or log collector doesn't read it. A rank that waited for room would be stuck before a terminal could attach
-to its stop. One line that finds no room waits in a separate thread; further lines are lost until it is written.
+`write_stderr` writes to stderr even if the program has replaced it, and never waits for the reader. If stderr is a pipe
+that a launcher or log collector doesn't read, the pipe fills up. A rank that waited for room would be stuck before a
+terminal could attach to its stop. One line that finds no room waits in a separate thread; later lines are lost until it
+is written.
 
 The log is for debugging the debugger; ``docs/reference/log-lines.md`` lists its events. The standard library's logging
 is not used. A thread of the program that stopped inside it would hold locks that the agent's threads need. The log has
@@ -136,8 +137,8 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
 
 
 _waiting: set[int] = set()
-"""Contains the id of this process while one of its threads waits for room. No lock is used, because a signal handler or
-finalizer may call `write_stderr` while a line is written."""
+"""Contains the id of this process while one of its threads waits for room in stderr. No lock is used, because a signal
+handler or finalizer may call `write_stderr` while a line is written."""
 
 
 def is_written() -> bool:
@@ -208,7 +209,7 @@ def _write_later(descriptor: int, data: bytes) -> None:
         try:
             _thread.start_new_thread(_put, (descriptor, data))
         except RuntimeError:
-            # The process is ending, or may start no more threads.
+            # The process is ending, or the system allows it no more threads.
             _waiting.clear()
 
 

@@ -44,7 +44,7 @@ class _Traffic:
         self.renew()
 
     def renew(self) -> None:
-        """Reset everything: a forked child has no thread of its parent, and the kernel counts from zero."""
+        """Reset everything: a forked child has no thread of its parent, and the kernel counts its bytes from zero."""
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._living: set[int] = set()
         self._ended = Counter[str]()
@@ -69,7 +69,7 @@ _traffic = _Traffic()
 
 
 def own_traffic() -> Counter[str]:
-    """Return the numbers of bytes that the agent's threads have read and written, by the kernel's names.
+    """Return the numbers of bytes that the agent's threads have read and written, by the kernel's names for them.
 
     Threads of the program are not included.
     """
@@ -89,7 +89,7 @@ _T = TypeVar("_T")
 
 
 class BoundedThreads:
-    """Short-lived threads of the agent, at most ``most`` at a time; only one thread starts them."""
+    """Short-lived threads of the agent, at most ``most`` at a time. Only one thread may call :meth:`start`."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self.most = name, most

@@ -70,7 +70,7 @@ class BreakIn:
         """The frame that a terminal wants to see once the thread has stopped."""
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
         self._is_ending = False
-        """Whether the signal last found the main thread in an excepthook or after the program's end."""
+        """Whether the most recent signal found the main thread in an excepthook or after the program's end."""
         self._former: Any = None
         self._problem = NOT_INSTALLED
         self._seen: tuple[int, int] | None = None
@@ -115,7 +115,7 @@ class BreakIn:
         if frame is None:
             return
         if is_under_ours(frame) or not has_room():
-            # A stop here could wait forever for a lock of that code, or fail halfway.
+            # A stop here could wait forever for a lock that the interrupted code holds, or run out of stack halfway.
             self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         unharmed(partial(self._answer_or_stop, frame), self._failed)
@@ -129,13 +129,13 @@ class BreakIn:
             return
         self._is_ending = is_at_end(frame)
         if self._is_ending:
-            # No user expects a stop there. A program that continues after its excepthook stops at that point.
+            # No user expects a stop there. If the program continues after its excepthook, it stops then.
             self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         self._stop_at(frame, "interrupt")
 
     def _answer_live(self, frame: FrameType) -> None:
-        # Otherwise a step would enter the evaluated expression.
+        # Tracing is switched off, because a step would otherwise enter the evaluated expression.
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
@@ -148,7 +148,7 @@ class BreakIn:
         try:
             return self._live.popleft()[1]
         except IndexError:
-            # The link's thread has answered the last one itself, because it took too long.
+            # No question waits any more. The link's thread answers those itself that have waited too long.
             return None
 
     def arrived(self) -> None:
@@ -157,7 +157,7 @@ class BreakIn:
             asks, self._asks = self._asks, []
             frame, self._frame = self._frame, ""
             self._wanted = 0
-            # A frame after the stop may have the same id as an earlier one.
+            # The earlier place is forgotten, because a frame after the stop may have the id of an earlier frame.
             self._seen = None
         problem = self._open_at(frame) if frame else ""
         for ask in asks:
@@ -208,7 +208,7 @@ class BreakIn:
         self._broker.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
 
     def _is_refused(self, ask: Ask | None) -> bool:
-        """Return True if the signal must not be sent, and answer why: its default action would end the process."""
+        """Return True, and answer why, if the signal must not be sent: without a handler it would end the process."""
         problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
         if problem is not None and ask is not None:
             self._answer(ask, Kind.ERROR, problem)
@@ -244,7 +244,7 @@ class BreakIn:
                 try:
                     self._live.remove(waiting)
                 except ValueError:
-                    # The main thread has just started it.
+                    # The main thread has just started to answer this question.
                     return
                 self._answer(ask, Kind.RUNNING, self._in_c_code())
 

@@ -28,10 +28,10 @@ NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_fun
 """Namespaces of torch's operators. All operators in them communicate, except operators that only wait."""
 
 LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
-"""Operators in these namespaces that send nothing."""
+"""Operators in NAMESPACES that send nothing."""
 
 OF_TWO = ("send", "recv_", "recv_any_source_")
-"""Operators that involve only one other rank."""
+"""Operators in NAMESPACES that involve only one other rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
             mode: AbstractContextManager[object] = _mode_class(dispatch.TorchDispatchMode)(torch, asked)
             return mode
     except Exception:
-        # A release of torch with other names: the expression is evaluated all the same.
+        # Another release of torch may use other names; the expression is then evaluated without this check.
         return nullcontext()
     return nullcontext()
 
@@ -138,7 +138,7 @@ def _mode_class(base: Any) -> Any:
             self._is_over = False
 
         def __exit__(self, *error: Any) -> None:
-            # A thread of torch that started in the meantime may keep the mode for longer.
+            # A thread of torch that started in the meantime may keep this mode active for longer.
             self._is_over = True
             super().__exit__(*error)
 
@@ -175,7 +175,7 @@ def _group_size(torch: Any, args: Any) -> int:
             try:
                 return int(groups.ProcessGroup.unbox(arg).size())
             except RuntimeError:
-                # Another object, such as the kind of a reduction.
+                # The object is not a process group; it may be the kind of a reduction.
                 continue
         if isinstance(arg, str):
             try:

@@ -53,7 +53,8 @@ def run_command(
             known_locals.update(assigned)
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
-            # This makes the object that serves breakpoints, which knows the name `rank` in a condition.
+            # This call creates the object that serves the breakpoints. Without that object bdb would evaluate their
+            # conditions, and bdb does not know the name `rank`, which conditions may use.
             workplace.breakpoints.apply(BreakpointChanges())
             # A breakpoint needs a debugger that traces for it when the rank continues.
             debuggers.have_one()

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
-"""Time in seconds without a move after which a rank is treated as still. Reading evidence may then hold the GIL for
-longer, because the program loses nothing."""
+"""Time in seconds without a move after which a rank is treated as standing still. Reading evidence may then hold the
+GIL for longer, because the program loses nothing."""
 
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
@@ -293,7 +293,7 @@ class Questions:
     def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command."""
         place = place_at(at)
-        # A user has moved up the stack in the open debugger, where a name may have another value.
+        # In a frame that a user has selected in the open debugger, a name may have another value than usual.
         is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
         places_moved_to = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=places_moved_to, frame=place, digest=evaluated.digest)

@@ -30,7 +30,8 @@ MAX_PRINTED = MAX_TEXT // 4
 """Maximum number of characters of the output before a move; the move's answer begins with this output."""
 
 INTERRUPT_AGAIN_SECONDS = 1.0
-"""Time in seconds after which work that continues is interrupted again; the work has this time to clean up."""
+"""Time in seconds after which interrupted work that has not ended is interrupted again; it has this time to clean
+up."""
 
 
 class StopWork:
@@ -54,7 +55,8 @@ class StopWork:
         self._answer = answer
         self._lock = threading.RLock()
         self._moving: list[tuple[Ask, str]] = []
-        """Questions whose move has begun and not ended, and the text printed before it."""
+        """Unanswered questions whose commands have made the stopped thread move, each with the text that its command
+        printed before the move. They are answered when the move ends."""
 
     def at_stop(self, ask: Ask, work: Callable[[], None], dropped: Callable[[], None] | None = None) -> None:
         """Make the stopped thread run work that answers, within the question's time; answer here if the rank runs.

@@ -27,7 +27,7 @@ MAX_GO_ON = 2 * MAX_WORK
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Keys that will never be applied: ``count`` bytes of ``generation``, ending at ``offset``."""
+    """Keys that will never be applied: ``count`` bytes of the driver of ``generation``, ending at ``offset``."""
 
     generation: int
     offset: int
@@ -36,7 +36,7 @@ class Loss:
 
 
 class TypedKeys:
-    """The keys of one driver, in order, until the debugger reads them.
+    """The keys of one driver, the terminal that may type, in order, until the debugger reads them.
 
     ``received`` counts all bytes of this generation that arrived; ``applied`` counts the bytes that were read or
     discarded. The bytes between the two are pending.
@@ -118,7 +118,7 @@ class OpenDebugger:
 
 @dataclass(frozen=True, slots=True)
 class ResumeThread:
-    """Leave the debugger, however deep in dialogs, and resume the thread as ``c`` does; then call ``done``."""
+    """Leave the debugger, even if nested dialogs are open, and resume the thread as ``c`` does; then call ``done``."""
 
     done: Callable[[], None]
 
@@ -179,7 +179,7 @@ MOVES = {
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Make the requested move; ``begun`` is called in the thread right before, ``dropped`` if the stop ends first."""
+    """Make the requested move; ``begun`` is called in the thread just before it, ``dropped`` if the stop ends first."""
 
     wanted: StepRequest
     begun: Callable[[], None]
@@ -256,7 +256,7 @@ class SwitchDebugger(BaseException):
 
 
 class DebuggerExit(enum.Enum):
-    """The next event after a debugger was left."""
+    """What happens next, once a user or a command has left the debugger."""
 
     GO_ON = "go on"
     """The thread continues; the stop is over."""
@@ -310,7 +310,7 @@ class Inbox:
             return loss
 
     def fresh(self, frame: Input) -> bytes:
-        """Return the new bytes of a frame if it is of the current generation; for the thread that calls `type`."""
+        """Return the new bytes of a frame if it is of the current generation; only in the thread that calls `type`."""
         with self._changed:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""

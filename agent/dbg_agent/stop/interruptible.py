@@ -40,13 +40,13 @@ class Interruptible:
         self._wanted: dict[int, int] = {}
         """For each thread the ticket of an interrupt that is requested and not yet raised."""
         self._sent: dict[int, int] = {}
-        """For each thread the ticket of its last interrupt."""
+        """For each thread the ticket of its most recent interrupt."""
         self._hooked = 0
         self._former_hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
 
     @contextmanager
     def running(self) -> Iterator[int]:
-        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yield the ticket for that.
+        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yield the ticket that it needs.
 
         If the work has just ended, an interrupt may still be raised in this context, but never later.
         """
@@ -105,7 +105,7 @@ class Interruptible:
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
 
     def was_interrupted(self, ticket: int) -> bool:
-        """Return True if the calling thread's last interrupt was for that ticket."""
+        """Return True if the calling thread's most recent interrupt was for that ticket."""
         return self._sent.get(threading.get_ident()) == ticket
 
     def _thread_of(self, ticket: int) -> int | None:
@@ -170,8 +170,8 @@ class Interruptible:
     def raise_wanted(self) -> None:
         """Raise a requested KeyboardInterrupt; the calling function of the agent has just released its lock.
 
-        The program may call that function so often that an interrupt would rarely arrive outside of it. The frame that
-        must hold no lock is the function's caller.
+        The program may call that function so often that the signal almost always arrives inside the function, where the
+        handler must not raise. The caller of the function is the frame that is checked for locks here.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
@@ -200,8 +200,8 @@ def _raise_in_lockless(thread: int) -> bool:
         return False
     place, error = frame.f_lasti, _async_error(thread, KeyboardInterrupt)
     # CPython switches threads only after a call, at a backward jump and at the start of a function. None of these
-    # happens between the call of `sys._current_frames`, which is made in C, and the last call. So the thread has not
-    # moved.
+    # happens between the call of `sys._current_frames`, which `map` makes in C, and the call that sets the exception.
+    # So the thread has not moved in the meantime.
     was_on, _, frames, _ = map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable))
     is_there = thread in frames and frames[thread] is frame and frame.f_lasti == place
     if is_there:

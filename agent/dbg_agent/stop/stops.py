@@ -32,7 +32,7 @@ class StopPhase(str, enum.Enum):
     OPEN = "open"
     """The thread is halted inside a debugger."""
     STEPPING = "stepping"
-    """The thread runs to the end of the last step; the stop is still the same."""
+    """The thread runs because of a step command. The same stop continues when the step ends."""
 
 
 class StopEvent(str, enum.Enum):
@@ -50,7 +50,7 @@ _P, _S = StopPhase, StopEvent
 STOP_MOVES: Mapping[StopPhase, Mapping[StopEvent, StopPhase]] = {
     _P.NONE: {_S.ARRIVES: _P.WAITING},
     _P.WAITING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
-    # Switching to another debugger on the same stop returns to waiting.
+    # A switch to another debugger on the same stop closes the open one first, so the stop waits again.
     _P.OPEN: {_S.STEPS: _P.STEPPING, _S.HALTS: _P.WAITING, _S.ENDS: _P.NONE},
     # A thread that reaches the end of the step halts in the open debugger. A thread that exits before that ends the
     # stop.
@@ -71,7 +71,7 @@ logger = Logger("dbg_agent.stop")
 CRASHED_CANT_MOVE = "the rank is kept after a crash and can't move; `c` lets it end"
 
 HELD = "hold"
-"""Reason of the stop of a rank that was not chosen to stop: it waits for stopped ranks."""
+"""Reason of the stop of a rank that was not chosen to stop: it waits until the chosen ranks have been resumed."""
 
 SLOW_STEP_SECONDS = 0.3
 """Time in seconds after which a step is reported as running. A report for each quick step would make the list
@@ -100,7 +100,7 @@ NOWHERE = Place(file="", line=0, function="")
 
 @dataclass(slots=True)
 class _Reported:
-    """The reported facts about the current stop, or about the last one."""
+    """The reported facts about the current stop or, if there is none, about the most recent one."""
 
     reason: str = ""
     error: str = ""
@@ -117,8 +117,8 @@ class _Reported:
 class Stops:
     """The current stop, owned by one thread at a time, and the queue of threads waiting for it.
 
-    ``changed`` is called, without locks held, after every change to report. ``on_thread_exit`` ends a stop whose thread
-    exits during a step.
+    ``changed`` is called, without locks held, after every change that must be reported. ``on_thread_exit`` ends a stop
+    whose thread exits during a step.
     """
 
     def __init__(self, changed: Callable[[], None], on_thread_exit: Callable[[], None] | None = None) -> None:
@@ -132,7 +132,7 @@ class Stops:
         self._sessions = 0
         self._session: SessionInfo | None = None
         self.session_before: SessionInfo | None = None
-        """The last session of an earlier stop."""
+        """The most recent session of an earlier stop."""
         self._is_unreported = False
         self._queued = 0
         self._is_slow = False
@@ -153,12 +153,12 @@ class Stops:
 
     @property
     def halted_since(self) -> float:
-        """Time of the stopped thread's arrival at its present or last place, on the monotonic clock."""
+        """Time at which the stopped thread most recently halted, on the monotonic clock."""
         return self._reported.halted_since
 
     @property
     def number(self) -> int:
-        """Number of the current stop, or of the last one."""
+        """Number of the current stop or, if there is none, of the most recent one."""
         return self._number
 
     @property
@@ -415,15 +415,15 @@ class Stops:
         logger.info("stop %d ends", number)
 
     def set_limit(self, limit: Limit | None) -> None:
-        """Report this as the time limit of the current stop that expires first."""
+        """Report ``limit``, which is that time limit of the current stop that expires first, or None."""
         if self._reported.limit != limit:
             self._reported.limit = limit
             self._changed()
 
     def note_lease(self, lease: tuple[float, float] | None) -> None:
-        """Record the lease that ends the stop first, or None: its seconds, and its end on the monotonic clock.
+        """Record the lease that ends the stop first, as its length in seconds and its end on the monotonic clock.
 
-        The next report contains it.
+        None means that the stop has no lease. The next report contains the lease.
         """
         self._reported.lease = lease
 
@@ -466,9 +466,10 @@ class Halt:
         self.awaits_in: int | None = None
         """Id of the stopped thread if its code awaits what the user types as ``await …``; otherwise None."""
         self.awaitable: Awaitable[object] | None = None
-        """The awaitable that was typed last."""
+        """The awaitable that the user typed most recently."""
         self._stepped_to: tuple[int, int] | None = None
-        """Frame id and line of the last halt by tracing; a breakpoint of that line must not stop there once more."""
+        """Frame id and line of the most recent halt by tracing; a breakpoint on that line must not halt the thread
+        there a second time."""
 
     def take_awaitable(self) -> Awaitable[object] | None:
         """Return the awaitable that the user has typed as ``await …``, and forget it."""
