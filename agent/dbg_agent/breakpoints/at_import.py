@@ -1,10 +1,11 @@
-"""Stops on Python 3.11: when a file is loaded, a call is compiled in before each line with a stop.
+"""Stops on Python 3.11: when a file is loaded, it is compiled with a call inserted before each line with a stop.
 
-This code is never written to a cache. Each call has the line number of the statement that follows it, so all line
-numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
+The compiled code is never written to a cache. Each call has the line number of the statement that follows it, so all
+line numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
 
-The interpreter's own finders find a module; only its loader is replaced. The script of the command line is never
-imported. So a path hook passes it to the interpreter like a directory that contains a ``__main__``.
+For an imported module, the interpreter's own finders are used, and only the loader is replaced. The script of the
+command line is not imported, so it has no loader to replace. A path hook therefore passes it to the interpreter like a
+directory that contains a ``__main__``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Lines, Reached
 
 CALL = "__dbg_stop_point__"
-"""Name of the builtin that the compiled-in calls call with a number. No name of a module is hidden by a builtin."""
+"""Name of the function that the inserted calls call with a number. It is a builtin, to hide no name of a module."""
 
 COMPILES = "invoke_and_store_as_constant"
 """Name of the Dynamo function that calls a function marked as constant while Dynamo compiles."""
@@ -39,14 +40,14 @@ _served: list[AtImport] = []
 """The instances, newest first. If two stop at one line, the newer one is called first, as in `sys.monitoring`."""
 
 _numbered: list[tuple[AtImport, str, int]] = []
-"""Instance, file and line, by the number in the call. Compiled code may call at any time, so nothing is removed."""
+"""Instance, file and line, by the number in the call. Entries stay, because compiled code may use them at any time."""
 
 
 class AtImport:
     """Caller of ``reached`` before lines of files that are loaded from now on; see :class:`.monitored.Monitored`."""
 
     replaces_tracing = False
-    """Whether all threads stop without tracing. They don't: functions that exist already contain no calls."""
+    """Whether all threads stop without tracing. They don't: functions that were loaded earlier contain no calls."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self.reached = reached
@@ -79,7 +80,7 @@ class AtImport:
 
 
 def reach(number: int) -> None:
-    """Call ``reached`` of the instance that owns the line with this number. Compiled code calls this function."""
+    """Call ``reached`` of the instance that owns the line with this number. The inserted calls call this function."""
     frame = sys._getframe(1)
     if frame.f_code.co_name != COMPILES:
         served, file, line = _numbered[number]
@@ -121,10 +122,10 @@ def _insert_at(spot: Spot, number: int) -> None:
 
 
 class _StopLoader(SourceFileLoader):
-    """A loader that compiles a module from its source, with calls in it and without any cache."""
+    """A loader that compiles a module from its source, with the inserted calls and without any cache."""
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the module's code with the calls, or without them if that can't be compiled."""
+        """Return the module's code with the calls, or without them if the source can't be compiled."""
         try:
             return compile_file(self.get_data(self.path), self.path, _name_of(self.name))
         except Exception:
@@ -140,7 +141,7 @@ def _name_of(name: str) -> str:
 
 
 class _Finder(FinderInFront):
-    """A finder that replaces the loader of modules with stops if they are ordinary source files."""
+    """A finder that replaces the loader of each module that has stops and is an ordinary source file."""
 
     def change(self, spec: ModuleSpec) -> None:
         """Replace the loader in ``spec`` if the module has stops."""

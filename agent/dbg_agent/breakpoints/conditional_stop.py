@@ -2,7 +2,7 @@
 
 It serves the stops of the command line (:mod:`.startup_stops`) and the breakpoints of IDEs and agents
 (:mod:`.line_breakpoints`). From Python 3.12 on the interpreter reports their lines (:mod:`.monitored`). On Python 3.11
-a call is compiled into the file before each of these lines (:mod:`.at_import`).
+a file is compiled with a call before each of these lines (:mod:`.at_import`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Monitored, Reached
 
 MAX_VALUE = 1000
-"""Maximum number of characters of one value in a log: nobody reads a longer line."""
+"""Maximum number of characters of one value in a log text, because nobody reads longer lines."""
 
 _HITS = re.compile(r"(==|>=|<=|>|<|%|=|)\s*([0-9]{1,9})\s*(?:==\s*([0-9]{1,9}))?")
 
@@ -42,7 +42,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 class NoHits(Exception):
-    """Raised when a text is not a comparison of hits. The message shows valid ones."""
+    """Raised when a text is not a comparison with the number of hits. The message shows valid comparisons."""
 
 
 def hits_of(text: str) -> Callable[[int], bool] | None:
@@ -209,9 +209,9 @@ def check_stop(
     tracer = sys.gettrace()
     try:
         if tracer is not None:
-            # As in set_trace: stepping must not show lines of this module or of a condition.
+            # Otherwise a user who steps would see lines of this module and of a condition; set_trace does the same.
             sys.settrace(None)
-        # Conditions and log texts need stack, too: a RecursionError would look like a condition that raised.
+        # Conditions and log texts need free stack, too: a RecursionError would look like an error of the user's.
         if reports_no_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Breakpoints of a rank that IDEs and agents set. They are in bdb's lists, like breakpoints of the debuggers.
+"""Breakpoints of a rank that IDEs and agents set. bdb's lists contain them, like breakpoints of the debuggers.
 
 Requests are carried out in the stopped thread, or in a background thread while the program runs. Nothing is imported
 while the lock is held, because the program may reach a breakpoint in the middle of an import.
@@ -163,13 +163,13 @@ class LineBreakpoints:
         self._served: dict[str, frozenset[int]] = {}
         self._mechanism = mechanism(self.reached)
         self._traced: dict[str, frozenset[int]] = {}
-        """The lines where the thread of the last stop may stop by tracing."""
+        """Lines with breakpoints when the rank was last stopped: a thread that is traced since then stops there."""
         self._failure = ""
-        """Why only a traced thread stops; empty if the mechanism works."""
+        """Why breakpoints stop only a traced thread: the mechanism's error. Empty if the mechanism works."""
 
     def apply(self, spec: BreakpointChanges) -> tuple[BreakpointState, ...]:
         """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
-        # Read files before taking the lock: a file system may hang, and the program takes the lock when it stops.
+        # Read files before taking the lock: a file system may hang, and the program takes the same lock when it stops.
         cleared = [(known, loaded_path(known.file) or known.file) for known in spec.clear]
         found = [(one, _spot_of(one)) for one in spec.set]
         with self._lock:
@@ -191,7 +191,7 @@ class LineBreakpoints:
         wanted, is_all = self._wanted()
         if wanted != self._served:
             self._served = wanted
-            # The mechanism may work this time.
+            # The mechanism may accept these lines even if it has failed before.
             self._failure = ""
             try:
                 self._mechanism.serve(wanted)
@@ -210,7 +210,7 @@ class LineBreakpoints:
                 self._set_at(path, line, spec, problem)
                 return None
             problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
-        # Condition, hits and log are omitted, because they may be too long for an answer.
+        # The texts of condition, hits and log are omitted, because they may be too long for an answer.
         return clamp(
             BreakpointState,
             file=spec.file,
@@ -239,8 +239,9 @@ class LineBreakpoints:
             self._delete(one)
 
     def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> bool:
-        """Withdraw requests for this line and delete breakpoints without other requests; keep the one at ``unless``.
+        """Withdraw the requests for this line, and delete breakpoints that have no other request.
 
+        ``unless`` is the file and line of a breakpoint that is not changed.
         Return True if a request for this line existed.
         """
         was_asked = False
@@ -274,7 +275,7 @@ class LineBreakpoints:
 
     def _states(self) -> list[BreakpointState]:
         states: dict[tuple[str, int], BreakpointState] = {}
-        # If a line also has a debugger's own breakpoint, the answer shows the requested one.
+        # If a line has a requested breakpoint and a debugger's own one, the answer shows only the requested one.
         for one in sorted(self._all(), key=lambda one: not isinstance(one, LineBreakpoint)):
             if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
                 continue
@@ -323,7 +324,7 @@ class LineBreakpoints:
         check_stop(frame, is_due, partial(self._stop, file, line), self._failed)
 
     def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
-        """Return True if the breakpoints of the frame's line are checked here: in a traced frame, bdb checks them."""
+        """Return True if this class must check the breakpoints of the frame's line; in a traced frame, bdb does."""
         if os.getpid() != self._pid or self._halts.has_just_halted(frame):
             return False
         if is_traced and is_traced_by_us(frame):
@@ -334,7 +335,7 @@ class LineBreakpoints:
         def stop() -> None:
             self._halts.stop(frame, "breakpoint", before_line=True)
             if stops_at(file, line):
-                # The stop of the command line is called next, and the user has already seen this line.
+                # The line also has a stop of the command line, which comes next. It must not stop here a second time.
                 self._halts.note_halt(frame)
 
         unharmed(stop, self._failed)
@@ -376,7 +377,7 @@ class LineBreakpoints:
         return self._rank.number
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
-        """Return the lines that need no traced thread, and True if these cover all breakpoints."""
+        """Return the lines with breakpoints that need no traced thread, and True if these are all breakpoints."""
         wanted: dict[str, set[int]] = {}
         is_all = True
         for one in self._all():
@@ -437,9 +438,9 @@ class _LogOutput:
 
 
 class _Spot(NamedTuple):
-    """The path under which the program has loaded a file, and the line where a breakpoint stops, or None.
+    """The path under which the program has loaded a file, and the line where a breakpoint stops.
 
-    If there is a line, the problem is a warning.
+    The line is None if no breakpoint can be set; the problem is the reason. If there is a line, it is a warning.
     """
 
     path: str
@@ -457,7 +458,7 @@ def _spot_of(spec: BreakpointSpec) -> _Spot:
 
 
 def _problem_of(spec: BreakpointSpec) -> str:
-    """Return the reason why a request is invalid at any place, or an empty string."""
+    """Return the reason why a request is invalid whatever its line contains, or an empty string."""
     if len(json.dumps([spec.file, spec.condition, spec.hits, spec.log])) > MAX_TEXT - 2 * MAX_CONDITION:
         return "file name, condition, hits and log text are too long together"
     if is_ours(spec.file):
@@ -479,7 +480,7 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
     for count, state in enumerate(states):
         length = len(json.dumps([state.file, state.problem, state.condition, state.hits, state.log])) + 200
         if length > MAX_TEXT:
-            # Its file name, or a condition set in a debugger, is too long.
+            # An answer can't contain this breakpoint: its file name, or a condition set in a debugger, is too long.
             continue
         size += length
         if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:

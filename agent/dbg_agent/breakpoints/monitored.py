@@ -24,11 +24,11 @@ Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
 
 Find = Callable[[str, str], frozenset[int]]
-"""Called with the file and the name of a module that starts to run. Returns the lines of the file with stops, which are
-not known before."""
+"""Called with the file and the name of a module that starts to run. Returns the lines of the file that have stops: only
+then can they be determined."""
 
 TOOL = "dbg-agent"
-"""The name under which other tools see the owner of the tool id."""
+"""The name of this tool, which other tools see as the owner of its tool id."""
 
 IDS = (3, 4, 2, 5, 1, 0)
 """Tool ids of `sys.monitoring` in the order of the attempts: 3 and 4 have no predefined meaning, 0 is for debuggers."""
@@ -76,7 +76,7 @@ class Monitored:
                 self._set_line_events(code, wanted=False)
         for code in running_codes():
             self._watch(code)
-        # Lines and functions that were disabled after their first event report again.
+        # Functions and lines whose events were disabled after the first one report again.
         self._monitoring.restart_events()
 
     def problem(self, file: str, line: int) -> str:
@@ -93,7 +93,8 @@ class Monitored:
             except ValueError:
                 continue
             self._id = number
-            # After atexit the interpreter clears our modules, but finalizers of the program still run.
+            # After its exit callbacks the interpreter clears our modules, but finalizers of the program still run, with
+            # events.
             atexit.register(self._free)
             monitoring.register_callback(number, events.PY_START, self._begins)
             monitoring.register_callback(number, events.PY_RESUME, self._begins)
@@ -108,8 +109,8 @@ class Monitored:
         monitoring, events, number = self._monitoring, self._monitoring.events, self._id
         self._id = None
         atexit.unregister(self._free)
-        # From here on, no thread that starts a function adds to _codes. A thread in the middle of adding may still add
-        # its code to the former dict, which nothing reads any more.
+        # Without events, no thread adds code to _codes any more. A thread that is just adding some may still do so, but
+        # to the former dict, which nothing reads.
         monitoring.set_events(number, events.NO_EVENTS)
         codes, self._codes = self._codes, {}
         for code, _, _ in list(codes.values()):
@@ -123,7 +124,8 @@ class Monitored:
         codes = self._codes
         known = self._known(code) if id(code) not in codes else None
         if known is not None and len(codes) < MAX_CODES:
-            # Events first: if another thread frees the id, this raises, and no code without line events is kept.
+            # Enable events before the code is stored: if another thread has freed the id, this raises, so code that
+            # reports no lines is not stored.
             self._set_line_events(code, wanted=True)
             codes[id(code)] = known
 
@@ -150,7 +152,7 @@ class Monitored:
     # ------------------------------------------------------------------------------------------ in the program's thread
 
     def _begins(self, code: CodeType, _offset: int) -> object:
-        """Check a code object when it starts, once."""
+        """Check a code object when it first starts. The result DISABLE means that it reports no later start."""
         with suppress(Exception):  # another thread may have freed the id, and the program must continue
             if self._find is not None and code.co_name == "<module>":
                 self._find_in(code.co_filename, sys._getframe(1).f_globals.get("__name__"))

@@ -30,13 +30,13 @@ _OWN = tuple(
 )
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
-"""Whether the program can stop inside a statement without tracing. Calls that are compiled in only precede
-statements."""
+"""Whether the program can stop inside a statement without tracing. Python 3.11 can't: the agent inserts calls into the
+code instead, and can only insert them between statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The line where a stop takes effect, or None and the problem. With a line, the problem is a warning."""
+    """The line where a stop takes effect, or None and the problem. If there is a line, the problem is a warning."""
 
     line: int | None
     problem: str = ""
@@ -47,7 +47,7 @@ class Spot:
     """A statement, or the head of a compound statement, with its lines.
 
     ``body`` is the statement list where a call can be inserted ``before`` a statement. ``owner`` is the whole
-    statement, exception handler or case.
+    statement, ``except`` clause or ``case``.
     """
 
     first: int
@@ -88,7 +88,7 @@ def _lines_of(code: CodeType) -> set[int | None]:
 
 
 def _line_inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the line of the function's first statement with code, else of its docstring or declaration."""
+    """Return the line of the function's first statement with code; if none, of its docstring or declaration."""
     first = next((statement for statement in function.body if _has_code(statement)), None)
     return _first_line(first) if first is not None else function.body[0].lineno
 
@@ -105,7 +105,7 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDe
 
 
 def spot_at(spots: list[Spot], line: int) -> Spot | None:
-    """Return the innermost statement that contains the line, else the first statement after it."""
+    """Return the innermost statement that contains the line; if there is none, the first statement after it."""
     here = [spot for spot in spots if line in spot]
     if not here:
         return min((spot for spot in spots if spot.first > line), key=lambda spot: spot.first, default=None)
@@ -204,7 +204,7 @@ def _loaded_paths() -> Iterator[str]:
 
 
 def same_file(name: str, files: Collection[str]) -> str:
-    """Return the file of ``files`` that a code object's ``co_filename`` refers to, or an empty string."""
+    """Return the one of ``files`` that ``name``, a code object's ``co_filename``, refers to, or an empty string."""
     path = os.path.abspath(name)  # noqa: PTH100
     if path in files:
         return path

@@ -33,12 +33,12 @@ class StartupStop(ConditionalStop):
         """The file as the user named it, with its suffix."""
         # No pathlib, because every rank would have to load it.
         self._exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
-        """The real path if the named file exists here. If empty, the stop is in each file whose path has this end."""
+        """The real path if the file exists here. If empty, all files whose path ends with the name have the stop."""
         self.is_reached = False
         self.places: dict[str, Placed] = {}
-        """The place of the stop by the path of each loaded file that contains it."""
+        """Where the stop takes effect, by the path of each loaded file that the stop is in."""
         self.skip_reason = ""
-        """Why the program last passed this stop without stopping."""
+        """Why the program did not stop when it most recently reached this stop; empty if it stopped."""
 
     @property
     def shown(self) -> str:
@@ -86,7 +86,7 @@ class StartupStop(ConditionalStop):
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
         global _process  # noqa: PLW0603 - one per process
-        # With sys.monitoring a line is reported again in a loop; a compiled-in call runs once.
+        # If the stop is at a loop, sys.monitoring reports its line at each iteration; an inserted call runs once.
         if isinstance(self.stop, StopIn) and WITHIN_STATEMENTS and not _begins_line(frame):
             return False
         if not self.is_reached:
@@ -164,7 +164,7 @@ def _with_suffix(file: str) -> str:
 
 
 def _is_file_of(module: str, path: str) -> bool:
-    """Return True if the script's path is the path of this module."""
+    """Return True if the script at ``path`` is the file of this module, according to the end of its path."""
     return f"/{os.path.realpath(path)}".endswith(f"/{module.replace('.', '/')}.py")
 
 
@@ -194,7 +194,7 @@ def _go_on(error: Exception) -> None:
 
 
 def _report() -> None:
-    """Report the stops that the process did not make. Called at its exit."""
+    """Report the stops at which this process did not stop. Called at its exit."""
     if not _prints_messages or os.getpid() != _pid:
         return
     for point in STARTUP_STOPS:
@@ -205,7 +205,7 @@ def _report() -> None:
 
 
 def _why_not(point: StartupStop) -> str:
-    """Return the reason why this process did not stop. Its children may have stopped."""
+    """Return the reason why this process did not stop at ``point``. Its child processes may have stopped there."""
     if point.is_reached:
         return "its condition was never true"
     if any(placed.line is not None for placed in point.places.values()):

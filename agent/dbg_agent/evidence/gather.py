@@ -33,7 +33,7 @@ def collectives_seen(*, is_still: bool = False) -> list[Seen]:
     """Return the sources, groups and collectives; empty if the program has not loaded a library with collectives.
 
     Unfinished collectives come first, the oldest first. ``is_still`` means that the program's thread is waiting, so a
-    longer query stops nothing.
+    longer query does not delay it.
     """
     seen = [*_guarded(TORCH, lambda: torch_seen(is_still)), *_guarded(MPI, mpi_seen), *_guarded(JAX, jax_seen)]
     collectives = [record for record in seen if isinstance(record, CollectiveSeen)]
@@ -56,7 +56,7 @@ def _order(collective: CollectiveSeen) -> tuple[bool, float]:
 def evidence_of(look: DetailLevel, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
     """Return the rows of an answer with this level of detail; ``halted`` is the ident of a thread in a stop, or None.
 
-    ``is_still`` means that the program has been waiting since an earlier query, so a longer query stops nothing.
+    ``is_still`` means that the program has been waiting since an earlier query, so a longer query does not delay it.
     No exception of the program's objects propagates: unreadable data is reported in a SourceSeen, or omitted.
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]

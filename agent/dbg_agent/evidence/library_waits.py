@@ -33,8 +33,8 @@ MAX_WORKERS = 32
 """Maximum number of workers that are checked."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
-"""Kinds of waits that are treated as idle, one tuple for each attempt. A worker that waits for a lock may be idle, or
-not, so the second attempt treats it as busy."""
+"""Kinds of waits of a worker that count as idle. A worker that waits for a lock may be idle or busy. So if no worker is
+busy according to the first tuple, the second one is used, and then the third one, with which all are busy."""
 
 
 class Worker(NamedTuple):
@@ -67,7 +67,7 @@ def _status(pid: int, known: Any) -> int | None:
     if type(known) is int:
         return known
     with suppress(OSError):
-        # With WNOWAIT the program itself can still wait for the process.
+        # With WNOWAIT the process stays a zombie, so the program itself can still wait for it.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
             return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -156,7 +156,7 @@ class Wait(NamedTuple):
     """A wait of a thread; ``others`` are the idents of threads that must proceed before the wait can end.
 
     ``holder`` is the pid of the process that holds the awaited resource. ``ask`` queries the kernel for details and the
-    holder; during the query, other threads may take the interpreter. ``is_sure`` is True if the information comes from
+    holder; during the query, other threads may take the GIL. ``is_sure`` is True if the information comes from
     the kernel or the interpreter.
     """
 
@@ -211,7 +211,7 @@ def _told(inside: LibraryFrame, function: tuple[str, str]) -> Wait | None:
     if function in _PLAIN:
         return Wait(doing(_PLAIN[function], name=inside.named))
     if function in _INNERMOST:
-        # The function itself waits, but not while it calls other functions.
+        # The function waits in C code, so it is waiting only if it is the innermost frame.
         return Wait(ActivityInfo(what=_INNERMOST[function])) if inside.at == 0 else None
     rule = _RULES.get(function)
     return rule(inside) if rule is not None else None
@@ -256,7 +256,7 @@ def _shutdown(inside: LibraryFrame) -> Wait:
 
 
 def _popen(inside: LibraryFrame) -> Wait:
-    # Without pipes, and after they are closed, communicate() waits in wait().
+    # communicate() waits in wait() if the child has no pipes, and after its pipes are closed.
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
     does = ActivityInfo(what=Activity.CHILD_END if "wait" in within else Activity.CHILD_OUTPUT)
     pid = attribute(inside.local("self"), "pid")
@@ -289,7 +289,7 @@ def _loader(inside: LibraryFrame) -> Wait:
     does = ActivityInfo(what=Activity.BATCH)
     if not known:
         return Wait(does)
-    # Batches are delivered in the order of their numbers. _task_info has the worker of each batch before it arrives.
+    # The loader returns batches in the order of their numbers. Until a batch arrives, _task_info has its worker.
     task = item(attribute(loader, "_task_info"), attribute(loader, "_rcvd_idx"))
     at = item(task, 0) if type(task) is tuple and len(task) == 1 else UNKNOWN
     if attribute(loader, "_in_order") is False:
@@ -342,8 +342,8 @@ def _pool_result(inside: LibraryFrame) -> Wait:
 
 def _file_lock(inside: LibraryFrame) -> Wait:
     """Return the wait for a ``FileLock``, which polls its lock, with the lock's file and holders."""
-    # Before release 3.30 the path is the one that the program has passed. The lock keeps its attributes per thread, so
-    # this thread can't read them.
+    # The path is in a local variable; before release 3.30 it is as the program has passed it. The lock itself can't be
+    # read, because it stores its attributes for each thread separately.
     found = (inside.local(name) for name in ("canonical_path", "lock_filename"))
     is_soft = "SoftFileLock" in type(inside.local("self")).__name__
     return _of_file(
@@ -396,7 +396,7 @@ _PLAIN = {
     ("multiprocessing.connection", "accept"): Activity.LISTEN,
     ("concurrent.futures._base", "wait"): Activity.FUTURES,
 }
-"""Functions for which only the object's name is reported."""
+"""Functions that wait; only the name of the object whose method they are is reported."""
 
 _INNERMOST = {
     ("concurrent.futures.thread", "_worker"): Activity.POOL_WORK,

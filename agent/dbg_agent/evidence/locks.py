@@ -1,8 +1,8 @@
 """Locks that threads wait for, and the threads that hold them.
 
-An RLock knows its owner. A Lock does not, so the frames of the other threads are searched. A frame in the body of a
-lock's ``with`` block holds the lock. So does a frame that has called ``acquire`` and not yet ``release``. The holder is
-unknown if another process took the lock, or if the function that took it has already returned.
+An RLock knows its owner. A Lock does not, so its holder is searched for in the frames of all threads. A frame in the
+body of a lock's ``with`` block holds the lock. So does a frame that has called ``acquire`` and not yet ``release``. The
+holder is unknown if another process took the lock, or if the function that took it has already returned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK = type(_thread.allocate_lock())
 RLOCK = _thread.RLock
 
 MAX_SECONDS = 0.04
-"""Maximum CPU time, in seconds, that one query searches frames for holders of locks."""
+"""Maximum CPU time, in seconds, of one query's search for holders of locks in frames."""
 
 _OWNER = re.compile(r" owner=([0-9]+) ")
 _ENTRIES = ("acquire", "acquire_lock", "__enter__")
@@ -90,7 +90,7 @@ def owner_of(lock: object) -> int | None:
 
 def _held_in(frame: FrameType) -> list[Any]:
     code = frame.f_code
-    # A `with` block has an exception handler. Most functions have neither a handler nor `acquire`, so skip them.
+    # A `with` block has an entry in the exception table. Most functions have neither an entry nor `acquire`; skip them.
     if "acquire" not in code.co_names and not code.co_exceptiontable:
         return []
     spot = spot_of(frame)
@@ -102,7 +102,7 @@ def _held_in(frame: FrameType) -> list[Any]:
 def _open_blocks(spot: Spot) -> Iterator[ast.expr]:
     """Yield the expressions of the ``with`` blocks that the frame has entered."""
     if isinstance(spot.node, ast.With):
-        # Before Python 3.13 the entry has the position of the whole statement.
+        # Before Python 3.13, instructions that enter the block have the position of the whole `with` statement.
         yield from (one.context_expr for one in spot.node.items[: max(entered_items(spot) - 1, 0)])
     for parent, child in spot.outward(spot.node):
         if isinstance(parent, ast.With):
@@ -117,7 +117,7 @@ def _acquired(spot: Spot) -> list[ast.expr]:
     calls = [one.func for one in nodes_in(spot.scope) if isinstance(one, ast.Call) and one is not spot.node]
     methods = [one for one in calls if isinstance(one, ast.Attribute) and one.attr in _CALLS]
     for method in sorted(methods, key=lambda one: span_of(one)[1::2]):
-        # The running call has not returned yet.
+        # Later calls have not run, and the running one has not returned yet.
         if span_of(method)[1::2] < (line, column):
             last[ast.unparse(method.value)] = method.attr, method.value
     return [value for name, value in last.values() if name == "acquire"]

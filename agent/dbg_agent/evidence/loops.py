@@ -22,7 +22,7 @@ from dbg_wire.records.evidence import Activity, ActivityInfo
 from dbg_wire.records.record import clamp
 
 MAX_HELPERS = 1
-"""Maximum number of functions between a loop and its sleep: in a longer chain, the loop rarely waits for something."""
+"""Maximum number of functions between a loop and the sleep it calls: with more, the loop is rarely a wait."""
 
 MAX_TRIES = 3
 """Maximum number of calls of a loop that are reported."""
@@ -35,7 +35,7 @@ Loop = ast.For | ast.AsyncFor | ast.While
 def loops_around(spot: Spot) -> Iterator[Loop]:
     """Yield the loops that contain the frame's current position, innermost first."""
     if isinstance(spot.node, (ast.For, ast.AsyncFor)):
-        # Before Python 3.13 fetching the next item has the position of the whole statement.
+        # Before Python 3.13, the instruction that fetches the next item has the position of the whole `for` statement.
         yield spot.node
     for parent, child in spot.outward(spot.node):
         is_next = isinstance(parent, ast.For) and child is parent.iter and operation(spot.frame) == "FOR_ITER"
@@ -57,7 +57,7 @@ def retried(frames: Sequence[FrameType]) -> ActivityInfo | None:
         spot = spot_of(frame)
         loop = next(loops_around(spot), None) if spot is not None else None
         if spot is not None and loop is not None:
-            # The loop of a pool's thread looks the same, but retries nothing.
+            # A library's loop, such as that of a pool's thread, looks the same but retries nothing.
             return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else None
     return None
 
@@ -142,7 +142,7 @@ def _looked_for(spot: Spot, loop: Loop, reads: bool) -> Iterator[str]:
 
 
 def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
-    """Yield the variables to evaluate a call with: for each known item if the call is in a generator, else once."""
+    """Yield the variables to evaluate a call with: for each known item if the call is in a comprehension, else once."""
     values = Values(spot.frame, reads)
     around = next((parent for parent, _ in spot.outward(call) if isinstance(parent, COMPREHENSIONS)), None)
     (only, *others) = around.generators if around is not None else (None,)
@@ -168,7 +168,7 @@ def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
     called = values.of(call.func)
     called = method(owner, name) if called is UNKNOWN and name else called
     is_test, is_use = (any(called is one for one in _functions(names)) for names in (_TESTS, _USES))
-    # If a function of the program makes the test, its first argument is taken as the file.
+    # If the program calls its own function that makes the test, the function's first argument is taken as the file.
     is_helper = type(called) is FunctionType and not is_use and not _TESTS.isdisjoint(called.__code__.co_names)
     if is_test or is_helper or (is_use and (called is not open or _is_reading(given[1:]))):
         return text_of(given[0]) if given else "", not is_use
@@ -182,5 +182,5 @@ def _is_reading(modes: Sequence[Any]) -> bool:
 def _functions(names: frozenset[str]) -> list[Any]:
     modules = [os.path, os, sys.modules.get("glob")]
     found = [vars(module)[name] for module in modules if module is not None for name in names if name in vars(module)]
-    # `os.open` can also create files.
+    # Without `os.open`, which can also create files.
     return [one for one in found if one is not os.open] + ([open] if "open" in names else [])

@@ -1,8 +1,8 @@
 """Sampler of this rank: records the place of the main thread from time to time while a sampling question is open.
 
 It runs in the link's thread. Samples that take longer are made less often. torch's flight recorders have the times when
-the rank reached its last collectives. Building a dump holds the GIL for some 40 µs per entry. So a recorder is read
-once, and only if this takes a small part of the sampling time.
+the rank reached its most recent collectives. torch holds the GIL for some 40 µs per entry while it builds a dump of a
+recorder. So a recorder is read once, and only if the dump takes a small part of the sampling time.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from dbg_wire.records.samples import (
 )
 
 ENTRY_SECONDS = 40e-6
-"""Maximum time, in seconds, that one entry of a dump stops the program."""
+"""Maximum time, in seconds, that the program stands still for one entry of a recorder's dump."""
 
 USUAL_ENTRIES = 2000
 """Number of entries that a recorder keeps unless an environment variable sets another number."""
 
 READING_SHARE = 0.008
-"""Maximum share of the sampling time for reading the recorders."""
+"""Maximum share of the sampling time that reading the recorders may take."""
 
 LEAST_OF_EACH = 16
 """Minimum number of arrivals of each group that are reported, even if a rank has many groups."""
@@ -64,7 +64,7 @@ def recorders() -> list[Recorder]:
 
 
 def arrivals_of(most: int, seconds: float) -> list[ArrivalRow]:
-    """Return torch's groups and the rank's arrivals in them, ``most`` at most; ``seconds`` is the sampling time.
+    """Return torch's groups and at most ``most`` of the rank's arrivals in them; ``seconds`` is the sampling time.
 
     A recorder that would take too long is not read, and a SourceSeen reports this.
     """
@@ -128,7 +128,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
         by_group: defaultdict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
         for raw in entries:
             library = str(raw["profiling_name"]).partition(":")[0]
-            # The calls of a batch share one number; the rank arrived at the first of them.
+            # All calls of a batch have the same number; the first call shows when the rank arrived.
             by_group[str(raw["process_group"][0]), library].setdefault(int(raw["collective_seq_id"]), raw)
         rows: list[ArrivalRow] = []
         for group in groups:
@@ -186,7 +186,7 @@ class Places:
             users = (one for one in outward(innermost) if is_users_file(one.f_code.co_filename) and not is_own(one))
             frames[MAX_FRAMES - 1 :] = islice(users, 1)
         steps = tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in reversed(frames))
-        # A rank is seen at few places, and often at the same one.
+        # Equal places are stored once, because a rank is seen at few places, and often at the same one.
         return self._known.setdefault(steps, steps)
 
 
@@ -207,7 +207,7 @@ def sampled_places(samples: Sequence[tuple[int, Seen]], start: int) -> list[Samp
 
 
 def _of_user(steps: Seen) -> Seen:
-    """Return the place without library frames inside the innermost frame of the user's code."""
+    """Return the place without the library frames that the innermost frame of the user's code has called."""
     last = max((number for number, step in enumerate(steps, 1) if is_users_file(step[0])), default=len(steps))
     return steps[:last]
 

@@ -25,8 +25,8 @@ MAX_NAME = 80
 class SeenThread:
     """One thread; ``is_main`` is True for the thread that runs the program (:func:`.program_thread`).
 
-    ``native`` is its id in the kernel, or None if unknown. ``places`` are the places of the frames, outermost first.
-    ``is_readable`` is True if its variables may be read.
+    ``native`` is the thread's id in the kernel, or None if unknown. ``places`` are the places of the frames,
+    outermost first. ``is_readable`` is True if the variables of the thread's frames may be read.
     """
 
     ident: int

@@ -47,7 +47,7 @@ def seen_tasks(loop: object) -> list[SeenTask]:
         return []
     found = []
     for task in islice(_all_tasks(native, loop), 50 * MAX_TASKS):
-        # A subclass of the program may override these methods, so call the ones of the C class.
+        # The program's subclass of Task may override these methods, so call those of the C class.
         if is_a(task, kind) and kind.get_loop(task) is loop and not kind.done(task):  # type: ignore[attr-defined]
             found.append(_seen(kind, task))
             if len(found) >= MAX_TASKS:
@@ -58,7 +58,7 @@ def seen_tasks(loop: object) -> list[SeenTask]:
 def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[SeenTask]:
     """Return the tasks that a thread with these frames waits for in its loop: all that no other task waits for.
 
-    Return only the program's main task if it waits for other tasks, or for something that other tasks can't provide.
+    But return only the program's main task if it waits for other tasks, or for something that no task can provide.
     """
     main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
     alone = [one for one in tasks if one.task is main and (one.awaits or one.does.kind not in _OF_TASKS)]
@@ -69,11 +69,11 @@ def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[S
 
 
 _OF_TASKS = frozenset({WaitKind.LOCK, WaitKind.DATA})
-"""Kinds of waits that another task may end."""
+"""Kinds of waits that another task of the loop may end, by a release of the lock or by data."""
 
 
 def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
-    """Yield tasks, including all tasks of the loop. Before Python 3.14 asyncio keeps sets with various names."""
+    """Yield tasks, including all tasks of the loop. Before 3.14 they are in sets, whose names depend on the release."""
     if sys.version_info >= (3, 14):
         yield from native.all_tasks(loop)
         return
@@ -81,7 +81,7 @@ def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
     for name in ("_scheduled_tasks", "_all_tasks"):
         data = attribute(names.get(name), "data") if name in names else UNKNOWN
         if type(data) is set:
-            # Copying the set and calling the weak references are atomic, because both are implemented in C.
+            # No other thread runs while the set is copied or a weak reference is called: both are implemented in C.
             yield from (task for reference in list(data) if (task := reference()) is not None)
             break
     yield from list(names.get("_eager_tasks", ()))

@@ -63,8 +63,8 @@ MAX_FRAMES_TEXT = 300_000
 def threads_seen(halted: int | None) -> list[ThreadWait]:
     """Return the activity of each thread and task, the main thread first.
 
-    ``halted`` is the ident of a thread in a stop, or None. The link's thread calls it. It takes no lock and runs no
-    code of the program.
+    ``halted`` is the ident of a thread in a stop, or None. The link's thread calls this function. The
+    function takes no lock and runs no code of the program.
     """
     threads = seen_threads(halted)
     holders = Holders(threads)
@@ -82,13 +82,13 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
 def _tasks(
     threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
 ) -> Iterator[tuple[object, bool, ThreadWait]]:
-    """Yield each task of the loops that threads wait in, as loop, True if no other task waits for it, and record."""
+    """Yield the tasks of loops that threads wait in: loop, True if no other task waits for the task, and its record."""
     for thread in threads:
         loop = waits[thread.ident].loop
         if loop is None or loop is UNKNOWN:
             continue
         try:
-            # Imported here, because few programs have a loop, but all are inspected.
+            # Imported here, because all programs are inspected, and few have an event loop.
             from dbg_agent.evidence.tasks import roots, seen_tasks
 
             found = seen_tasks(loop)
@@ -135,7 +135,7 @@ def processes_seen(record: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
 
 
 def _ended() -> list[ThreadWait]:
-    """Return the last threads that an exception ended."""
+    """Return the threads that an exception ended most recently."""
     return [
         clamp(
             ThreadWait,
@@ -147,7 +147,7 @@ def _ended() -> list[ThreadWait]:
 
 
 def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
-    """Return the exception that the main thread is handling: it may have skipped code that other ranks wait for."""
+    """Return the exception that the main thread is handling: other ranks may wait for code that it skipped."""
     main = next((one for one in threads if one.is_main), None)
     handled = handled_exception(main.ident) if main is not None else None
     if main is None or handled is None:
@@ -157,7 +157,7 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
 
 
 def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
-    """Drop the frames that exceed MAX_FRAMES_TEXT together. Frames of threads that wait for others are dropped last."""
+    """Drop frames if all together exceed MAX_FRAMES_TEXT. Frames of threads that wait for others are kept longest."""
     left = MAX_FRAMES_TEXT
     without = set()
     for at in sorted(range(len(record)), key=lambda at: (not record[at].awaits, not record[at].is_main, at)):
@@ -170,7 +170,7 @@ def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
 def _by_frames(
     thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, halted: int | None
 ) -> Wait | CallSite | None:
-    """Return the thread's wait; else its call, if only the kernel knows what it waits for; else None."""
+    """Return the thread's wait, or the call that it is in if frames don't show the wait; None without a call."""
     if thread.ident == halted:
         return Wait(ActivityInfo(what=Activity.STOP))
     if not thread.frames:
@@ -229,7 +229,7 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         # The kernel does not name the other end of a socket pair; most likely a child has it.
         record, holder = from_workers(record)
     if record.what is Activity.SLEEP and called:
-        # A library that sleeps in C waits for something else, as SQLite waits for a lock.
+        # C code sleeps while it waits for something that the kernel doesn't know: SQLite sleeps until a lock is free.
         record = doing(Activity.SLEEP, function=called, place=place)
     return Wait(record, holder=holder, is_sure=True)
 
@@ -244,9 +244,9 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
     owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
         return Wait(doing(Activity.LOCK, **named))
-    # Any other argument may be a timeout, after which the thread continues.
+    # Any argument other than `blocking` may be a timeout, after which the thread continues without the lock.
     is_bound = site.is_whole and not site.named and site.positional in ((), (True,))
-    # The place is where the thread waits, not where it took the lock.
+    # The place is where the owner is now, not where it took the lock.
     what = Activity.OWN_LOCK if owner.ident == thread.ident else Activity.LOCK
     does = doing(what, thread=owner.name, place=short_place(owner.frames), **named)
     # Only an RLock knows its owner; for other locks the holder is derived from frames.
@@ -264,7 +264,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
     """Return the wait of a thread at another blocking object, by the object's class, or None."""
     value = site.called.value if site.is_with else site.called.owner
     kind = class_of(value)
-    # The module of a C class is part of its name, so class_of() does not see it.
+    # class_of() does not return the module of a C class, because it is part of the class's name.
     built_in = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
     if built_in == "_queue.SimpleQueue" and site.called.name == "get":
@@ -275,7 +275,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
     if built_in == "_multiprocessing.SemLock":
         return doing(Activity.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
     if site.called.name == "wait" and kind in _WORKS:
-        # The flight recorder reports collectives, but not sends and receives of gloo.
+        # The recorder reports a collective, but not gloo's sends and receives; this wait may be for one of these.
         return doing(Activity.WORK, name=text)
     if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
         made = site.made.called
@@ -302,7 +302,7 @@ def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
     main, outermost = threading.main_thread(), thread.frames[-1] if thread.frames else None
     if outermost is None or main.ident != thread.ident or main.is_alive():
         return wait
-    # The program may have ended during this snapshot.
+    # The frame still belongs to the program: it ended after the frames of this snapshot were read.
     if outermost.f_code.co_name == "<module>" or module_of(outermost) == "threading":
         return wait
     return wait._replace(does=wait.does.replace(at_exit=printable(outermost.f_code.co_name[:MAX_FUNCTION])))

@@ -2,7 +2,7 @@
 
 mpi4py is written in C, so its calls have no frame. A communicator is queried for its size, name and members only if MPI
 was initialised with THREAD_MULTIPLE. Otherwise it is an error to call MPI while another thread is in MPI. If JAX has
-several processes, a computation on all devices ends when every process has called it.
+several processes, a computation on all devices can't end before every process has called it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iter
 def may_be_asked(mpi: ModuleType) -> bool:
     """Return True if this thread may query communicators while another thread is in MPI."""
     try:
-        # These three are allowed at any time, in any thread.
+        # MPI allows these three calls at any time, in any thread.
         return bool(mpi.Is_initialized() and not mpi.Is_finalized() and mpi.Query_thread() == mpi.THREAD_MULTIPLE)
     except Exception:
         return False
@@ -122,7 +122,8 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
     kinds = tuple(kind for kind in (vars(mpi).get("Comm"), vars(mpi).get("Request")) if isinstance(kind, type))
     if issubclass(type(call.called.owner), kinds):
         return call
-    # Many classes have a method `send` or `wait`, but hardly any class other than MPI's has an `Allreduce`.
+    # If the object is unknown, the method's name decides: many classes have a `send` or `wait`, but hardly any class
+    # other than MPI's has an `Allreduce`.
     is_telling = call.called.name in _COLLECTIVES - {"Free", "Create"} and call.called.name[0].isupper()
     return call if call.called.owner is UNKNOWN and is_telling else None
 
@@ -130,7 +131,7 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
 def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
     communicator = _communicator(mpi, call.called.owner, may_ask)
     ranks = communicator.ranks
-    # Open MPI names all communicators of a split alike.
+    # Open MPI gives the same name to all communicators that one split creates, so the ranks are added.
     name = f"{communicator.name} {format_ranks(ranks)}".strip()
     if name:
         yield clamp(

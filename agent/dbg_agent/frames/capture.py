@@ -41,7 +41,7 @@ class Capture(io.TextIOBase):
         return ""
 
     def consume_interrupt(self) -> bool:
-        """Return False, because the command's question has its own deadline."""
+        """Return False: no interrupt is recorded for a question's command, which has a deadline instead."""
         return False
 
     def writable(self) -> bool:
@@ -91,14 +91,14 @@ def redirected(ours: Any, *names: str) -> Iterator[None]:
         yield
     finally:
         for name, stream in mine.items():
-            # Keep a stream that the command has set on purpose. Restore a deleted one, because code needs it.
+            # Keep a stream that the command itself has set. Restore one that it has deleted: other code needs it.
             if getattr(sys, name, stream) is stream:
                 setattr(sys, name, _in_use(before[name]))
             stream.release()
 
 
 def _in_use(stream: Any) -> Any:
-    """Return the stream below the redirections that other threads have released since."""
+    """Return the stream behind those redirections of other threads that have ended meanwhile."""
     while type(stream) is ThreadStream and stream.is_released:
         stream = stream.real
     return stream

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dbg_wire.records.ranks import Place
 
 MAX_ENDED = 8
-"""Maximum number of ended threads, and of ended workers, that are remembered: the last ones."""
+"""Maximum number of ended threads, and of ended workers, that are remembered: the most recent ones."""
 
 MAX_ERROR = 80
 """Maximum number of characters of an exception."""
@@ -63,7 +63,7 @@ _workers: deque[tuple[int, EndedWorker]] = deque(maxlen=MAX_ENDED)
 
 _hook: Callable[[threading.ExceptHookArgs], object] | None = None
 _former: Callable[[threading.ExceptHookArgs], object] = threading.excepthook
-"""The previous hook."""
+"""The excepthook of :mod:`threading` that this module's hook has replaced."""
 
 
 def watch() -> None:
@@ -90,7 +90,7 @@ def ended_threads() -> list[EndedThread]:
 
 
 def ended_workers() -> list[EndedWorker]:
-    """Return the last workers of pools that failed, because a pool forgets them and starts others."""
+    """Return the workers of pools that failed most recently. The pool itself forgets them and starts others."""
     return [one for pid, one in tuple(_workers) if pid == os.getpid()]
 
 
@@ -102,7 +102,7 @@ def handled_exception(ident: int) -> tuple[str, Place | None] | None:
     from dbg_agent.frames.variables import is_a
 
     handled = sys._current_exceptions().get(ident)
-    # Before Python 3.12 it is a tuple with class and traceback.
+    # Before Python 3.12 it is a tuple of class, exception and traceback.
     error: Any = handled[1] if type(handled) is tuple else handled
     return (_said(error), _raised_at(_traceback(error))) if is_a(error, BaseException) else None
 
@@ -117,7 +117,7 @@ def _said(error: object, *, is_inner: bool = False) -> str:
         text = "" if is_inner else _said(last, is_inner=True)
     else:
         text = last[: 2 * MAX_ERROR] if type(last) is str else ""
-        # gloo's messages start with the place in its own source.
+        # gloo's messages start with the place in gloo's source, which is omitted.
         text = text.partition("] ")[2] if text.startswith(("[/", "[enforce fail at /")) else text
     return _in_one_line(class_of(error)[1], text)
 

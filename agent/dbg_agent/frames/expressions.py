@@ -1,4 +1,4 @@
-"""Call of a frame: the expression of the called function or of the ``with`` block, from the frame's source.
+"""The call that a frame is in: the expression of the called function or of the ``with`` block, from the source.
 
 Expressions of names, attributes and items with a constant or a variable as key are resolved to their values. So are
 arithmetic on integers, and string and path joins. Any other expression, such as a call's result, stays unknown, because
@@ -22,7 +22,7 @@ from dbg_agent.frames.variables import CO_OPTIMIZED, UNKNOWN, attribute, class_o
 
 _CALLS = ("CALL", "PRECALL", "BEFORE_WITH")
 _MAY_WAIT = (*_CALLS, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
-"""Prefixes of names of instructions that may run C code for long."""
+"""Prefixes of the names of instructions that may run C code for a long time."""
 
 _MAX_WHOLE = 1 << 63
 """Limit for integers in computations: rank numbers, tags and counts are smaller."""
@@ -52,10 +52,10 @@ class MadePath(NamedTuple):
 
 
 class CallSite(NamedTuple):
-    """The call that a frame is in, with the values of its arguments, UNKNOWN if they can't be read.
+    """The call that a frame is in, with the values of its arguments. A value that can't be read is UNKNOWN.
 
-    ``is_with`` is True for the entry of a ``with`` block. ``is_whole`` is True if these are all arguments. ``made`` is
-    the call that returned the object whose method this is, as in ``group.broadcast(tensor).wait()``.
+    ``is_with`` is True for the entry of a ``with`` block. ``is_whole`` is True if no argument is missing here. ``made``
+    is the call that returned the object whose method is called, as in ``group.broadcast(tensor).wait()``.
     """
 
     called: Expression
@@ -80,7 +80,7 @@ def is_calling(frame: FrameType) -> bool:
 
 
 def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
-    """Return the call that a frame is in, or None. The text is empty if the called expression is not plain.
+    """Return the call that a frame is in, or None. The text is empty if the called expression can't be resolved.
 
     A C function has no frame, so its name and arguments are only in the caller's code. Without ``reads`` no local
     variable is read, so values are UNKNOWN.
@@ -101,7 +101,7 @@ def entered_by(spot: Spot) -> ast.expr | None:
     """Return the expression of the ``with`` block that a frame is entering or leaving, or None."""
     node = spot.node
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        # Before Python 3.13 the instruction has the position of the whole statement.
+        # Before Python 3.13, the instruction has the position of the whole `with` statement.
         return node.items[entered_items(spot) - 1].context_expr
     parent = spot.tree.parents.get(node)
     is_entered = isinstance(parent, ast.withitem) and node is parent.context_expr and not isinstance(node, ast.Call)
@@ -133,7 +133,7 @@ class Values:
         return CallSite(_bound(self.expression(node.func)), False, positional, named, is_whole, made)
 
     def expression(self, node: ast.expr) -> Expression:
-        """Return the text and value of an expression, or UNRESOLVED if it is not plain."""
+        """Return the text and value of an expression, or UNRESOLVED."""
         if not _is_plain(node):
             return UNRESOLVED._replace(name=node.attr) if isinstance(node, ast.Attribute) else UNRESOLVED
         text, value = ast.unparse(node)[:_MAX_TEXT], self.of(node)
@@ -193,7 +193,7 @@ class Values:
         return str(value) if type(value) is int else text_of(value) or UNKNOWN
 
     def _made(self, node: ast.Call) -> Any:
-        """Return the result of a call if it makes a path from known ones, or a range."""
+        """Return the result of a call that makes a path from known paths, or that makes a range."""
         called, given = self.of(node.func), [self.of(one) for one in node.args]
         if called is range and not node.keywords:
             return range(*map(_whole_number, given))
@@ -266,7 +266,7 @@ def text_of(value: Any) -> str:
         return value.text
     if not is_path(value):
         return value if type(value) is str else ""
-    # A path stores its text once it was requested, and before that the parts it was made from.
+    # A path stores its text after the first request for it. Until then it has only the parts that it was made from.
     text = attribute(value, "_str")
     parts = next((one for name in ("_raw_paths", "_parts") if type(one := attribute(value, name)) is list), [])
     if type(text) is not str and parts and all(type(part) is str for part in parts):

@@ -16,11 +16,11 @@ MAX_FILE_BYTES = 4_000_000
 """Maximum size of a file that is read, in bytes."""
 
 STARTUP_SECONDS = 0.03
-"""Time after the start of a process, in seconds, when it can't have loaded a file of its program yet. The kernel rounds
-the start to hundredths of a second."""
+"""A process loads no file of its program in this time, in seconds, after its start. The kernel rounds the start to
+hundredths of a second."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
-"""Parts of the paths of files that users don't edit while they debug."""
+"""Parts of the paths of libraries, whose files users don't edit while they debug."""
 
 _class_dict = type.__dict__["__dict__"].__get__
 
@@ -38,8 +38,8 @@ def edited_files(frame: FrameType | None) -> list[str]:
 def is_edited(path: str, running: Iterable[CodeType]) -> bool:
     """Return True if the file was edited after it was loaded.
 
-    A file older than the process was not edited. A newer file may have been written before it was loaded. It is
-    compiled and compared with the code of its functions and with ``running``.
+    A file older than the process was not edited. A newer file may also have been written before it was loaded, so
+    it is compiled, and the result is compared with the code of the loaded functions and with ``running``.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 - pathlib would be loaded into every rank
@@ -116,7 +116,7 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(code: CodeType, other: CodeType) -> bool:
-    # Not all Python releases compare line tables in `==`.
+    # In some Python releases, `==` of code objects does not compare their line tables.
     return code == other and list(code.co_lines()) == list(other.co_lines())
 
 

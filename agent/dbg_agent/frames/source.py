@@ -23,7 +23,7 @@ MAX_FILE_BYTES = 2_000_000
 """Maximum size of a file that is read, in bytes."""
 
 MAX_PARSED = 100_000
-"""Maximum number of characters that are parsed at once: the parser holds the GIL for some 15 ms for them."""
+"""Maximum number of characters that are parsed at once. For this many, the parser holds the GIL for some 15 ms."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
@@ -86,7 +86,7 @@ def spot_of(frame: FrameType) -> Spot | None:
     if span is None or tree is None:
         return None
     found = tree.spans.get(span) or [
-        # The span of a method call on a continuation line starts at the method's name.
+        # If a method's name is on a later line than its object, the span of the call starts at the name.
         node
         for where, nodes in tree.spans.items()
         for node in nodes
@@ -105,9 +105,9 @@ def _span(frame: FrameType) -> Span | None:
 
 
 def _is_of(spot: Spot, code: CodeType) -> bool:
-    """Return True if the node belongs to the function and the function knows all its names.
+    """Return True if the node belongs to the function and the function's code has all names in the node.
 
-    Otherwise the file may have changed.
+    If not, the file may have changed since it was loaded.
     """
     scope = spot.scope
     name = scope.name if isinstance(scope, _DEFINITIONS) else ""
@@ -147,7 +147,7 @@ def _tree(code: CodeType) -> Tree | None:
     first, text = code.co_firstlineno, "".join(lines)
     if not code.co_name.startswith("<"):
         ends = (end for one in all_codes(code) for _, end, _, _ in one.co_positions() if end)
-        # An indented function is put into a block, so that its columns stay the same as in the file.
+        # An indented function is parsed inside a block, so that its columns stay the same as in the file.
         text = "".join(lines[first - 1 : max(ends, default=first)])
         text, shift = (f"if 1:\n{text}", first - 2) if text[:1].isspace() else (text, first - 1)
     else:
@@ -180,7 +180,7 @@ def _lines(path: str) -> list[str]:
     entry = linecache.cache.get(path)
     if entry is not None and len(entry) > 1:
         return list(entry[2])
-    # Some functions have no file, for example those of frozen modules.
+    # Functions without a file, such as those of frozen modules, have a name in angle brackets instead of a path.
     is_file = not path.startswith("<")
     found = file_system.within(FILE_SECONDS, lambda: read_file(path, MAX_FILE_BYTES), None) if is_file else None
     if found is None:

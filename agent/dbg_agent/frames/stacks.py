@@ -23,11 +23,11 @@ from dbg_wire.records.record import clamp, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 """Whether ``sys._current_frames`` may deadlock the whole process (CPython issue 106883). In these releases a garbage
-collection may start inside the function while this holds the lock of the interpreter's thread list. If the collection
-runs Python code, a thread that starts or ends at that time waits for the lock while it holds the GIL."""
+collection may start inside the function, which then holds the lock of the interpreter's thread list. If the collection
+runs Python code, a thread that starts or ends at that time waits for the lock and does not release the GIL."""
 
 call_it = methodcaller("__call__")
-"""Calls its argument from C code, so no other thread runs in between."""
+"""Calls its argument from C code. With it, `map` calls several C functions without letting another thread run."""
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
@@ -51,10 +51,10 @@ LOCKLESS = (
     "dbg_agent.frames.capture",
     "dbg_agent.values",
 )
-"""Modules and packages of the agent without a lock: all that call the program's code for a debugger or a question."""
+"""Modules and packages that hold no lock of the agent while they call the program's code, also for debuggers."""
 
 REDIRECTED = "_dbg_agent_redirected"
-"""Name of the code object that replaces the code of stock debuggers' functions."""
+"""Name of the code objects with which the agent replaces the code of stock debuggers' functions."""
 
 OUTERMOST_KEPT = 64
 """Maximum number of frames kept at the outer end of a truncated stack. The others are kept at the inner end, which is
@@ -74,7 +74,7 @@ MAX_NAMED = 6
 
 STACK_FRAMES = 100
 """Depth of calls that the start of a stop needs, including imports at the first use. With less stack, the start could
-fail anywhere."""
+fail halfway."""
 
 DEBUGGER_FRAMES = 250
 """Frames for debuggers and questions: urwid nests 100 calls to draw PuDB, and its first import nearly as many."""
@@ -136,7 +136,7 @@ def outward(frame: FrameType | None) -> Iterator[FrameType]:
 def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
     """Return True if the agent's code called the frame. The walk ends before the frame with the id ``until``."""
     walk: FrameType | None = frame
-    # No generator, because this runs in a traced thread at each call.
+    # Not with the generator outward(), which would be slower: a traced thread runs this code at each call.
     while walk is not None and id(walk) != until:
         if is_own(walk) and not is_runner(walk):
             return True
@@ -154,7 +154,7 @@ def holds_no_lock(frame: FrameType) -> bool:
 
 def is_traced_by_us(frame: FrameType) -> bool:
     """Return True if a debugger of the agent traces the frame, and so the functions that it calls."""
-    # By name, because a rank that has never opened a debugger has not loaded these modules.
+    # Compare the module's name, because a rank that has never opened a debugger has not loaded its class.
     return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.debuggers.")
 
 
@@ -164,7 +164,7 @@ def is_split(frame: FrameType) -> bool:
 
 
 def is_redirected(frame: FrameType) -> bool:
-    """Return True if the frame's function is a stock debugger's function with code of the agent."""
+    """Return True if the frame's function belongs to a stock debugger and the agent has replaced its code."""
     return frame.f_code.co_name == REDIRECTED
 
 
@@ -182,7 +182,7 @@ def skip_runner(frames: Sequence[FrameType]) -> int:
 
 
 def place_of(frame: FrameType, line: int | None = None) -> Place:
-    """Return the place of the frame; ``line`` replaces its current line if it has moved on."""
+    """Return the place of the frame; ``line`` is used instead of the current line of a frame that has moved on."""
     line = frame.f_lineno if line is None else line
     return clamp(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
 
@@ -219,7 +219,7 @@ def thread_frame(thread: int | None) -> FrameType | None:
 def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
     """Limit a stack to ``most`` places and MAX_STACK_BYTES.
 
-    One place, which shows how many frames are left out, replaces the middle of a larger stack.
+    In a larger stack, one place, which shows the number of omitted frames, replaces the middle.
     """
     stack = _outer_and_inner(places, most)
     while len(stack) > 1 and bytes_of(stack) > MAX_STACK_BYTES:
@@ -410,7 +410,7 @@ def is_at_end(frame: FrameType) -> bool:
 
 def _ending_codes() -> set[CodeType]:
     """Return the code of the functions that the interpreter and a multiprocessing child call at their end."""
-    # Not imported here: it is only loaded if the program uses it.
+    # Looked up, not imported: the module is only loaded if the program uses it.
     processes = sys.modules.get("multiprocessing.util")
     functions = (sys.excepthook, getattr(threading, "_shutdown", None), getattr(processes, "_exit_function", None))
     return {code for code in map(_code_of, functions) if code is not None}

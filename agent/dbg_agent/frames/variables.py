@@ -1,7 +1,7 @@
 """Readers of the program's variables and attributes that run no code of the program.
 
 No property, ``__getattr__``, ``__eq__`` or ``__repr__`` is called. A value that can't be read in this way is UNKNOWN.
-The first part is for threads other than the frame's thread, the last part for the frame's own thread.
+The functions in the first part are called from other threads than the frame's, those in the last part in its thread.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Final, final
 from dbg_agent.frames.stacks import outward
 
 WRITES_THROUGH = sys.version_info >= (3, 13)
-"""Whether ``f_locals`` of a function writes to the frame itself. Before 3.13 it is a copy that the frame keeps."""
+"""Whether an assignment in a function's ``f_locals`` changes the variable. Before 3.13, ``f_locals`` is a copy."""
 
 SOLE_REFERENCES = 3
-"""Reference count of a copy that only its frame has: references of the frame, our variable and getrefcount()."""
+"""Reference count of a copy that only its frame uses: one each for the frame, our variable and getrefcount()."""
 
 CO_OPTIMIZED = 1
 """Flag of the code of functions, as in :mod:`inspect`."""
@@ -46,7 +46,7 @@ def local(frame: FrameType, name: str) -> Any:
     """
     if not frame.f_code.co_flags & CO_OPTIMIZED:
         values = frame.f_locals
-        # The body of a class may have any mapping.
+        # The body of a class may run in any mapping, whose methods may be code of the program.
         return values.get(name, UNKNOWN) if type(values) is dict else UNKNOWN
     try:
         # Don't bind the snapshot to a name: another reference would keep it from being emptied.
@@ -58,7 +58,7 @@ def local(frame: FrameType, name: str) -> Any:
 
 
 def is_traced(frames: Sequence[FrameType]) -> bool:
-    """Return True if reading a variable of these frames could change the variable: before 3.13, if a frame is traced.
+    """Return True if a frame is traced before Python 3.13, so that reading a variable of these frames could change it.
 
     The frames are of one thread. The reason is that Python writes the snapshot back into the variables after each call
     of a trace or profile function.
@@ -166,15 +166,16 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Write ``values``, a frame's ``f_locals`` with assignments, to the frame's variables.
 
     Call it in the frame's thread. Deletions in ``values`` have no effect. A debugger that has the frame's ``f_locals``
-    can still assign there.
+    can still assign variables with it afterwards.
     """
     if WRITES_THROUGH:
         return
     assigned = dict(values)
-    # Python 3.11 writes a copy back only once for each time that it was read, so it is read before and after.
+    # Python 3.11 writes a copy back only if it was read since the last write. So it is read before this write, and
+    # after it for the next write, which a debugger may make.
     copy: Any = frame.f_locals
     copy.update(assigned)
-    # 0 keeps variables that are missing in the copy. With 1, Python 3.12 would assign None to them, with a warning.
+    # The argument 0 keeps variables that the copy lacks. With 1, Python 3.12 would assign None to them, with a warning.
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     frame.f_locals  # noqa: B018 - see above
 

@@ -93,7 +93,7 @@ def looked_up(path: str) -> LookedUp:
 
 def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
     """Yield (process, descriptor) for each descriptor of the file that these processes have open."""
-    # The limit is CPU time of this thread: with elapsed time, a search on a busy host would find less.
+    # The limit is for CPU time of this thread. With a limit for elapsed time, a search on a busy host would find less.
     until = time.thread_time() + MAX_SECONDS
     for pid in pids:
         with suppress(OSError):
@@ -128,7 +128,7 @@ _PLAIN = {
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), Activity.SELECT),
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Activity.SIGNAL),
 }
-"""Activity of a thread in a system call that needs no further data."""
+"""Activity of a thread, for system calls that show the activity without further data."""
 
 _STATES = {
     **dict.fromkeys(("", "Z", "X"), Activity.GONE),
@@ -136,7 +136,7 @@ _STATES = {
     "t": Activity.TRACED,
     "D": Activity.DISK,
 }
-"""Activity of a process by the letter of its state, for states that need no further data."""
+"""Activity of a process by the letter of its state, for states that show the activity without further data."""
 
 
 def does(pid: int) -> WaitWithHolder:
@@ -222,7 +222,7 @@ def _on(call: SystemCall, first: int, what: Activity, **fields: Any) -> WaitWith
 
 
 def _is_input(process: str, number: int, target: str) -> bool:
-    """Return True if the descriptor is the process's standard input, perhaps under another number."""
+    """Return True if the descriptor is the process's standard input, or another descriptor of the same file."""
     with suppress(OSError):
         return number == 0 or _target(process, 0) == target
     return False
@@ -233,7 +233,7 @@ def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> WaitWith
     is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
-        # Another process is seen in this call only if the pipe is full; otherwise the call returns at once.
+        # Another process is only seen in this call if the pipe is full, because otherwise the call returns at once.
         is_full = not (is_own and _has_room(number))
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
@@ -268,8 +268,8 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     """Return the local and the peer address of a socket of this process; empty if it has none."""
     import _socket
 
-    # -1 makes the constructor query the address family, which decodes the addresses. The type does not matter, but
-    # without SOCK_NONBLOCK the descriptor becomes non-blocking if the program has set a default socket timeout.
+    # With -1 the constructor queries the address family, which is needed to decode addresses. The type does not matter,
+    # but without SOCK_NONBLOCK the descriptor becomes non-blocking if the program has set a default socket timeout.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:

@@ -21,11 +21,11 @@ UNLIMITED = 1 << 60
 """Number of bytes from which on a limit means "no limit": control groups v1 write nearly 2**63 for that."""
 
 _MAX_DEPTH = 16
-"""Maximum number of nested groups that are read."""
+"""Maximum number of control groups, each nested in the next one, that are read."""
 
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _COUNTS = ("memory.events", "memory.oom_control")
-"""Names of the files in control groups v2 and v1."""
+"""Names of the files with the memory limit, and of those with the number of kills, in control groups v2 and v1."""
 
 
 def read_proc(path: str, most: int = 65536) -> str:

@@ -53,7 +53,7 @@ _NAMES = call_names(os.uname().machine)
 
 
 def system_call(thread: int, process: str = "self") -> SystemCall | None:
-    """Return the system call that a thread is in, or None if it runs or the kernel does not report it.
+    """Return the system call that a thread is in, or None if the thread runs or the kernel does not report the call.
 
     ``thread`` is the thread's id in the kernel.
     """
@@ -73,7 +73,7 @@ def system_call(thread: int, process: str = "self") -> SystemCall | None:
 def kernel_thread(native: object, *, is_main: bool) -> int | None:
     """Return a thread's id in the kernel, or None if it is unknown; ``native`` is the id kept by :mod:`threading`.
 
-    The main thread of a forked process still has its parent's id there, so that id is checked first.
+    In a forked process, the id kept for the main thread is still the parent's, so it is only used if it exists here.
     """
     if type(native) is int and os.path.exists(f"/proc/self/task/{native}"):  # noqa: PTH110 - no pathlib in a rank
         return native
@@ -121,7 +121,7 @@ def _memory(call: SystemCall, address: int, count: int) -> bytes:
     except OSError:
         return b""
     try:
-        # The kernel reads as much as it can. An unmapped address is an error here only, not in the process.
+        # The kernel reads as much as it can. An unmapped address is an error of this call, and no fault of the process.
         return os.pread(descriptor, count, address)
     except (OSError, OverflowError):
         return b""

@@ -1,4 +1,4 @@
-"""The rank's process as its guard sees it, and other code for both the guard's script and its reports.
+"""The rank's process as its guard sees it, and other code that the guard's script and its reports share.
 
 This module imports only ``proc`` and modules that a bare interpreter has loaded anyway.
 """
@@ -19,11 +19,12 @@ GIB = 1 << 30
 PIPE = 0
 
 LINGER_SECONDS = 2.0
-"""Maximum time, in seconds, that an ending process lives after its pipe is closed. A rank that lives longer only
-released its guard."""
+"""Maximum time, in seconds, that an ending process lives after its pipe is closed. A rank that lives longer is not
+ending: it has closed the pipe because it needs no guard any more."""
 
 GRACE_SECONDS = 1.0
-"""Additional time for an overdue beat, in seconds. A rank that continues after a suspension sends a beat at once."""
+"""Additional time for an overdue beat, in seconds. It is enough after the host was suspended, because a rank that
+continues sends a beat at once."""
 
 LOOK_SECONDS = 30.0
 """Seconds between two checks that the rank lives, on kernels before 5.3, which have no pidfd."""
@@ -37,10 +38,10 @@ GET_INFO = 0xC040FF0B
 INFO_EXIT = 1 << 3
 
 INFO_EXIT_CODE = 60
-"""PIDFD_INFO_EXIT, known from Linux 6.15 on, and the offset of the exit code in the structure."""
+"""Offset of the exit code in the structure. ``INFO_EXIT`` is PIDFD_INFO_EXIT, known from Linux 6.15 on."""
 
 SLURM_LATE_SECONDS = 180.0
-"""Maximum time, in seconds, from a SLURM time limit to a signal attributed to the limit. SLURM checks rarely."""
+"""Maximum time, in seconds, from a SLURM time limit to a signal that is attributed to it: SLURM rarely checks."""
 
 
 class Memory:
@@ -48,7 +49,7 @@ class Memory:
 
     ``held`` is its size in bytes at the last reading, ``noted`` the monotonic time of this reading. ``kills`` is the
     number of processes of the control group that the kernel had killed for lack of memory, None if unknown. This number
-    is from the reading before the last one, because the kernel may already be killing the process at the last reading.
+    is one reading older than ``held``, because at the last one the kernel may already have been killing the process.
     """
 
     def __init__(self, pid: int, root: str = CGROUPS, proc: str = "/proc") -> None:
@@ -71,7 +72,7 @@ class Memory:
             self.kills, self._latest = self._latest, self._group.kills()
 
     def reading(self) -> tuple[str, str]:
-        """Return the sentence parts for a kill by the out-of-memory killer: the sender, and the memory if known."""
+        """Return two parts of a sentence about a kill for lack of memory: the sender, and the memory if known."""
         limit = self.limit()
         whose = "the host ran out of memory" if limit is None else f"limit of its cgroup {limit / GIB:.1f} GiB"
         ago = time.monotonic() - self.noted
@@ -117,7 +118,7 @@ class WatchedProcess:
     def has_ended_unheard(self, *, is_calm: bool) -> bool:
         """Return True if the process ended without reporting it: by a signal, or while it was not ``is_calm``.
 
-        A calm process has announced its end to the guard. A process that exits normally does so before its goodbye.
+        A calm process has announced its end to the guard. At a normal exit it does so before its goodbye to the broker.
         """
         status = self.status()
         return status is not None and (status & SIGNAL != 0 or not is_calm)
@@ -166,11 +167,11 @@ def leave_rank() -> None:
             try:
                 os.close(int(name))
             except OSError:
-                # This descriptor was used to list the directory, and is already closed.
+                # The listing used this descriptor itself, and has already closed it.
                 continue
 
 
 def leave_parent() -> None:
-    """Continue in a child process and end this one, so that process 1 becomes the parent instead of the rank."""
+    """Continue in a child process and end this one, so that the parent is process 1 and no longer the rank."""
     if os.fork():
         os._exit(0)

@@ -21,7 +21,7 @@ from dbg_wire.recorder.seen import NO_DESCRIPTION, name_of
 from dbg_wire.records.ranks import Place
 
 MODULE = "torch.distributed.distributed_c10d"
-"""The module in which torch keeps its groups."""
+"""The module in which torch stores its groups."""
 
 MAX_GROUPS = 128
 """Maximum number of groups that one rank reports: with five kinds of parallelism a rank is in some 20 groups."""
@@ -54,7 +54,7 @@ def process_groups(module: ModuleType) -> list[Group]:
     native = _native_class()
     found: list[Group] = []
     for handle in list(names)[:MAX_GROUPS]:
-        # Reading attributes of a Python subclass would run the program's code.
+        # Reading attributes of an instance of the program's subclass could run the program's code.
         if type(handle) is not native:
             continue
         name, ranks = names.get(handle), members.get(handle)
@@ -159,7 +159,7 @@ def groups_being_created(module: ModuleType, everybody: tuple[int, ...]) -> list
         frames = list(_frames(innermost, module.__dict__))
         making = next((frame for frame in frames if frame.f_code.co_name == "_new_group_with_tag"), None)
         if making is not None:
-            # The barrier in the store waits for all ranks, unless only the members create the group.
+            # The barrier in the store waits for all ranks of the job, unless only the members create the group.
             in_store = frames[0].f_code.co_name == "_store_based_barrier"
             ranks = local(making, "ranks")
             if in_store and local(making, "use_local_synchronization") is not True:

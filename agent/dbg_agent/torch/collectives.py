@@ -54,7 +54,7 @@ CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 """Environment variable that makes torch compare each collective between all ranks before it starts."""
 
 OPEN_SECONDS = 5.0
-"""Seconds after which an unfinished call may hang, so a search for its place is worth the cost."""
+"""Age, in seconds, at which an unfinished call may be a hang, so that a search for its place is worth the cost."""
 
 _before = LastStatus()
 
@@ -115,7 +115,7 @@ def _lack(version: str, groups: Sequence[Group], states: dict[str, Recorded]) ->
 
 
 def _lack_of_names(entries: Sequence[RecorderEntry]) -> str:
-    """Return why entries have no group: torch's collective checks wrap the backend. Empty if they have one."""
+    """Return why no entry names its group: torch's collective checks wrap the backend. Empty if one does."""
     if not entries or any(entry.group for entry in entries):
         return ""
     return f"{CHECKS_VARIABLE}=DETAIL hides group names from the flight recorder; the call is taken from the stack"
@@ -146,7 +146,7 @@ def _groups_seen(
 
 
 def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
-    """Add the recorder's numbers to the only group if the recorder's entries were not read."""
+    """Add the recorder's numbers to a rank's only group if the recorder's entries were not read."""
     if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
         return seen
     ((enqueued, completed),) = recorded.numbers
@@ -164,7 +164,8 @@ def _called(
 ) -> int | None:
     """Return how many collectives were called on a group without recorded collectives, or None if unknown."""
     if library in states and states[library].is_on and not states[library].is_used:
-        # gloo's sends and receives are not recorded, but the group's own count includes them.
+        # The recorder is on and has recorded no collective. The group's own count includes gloo's sends and receives,
+        # which are not recorded.
         return 0
     return _counted(library, group, groups, calls, states)
 
@@ -179,7 +180,7 @@ def _counted(
         return group.sequence
     if library in states and states[library].is_used:
         return None
-    # gloo's count includes sends and receives. Only the unfinished ones are known, from the stacks.
+    # gloo's count includes sends and receives. Only unfinished ones can be subtracted, as the stacks show them.
     return group.sequence - sum(call.is_p2p and group_of(call, groups) is group for call in calls)
 
 
@@ -207,7 +208,7 @@ def _entries_seen(
     places: Mapping[RecordedCall, Place | None],
 ) -> list[CollectiveSeen]:
     by_name = {group.name: group for group in groups}
-    # Recorders don't have the roots, so take them from the stacks.
+    # Recorders don't record the root of a collective, so the roots are taken from the stacks.
     on_stack = {
         id(entry): (call, group)
         for call in calls
@@ -236,7 +237,7 @@ def _is_of(call: Call, entry: RecorderEntry) -> bool:
 
 
 def _entries_of(call: Call, group: Group, entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
-    """Return the recorder's entries of a thread's call: the last unfinished ones that match."""
+    """Return the recorder's entries of a thread's call: the most recent unfinished ones that match."""
     found = [one for one in entries if one.group == group.name and one.is_unfinished and _is_of(call, one)]
     # gloo uses a separate collective for each tensor of a list.
     is_list = call.name == "reduce_scatter" and any(name_of(one.name)[0] == "all_reduce" for one in found[-1:])
@@ -260,14 +261,14 @@ def _calls_seen(
             continue
         if not _is_recorded(call, group, entries, states):
             library = _libraries(group, entries)[0]
-            # The thread's call is mostly the last one that the group has counted.
+            # The thread's call usually is the most recent one that the group has counted, so it has that number.
             sequence = None if call.is_p2p else _counted(library, group, groups, calls, states)
             found.append(_call_seen(call, group, library, sequence))
     return found
 
 
 def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
-    """Return each group that threads are creating as a group with one collective, because its members must wait."""
+    """Return each group that threads are creating, with one collective: its members wait for each other."""
     found: list[Seen] = []
     for ranks in dict.fromkeys(making):
         title = format_ranks(ranks)
@@ -282,7 +283,8 @@ def _is_recorded(call: Call, group: Group, entries: Sequence[RecorderEntry], sta
     recorded = [states[backend] for backend in group.backends if backend in states and states[backend].is_used]
     if call.is_p2p:
         return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)
-    # While the program makes progress, entries are not read; the stack then shows the collective, without its number.
+    # While the program makes progress, entries are not read. The collective is then taken from the stack, without its
+    # number.
     return any(one.entries is not None for one in recorded) and any(
         entry.group == group.name and entry.is_unfinished for entry in entries
     )

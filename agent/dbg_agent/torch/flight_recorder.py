@@ -1,7 +1,7 @@
-"""torch's flight recorders: the last collectives of this process, and which of them have ended.
+"""torch's flight recorders: the most recent collectives of this process, and which of them have ended.
 
-torch holds the GIL while it builds a dump, for 15 µs per entry. A full buffer stops the program for 30 ms. The
-number of entries is cheap to query. While the program makes progress, entries are only read if they are few.
+torch holds the GIL while it builds a dump, for 15 µs per entry. The dump of a full buffer stops the program for 30 ms.
+The number of entries is cheap to query. While the program makes progress, entries are only read if they are few.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Recorder:
 
 @dataclass
 class LastStatus:
-    """The last status of each recorder, by backend, and the time of its last change."""
+    """The most recent status of each recorder, by backend, and the time of its latest change."""
 
     reported: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ def _calls(dump: Callable[..., bytes], *arguments: bool) -> Callable[[], bytes]:
 
 
 def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
-    """Read a recorder. ``is_still`` means that the program is waiting, so a long dump stops nothing.
+    """Read a recorder. ``is_still`` means that the program is waiting, so a long dump does not delay it.
 
     It never raises: an error is reported in ``failure``.
     """
@@ -143,7 +143,7 @@ class CallPlaces:
         return self._places.get(recorder.backend, {})
 
     def _read(self, backend: str, stacks: Callable[[], bytes]) -> None:
-        # Another release may use another format. An error must not be printed to the job's output.
+        # Another release of torch may use another format. If the thread raised, the job's output would show the error.
         with suppress(Exception):
             self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
 
@@ -162,12 +162,12 @@ def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_
     status = recorder.status() if recorder.status is not None else b""
     is_unchanged = before.is_unchanged(recorder.backend, status)
     document = json.loads(status)
-    # A recorder that is switched off does not report the members of groups.
+    # Only a recorder that is switched on reports the members of groups.
     recorded.is_on = bool(document.get("pg_config"))
     numbers = recorded.numbers = tuple(_numbers(document))
     recorded.is_used = bool(numbers)
     enqueued = sum(last for last, _ in numbers)
-    # A main thread that waits for a GPU spins, so it looks as if it made progress.
+    # A main thread that waits for a GPU uses CPU time, so it is not seen to be waiting (``is_still``).
     waits_for_gpu = recorder.backend == "nccl" and any(last > completed for last, completed in numbers)
     return bool(numbers) and (enqueued <= FEW_ENTRIES or is_still or is_unchanged or waits_for_gpu)
 

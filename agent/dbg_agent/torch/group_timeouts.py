@@ -1,7 +1,7 @@
-"""The timeouts of torch's process groups: how long other ranks wait for a rank that is stopped.
+"""Longer timeouts for torch's process groups, so that other ranks wait for a rank that is stopped.
 
 An operation keeps the timeout that its group had when the operation began. So a group must have the longer timeout in
-every rank before a rank stops. torch is never imported here, and no operation is changed. The timeout of a single call,
+every rank before a rank stops. This module never imports torch, and changes no operation. The timeout of a single call,
 such as ``monitored_barrier(timeout=…)``, stays as it is.
 """
 
@@ -50,12 +50,12 @@ def _backends(torch: ModuleType | None) -> Iterator[tuple[str, str, Any]]:
         for device in group._device_types:
             try:
                 backend = group._get_backend(device)
-                # Under TORCH_DISTRIBUTED_DEBUG=DETAIL another backend wraps the real one.
+                # With TORCH_DISTRIBUTED_DEBUG=DETAIL, the group's backend is a wrapper of the real one.
                 backend = getattr(backend, "wrapped_pg", backend)
                 found = str(world.pg_names[group]), str(backend.name()), backend
                 is_known = isinstance(backend.options._timeout, timedelta)
             except (AttributeError, KeyError, NotImplementedError, RuntimeError):
-                # The backend is not part of torch.
+                # A backend that is not part of torch may lack these attributes.
                 continue
             if is_known:
                 yield found
@@ -76,7 +76,7 @@ def _store_of(torch: ModuleType) -> Any:
 
 
 class GroupTimeouts:
-    """Longer timeouts for this process's groups, from their creation on, until their own timeouts are restored."""
+    """Longer timeouts for this process's groups, also for new ones, until the groups' own timeouts are restored."""
 
     def __init__(self) -> None:
         self._wanted: timedelta | None = None
@@ -90,7 +90,7 @@ class GroupTimeouts:
         return self._wanted.total_seconds() if self._wanted is not None else None
 
     def install(self, seconds: float) -> None:
-        """Set at least this timeout for all groups, even groups created later. The last call takes precedence."""
+        """Set at least this timeout for all groups, even groups created later. A later call replaces the timeout."""
         self.restore()
         # torch rounds to milliseconds, and the comparison in restore() needs the same value.
         self._wanted = timedelta(milliseconds=round(seconds * 1000))
@@ -138,7 +138,7 @@ class GroupTimeouts:
             store.set_timeout(own[_STORE])
 
     def _change(self, torch: ModuleType) -> None:
-        """Create groups with the longer timeout, because other ranks may also wait for this rank in the creation."""
+        """Let torch create groups with the longer timeout: in the creation, too, other ranks may wait for this rank."""
         self._replace(torch, "_new_process_group_helper", self._creating)
         self._replace(torch, "_register_pg_in_world", self._registering)
         self.raise_again()
@@ -156,11 +156,12 @@ class GroupTimeouts:
             if not self._is_raised or wanted is None or not isinstance(own, timedelta) or own >= wanted:
                 return stock(*arguments, **options)
             before: set[tuple[str, str]] = set()
-            # torch's own function must run even if this release has other internals.
+            # An error, because this release has other internals, must not prevent the call of torch's own function.
             with suppress(Exception):
                 before = self._forget_destroyed()
                 self._raise_store(options.get("store", arguments[4] if len(arguments) > 4 else None))
-            # NCCL warns if its own options have another timeout, so a group with options gets the longer one later.
+            # NCCL warns if options that the program passes have another timeout than the call. So a group with options
+            # gets the longer timeout after its creation.
             if options.get("backend_options") is None and options.get("pg_options") is None:
                 options["timeout"] = wanted
             created = stock(*arguments, **options)
@@ -171,7 +172,7 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Record the own timeout of the new groups, and raise the timeouts that are still shorter."""
+        """Record ``own`` as the own timeout of the new groups, and raise all timeouts that are still shorter."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own
