@@ -1,7 +1,8 @@
 """Parser for a guard's pipe: faulthandler's dumps, and the lines that the rank itself writes between them.
 
-The parser does no input or output. A dump has no end mark, so the reader decides when it is complete. A dump may be cut
-off anywhere. The rank's lines may be in the middle of a dump's line. They start with a character that no dump contains.
+The parser does no input or output. A dump has no end mark, so the code that reads the pipe decides when a dump is
+complete. A dump may be cut off anywhere. A line that the rank writes may split a line of a dump. It can still be
+recognised, because it starts with a character that no dump contains.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Stack:
 
 
 def parse_dump(text: str) -> list[Stack]:
-    """Return the threads of a dump in its order. Lines outside Python stacks are skipped."""
+    """Return the threads of a dump, in the order of the dump. Lines that belong to no Python stack are skipped."""
     stacks: list[Stack] = []
     frames: list[Place] | None = None
     found: list[tuple[int, bool, list[Place]]] = []
@@ -56,7 +57,7 @@ def parse_dump(text: str) -> list[Stack]:
         elif (frame := _FRAME.fullmatch(line)) is not None and frames is not None:
             frames.append(_place(frame))
         elif not line.startswith("  "):
-            # Other parts may follow after an empty line, such as the C stack from Python 3.14 on.
+            # An empty line ends the Python stacks. Other parts may follow, such as the C stack from Python 3.14 on.
             frames = None
     for thread, current, places in found:
         stacks.append(Stack(thread, current, tuple(reversed(places[:MAX_STACK_FRAMES]))))
@@ -79,22 +80,23 @@ def _unescaped(text: str) -> str:
 
 
 def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple[Place, ...]:
-    """Return the stack to report: the current thread's if preferred, else the main thread's, else the last one."""
+    """Return the stack to report: the current thread's if preferred, else the main thread's, else the oldest one's."""
     current = [stack for stack in stacks if stack.current]
     of_main = [stack for stack in stacks if stack.thread == main]
     for wanted in (current, of_main) if prefer_current else (of_main, current):
         if wanted:
             return wanted[0].frames
-    # faulthandler prints the oldest thread last.
+    # faulthandler prints the threads from the newest to the oldest.
     return stacks[-1].frames if stacks else ()
 
 
 class DumpRecord:
     """The data received through the pipe.
 
-    ``key`` is the rank's key at the broker, ``owner`` the rank's broker among several. ``thread`` is the kernel's id of
-    the thread that sends beats, ``signal`` the fatal signal of the rank. ``beats``, ``calls`` and ``fed`` count the
-    rank's lines, its calls and the bytes.
+    ``key`` is the rank's key at the broker. If there are several brokers, ``owner`` is the address of the one that the
+    rank is connected to. ``thread`` is the kernel's id of the thread that sends beats, ``signal`` the fatal signal of
+    the rank. ``beats`` is the number of lines that the rank has written itself, ``calls`` how often it has called the
+    guard, and ``fed`` the number of bytes received.
     """
 
     def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
@@ -137,11 +139,11 @@ class DumpRecord:
             self.thread, self.key, self.owner = int(thread), key, owner
 
     def expect(self) -> None:
-        """Forget the last dump, because a new dump is requested."""
+        """Forget the dump received so far, because a new dump is requested."""
         self._text = ""
 
     @property
     def frames(self) -> tuple[Place, ...]:
-        """The stack of the last dump, without the agent's own frames."""
+        """The stack in the most recent dump, without the agent's own frames."""
         chosen = choose(parse_dump(self._text), self._main, prefer_current=self.is_fatal)
         return tuple(place for place in chosen if not place.file.startswith(self._own))

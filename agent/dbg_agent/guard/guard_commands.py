@@ -1,7 +1,7 @@
-"""Questions that a guard works on for the broker: commands next to the rank, and native stacks.
+"""Questions that a guard answers for the broker: it runs commands on the rank's host, and reads native stacks.
 
 The work runs in the guard's event loop, several questions at a time, while the guard continues to watch its rank. A
-withdrawn question is cancelled. py-spy reads stacks with their C frames from the rank's memory.
+question that the broker withdraws is cancelled. py-spy reads stacks with their C frames from the rank's memory.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from dbg_wire.records.record import clamp, within_bytes
 PROGRAM = "py-spy"
 
 MAX_OUTPUT = 16 * MIB
-"""Maximum size of py-spy's output that is kept, in bytes: enough for a thousand deep threads."""
+"""Maximum size of py-spy's output that is kept, in bytes: enough for a thousand threads with deep stacks."""
 
 MAX_AT_ONCE = 4
 """Maximum number of questions that a guard works on at once: several people may inspect one rank, and each command may
 be a profiler."""
 
 STAY_SECONDS = 30.0
-"""How long, in seconds, a guard stays connected for the next question: people ask several in a row."""
+"""How long, in seconds, a guard stays connected after a question: people often ask several in a row."""
 
 ANSWER_SECONDS = 1.0
 """Part of a question's time, in seconds, that is reserved for sending its answer."""
@@ -49,8 +49,8 @@ TERM_SECONDS = 0.3
 """Seconds between SIGTERM and SIGKILL for a command that is ended: enough for a tracer to detach from its process."""
 
 PIPE_SECONDS = 0.3
-"""How long, in seconds, output is read after the command has ended, if a process that it has started keeps the pipe
-open."""
+"""How long, in seconds, output is still read after the command has ended. The pipe may stay open for longer, because
+another process that the command has started holds it."""
 
 PID, RANK = "DBG_PID", "DBG_RANK"
 """Environment variables of a command with its rank's process id and global number."""
@@ -210,13 +210,14 @@ def files_at(maps: str) -> dict[str, int]:
 
 
 def frames_of(text: str, pid: int, own: Sequence[str], begins: Mapping[str, int]) -> tuple[Place, ...]:
-    """Return the main thread's frames from py-spy's JSON. A function without a name gets its address within its file.
+    """Return the main thread's frames from py-spy's JSON.
 
-    Raise NoStack if the text is not py-spy's JSON.
+    A function whose name is unknown is shown by its address in its file. Raise NoStack if the text is not py-spy's
+    JSON.
     """
     try:
         threads: list[dict[str, Any]] = json.loads(text)
-        # The main thread has the number of the process, or its pid in the process's own namespace.
+        # The main thread's number is the process id, or the process id in the process's own namespace of ids.
         main = [thread for thread in threads if thread["os_thread_id"] in (pid, thread["pid"])] or threads[-1:]
         frames = [_place(frame, begins) for frame in main[0]["frames"]]
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
@@ -297,7 +298,8 @@ class GuardCommands:
     def _done(self, request: int, task: asyncio.Task[None]) -> None:
         del self._working[request]
         if not task.cancelled():
-            # If the answer could not be sent, the connection has ended, and other code handles that.
+            # The task has failed only if the answer could not be sent. Then the connection has ended, and other code
+            # handles this. Reading the exception keeps asyncio from logging it.
             task.exception()
         self.stay()
         self._has_changed()
@@ -334,15 +336,15 @@ class GuardCommands:
 
     def environ(self) -> dict[str, str]:
         """Return the environment of a command: the rank's environment at the start of its guard, with PID and RANK."""
-        # With AUTOSTART, a command that is a Python program would become a rank.
+        # The variable AUTOSTART would make a command that is a Python program a rank.
         environ = {name: value for name, value in os.environ.items() if name != AUTOSTART}
         return environ | {PID: str(self._pid), RANK: str(self._about["rank"])}
 
 
 def ignore_but_let_pass() -> None:
-    """Ignore signals for the job in the guard, but not in the commands that it starts."""
+    """Make the guard ignore signals that are meant to end the job. Commands that it starts don't ignore them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Commands would inherit SIG_IGN, but they don't inherit a handler.
+        # A handler that does nothing is used, because commands would inherit SIG_IGN, but they inherit no handler.
         signal.signal(number, _ignore)
 
 

@@ -12,7 +12,8 @@ import select
 import sys
 import time
 
-# A bare interpreter finds no packages. The rank's own path may have other modules first, so only a report adds it.
+# The guard's interpreter is started without site-packages, so it must be told where the agent is. The rank's own
+# ``sys.path`` may find other modules of the same names, so it is only added when there is something to report.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 from dbg_agent.host.watched import (
     GRACE_SECONDS,
@@ -32,14 +33,14 @@ MARK = b"\x01"
 class Pipe:
     """Reader of the rank's pipe: one line about the rank, ``PID SECONDS JSON``, then beats and dumps.
 
-    ``received`` is the part that may still be needed. ``beat_at`` is the time of the last beat, or None while no beat
-    is expected. ``is_over`` means that the rank ends its guard and waits for the guard's end. ``is_called`` means that
-    the broker has work for the guard.
+    ``received`` is the data that may still be needed for a report. ``beat_at`` is the time of the most recent beat, or
+    None while no beat is expected. ``is_over`` means that the rank has told its guard to end, and waits for that.
+    ``is_called`` means that the broker has work for the guard.
     """
 
     def __init__(self) -> None:
         self.received = b""
-        # The rank was running when it wrote the first line, and may have been stuck ever since.
+        # The first line counts as a beat: the rank was running when it wrote this line, and may be stuck since then.
         self.beat_at: float | None = time.monotonic()
         self.is_over = self.is_called = self._has_left = False
         while b"\n" not in self.received:
@@ -85,7 +86,8 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
             timeout = min(LOOK_SECONDS, LOOK_SECONDS if timeout is None else timeout)
         ready = select.select(watched, [], [], timeout)[0]
         if not ready and pipe.timeout() == 0.0:
-            # If the host or container was suspended, this process may continue before the rank does.
+            # The beat may be missing because the host or container was suspended: this process may then continue a
+            # little earlier than the rank. So the rank gets some more time.
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:
                 return True
@@ -99,7 +101,7 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
         if has_ended:
             if process.is_alive(LINGER_SECONDS):
                 return False
-            # The end of the process may be seen before its last data in the pipe.
+            # The guard may notice the end of the process before it has read all that the process wrote into the pipe.
             while PIPE in select.select([PIPE], [], [], 0)[0] and pipe.read():
                 pass
             return not pipe.is_over and process.has_ended_unheard(is_calm=pipe.beat_at is None)

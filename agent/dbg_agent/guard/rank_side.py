@@ -2,12 +2,13 @@
 
 A thread of the rank writes beats into a pipe to the guard. The beats show that the interpreter runs. The thread does
 nothing else, so only a stuck interpreter can delay a beat. faulthandler is all C and needs no GIL. It writes stacks
-into the same pipe, at fatal signals and at a signal from the guard. If the program sets up faulthandler itself, its
-settings stay.
+into the same pipe, at fatal signals and at a signal from the guard. If the program has set up faulthandler itself, the
+agent does not change the program's settings.
 
-The guard only requests stacks when the interpreter does not run. It sends the signal to the beating thread, because in
-another thread the signal would interrupt a system call of the program. faulthandler's own watchdog is unsuitable. It
-fires when a suspended process continues, and walks the stacks of running threads, which may crash the process.
+The guard only requests stacks when the interpreter does not run. It sends the signal to the thread that writes beats,
+because in another thread the signal would interrupt a system call of the program. faulthandler's own watchdog
+(``dump_traceback_later``) is unsuitable: it fires when a suspended process continues, and it walks the stacks of
+running threads, which may crash the process.
 """
 
 from __future__ import annotations
@@ -34,32 +35,34 @@ MARK = "\x01"
 
 BEAT = "beat"
 CALM = "calm"
-"""First words of the rank's lines. ``beat``: its interpreter runs. ``calm``: the process ends, and sends no more beats.
-The line continues with the kernel's id of the beating thread, the rank's key and its broker's address."""
+"""Words with which the rank's lines begin. ``beat``: the rank's interpreter runs. ``calm``: the process ends, and sends
+no more beats. The line continues with the kernel's id of the thread that sends beats, the rank's key and the address of
+its broker."""
 
 END = "end"
 LEAVE = "leave"
 CALL = "call"
-"""More first words. ``end``: the rank ends the guard and waits for its end. ``leave``: the guard must stop being a
-child of the rank. ``call``: the broker has work for the guard."""
+"""More words with which the rank's lines begin. ``end``: the guard must end, and the rank waits for that. ``leave``:
+the guard must stop being a child of the rank. ``call``: the broker has work for the guard."""
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, too little to be measured in training."""
 
 STUCK_SECONDS = 6.0
-"""Seconds without a beat after which the interpreter is treated as stuck. More than twice BEAT_SECONDS, so that a beat
-may be late. Less than the 10 s of a question, so the guard still answers if the interpreter gets stuck at the same
-time. A checkpoint may hold the interpreter for some seconds."""
+"""Seconds without a beat after which the interpreter is treated as stuck. It is more than twice BEAT_SECONDS, because a
+beat may be late, and because saving a checkpoint may hold the interpreter's lock for some seconds. It is less than the
+10 s that a question may take: if the interpreter gets stuck when a question arrives, the guard can still answer it."""
 
 REQUEST_SIGNAL = signal.SIGRTMIN + 8
 """Signal that makes the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""
 
 PIPE_BYTES = 256 * 1024
-"""Capacity of the pipe, in bytes: enough for a dump of 50 deep threads while the guard gets no CPU. Writers never wait
-for space."""
+"""Capacity of the pipe, in bytes. It holds a dump of 50 threads with deep stacks, in case that the guard gets no CPU to
+read the dump. Writers never wait for space: what does not fit is lost."""
 
 FIRST_DESCRIPTOR = 10
-"""Lowest descriptor of the pipe. Lower ones are left to the shell, which only supports single digits."""
+"""Lowest number that a descriptor of the pipe may have. Shell scripts redirect descriptors by number, but only those
+with one digit, so these stay free."""
 
 SHELL = "/bin/sh"
 
@@ -67,7 +70,8 @@ END_SECONDS = 1.0
 """Seconds that a rank waits for its guard to end or to detach. The guard needs milliseconds, unless it is reporting."""
 
 WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forkserver", "subprocess", "pty"})
-"""Modules that fork and then wait only for their own child."""
+"""Modules that fork and then wait only for the child that they have forked, so the guard may stay a child of the
+rank."""
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
 
@@ -75,11 +79,12 @@ PR_SET_PTRACER = 0x59616D61
 """Option of prctl() that allows one process, and all that it starts, to trace the caller."""
 
 KEPT_VARIABLES = (BROKER, CA, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
-"""Environment variables with the broker's address. They are sent through the pipe, because the program may change them
-at any time."""
+"""Environment variables from which the guard finds the broker and its token. The values at the guard's start are sent
+through the pipe, because the program may change the variables at any time."""
 
 LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")
-"""Environment variables that the guard doesn't get: secrets, and libraries that profile or allocate for the rank."""
+"""Environment variables that the guard's process doesn't inherit: the token, which other processes could read there,
+and libraries to preload, such as profilers and allocators, which are meant for the rank only."""
 
 
 _guard: Guard | None = None
@@ -101,7 +106,10 @@ def start(guard: Guard) -> None:
 
 
 def stop() -> None:
-    """Undo :func:`start`, as far as the program has not replaced the settings. The guard ends by itself."""
+    """Undo :func:`start`, except for settings of faulthandler that the program has replaced since then.
+
+    The guard ends by itself.
+    """
     global _guard, _stopped  # noqa: PLW0603 - one per process
     guard, _guard = _guard, None
     if guard is not None:
@@ -122,7 +130,7 @@ def allow_tracing() -> None:
 
     Any thread may call it. It never raises.
     """
-    # The pid of a guard that is no longer a child is unknown.
+    # A guard that has stopped being a child of this process has another process id, which is unknown here.
     if _guard is not None and _guard.child is not None and os.path.exists(YAMA_SCOPE):  # noqa: PTH110
         with suppress(Exception):
             import ctypes
@@ -166,7 +174,10 @@ def _forget() -> None:
 
 
 class _PipeEnd:
-    """The file object that faulthandler keeps. While it lives, the program has not replaced our setting."""
+    """The file object that faulthandler writes to, and to which only faulthandler holds a reference.
+
+    If the program replaces the agent's settings of faulthandler, the object is deleted. A weak reference shows this.
+    """
 
     __slots__ = ("__weakref__", "_descriptor")
 
@@ -211,7 +222,7 @@ class _Pipe:
         return self.write >= 0 and _identity(self.write) == self._identity
 
     def close(self) -> None:
-        """Close both ends, unless the program has: it may have reused their numbers for its own files."""
+        """Close both ends, unless the program has closed them and perhaps reused their numbers for its own files."""
         ends = self.read, self.write
         self.forget()
         for end in ends:
@@ -235,7 +246,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 class Guard:
     """The guard of this process, from :meth:`start` to :meth:`stop`. Each is called once, from any thread.
 
-    ``key`` returns the rank's key at the broker, and ``owner`` the address of the rank's broker among several.
+    ``key`` returns the rank's key at the broker, and ``owner`` the address of its broker if there are several brokers.
     ``broker`` is the configured address, ``registration`` the rank's frame for registration, and ``rank`` its global
     number. Without ``may_exec`` the guard starts no program.
     """
@@ -253,7 +264,8 @@ class Guard:
         self._key, self._owner = key, owner
         self._about = {"broker": broker, "exec": may_exec, "rank": rank, "registration": registration}
         self._has_ended = False
-        # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
+        # The lock is reentrant, because a signal handler of the program may call this object in a thread that already
+        # holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._pipe = _Pipe()
@@ -278,7 +290,8 @@ class Guard:
                 thread = own_thread(self._run, "dbg-agent-guard")
                 thread.start()
                 self._thread = thread.native_id
-                # The thread may never send its first beat, because the program may hold the GIL from now on.
+                # The first beat is sent here, because the new thread may never run: the program may hold the GIL from
+                # now on.
                 self._say(BEAT)
             except BaseException:
                 self._pipe.close()
@@ -286,7 +299,10 @@ class Guard:
             self._enable()
 
     def stop(self) -> None:
-        """Undo :meth:`start`, as far as the program has not replaced the settings. The guard ends by itself."""
+        """Undo :meth:`start`, except for settings of faulthandler that the program has replaced since then.
+
+        The guard ends by itself.
+        """
         with self._lock:
             self._say(END)
             self._let_go()
@@ -337,7 +353,8 @@ class Guard:
 
     def forget(self) -> None:
         """Detach from the parent's guard, in a forked child."""
-        # Threads of the parent may have held the lock, or the one inside the event, at the fork.
+        # Both are replaced, because another thread of the parent may have held the lock, or the one inside the event,
+        # at the fork. That thread does not exist here and can't release them.
         self._lock, self._stopping = threading.RLock(), threading.Event()
         self.child = None
         self._let_go()
@@ -348,7 +365,8 @@ class Guard:
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-        # After `leave`, the guard continues as a child process of the one that has ended.
+        # To leave its parent, the guard continues in a process that it forks, and the rank's child ends. `leave` has
+        # set `child` to None, so this does not count as the end of the guard.
         self._has_ended = self.child is not None
         self.child = None
         self._no_child.set()
@@ -365,7 +383,8 @@ class Guard:
             if self._is_calm or self._pipe.write < 0:
                 return False
             if not self._pipe.is_ours():
-                # The program has closed all descriptors, as daemons do, and may already reuse the same numbers.
+                # The program has closed all descriptors, as daemons do, and may have reused their numbers. So they must
+                # not be closed here.
                 self._pipe.forget()
                 self._let_go()
                 return False
@@ -420,10 +439,10 @@ def _start_process(read: int) -> int:
     """Start the guard and return its process id. Raise OSError if that fails.
 
     A shell is started, which then executes the interpreter. If the interpreter is on a file system that does not
-    answer, the kernel only blocks the shell.
+    answer, only the shell is blocked, and not the rank.
     """
     python = sys.executable
-    # If the check takes too long, try the interpreter anyway.
+    # If the check takes too long, because the file system does not answer, the interpreter is treated as present.
     if not python or not within(END_SECONDS, lambda: os.access(python, os.X_OK), True):
         raise OSError(f"no Python interpreter at {sys.executable!r}")
     command = [SHELL, "-c", 'exec "$@" <&3 3<&-', "sh", sys.executable, "-I", "-S", "-B", SCRIPT]

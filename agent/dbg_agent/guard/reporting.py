@@ -65,21 +65,22 @@ OWN_FOLDERS = (
 """The directories of the agent's packages, whose frames are omitted from the program's stack."""
 
 QUIET_SECONDS = 0.3
-"""Seconds without a byte after which a dump is complete. A rank that was only suspended sends a beat within this
-time."""
+"""Seconds without a byte after which a dump is treated as complete. If the rank was only suspended, it sends a beat
+within this time, and nothing is reported."""
 
 ASKED_QUIET_SECONDS = 0.05
-"""Seconds without a byte after which a requested dump is complete. Shorter, because a terminal may wait for it."""
+"""Seconds without a byte after which a dump that the guard has requested is treated as complete. They are fewer than
+QUIET_SECONDS, because a user may be waiting for the dump."""
 
 ASKED_SECONDS = 1.0
 """Timeout, in seconds, for the start of a requested dump: it takes a millisecond, or never arrives."""
 
 RETRY_SECONDS = 5.0
-"""Maximum pause before the broker is dialled again, in seconds. Pauses are random, because a whole job may be stuck at
-once."""
+"""Maximum pause before the broker is dialled again, in seconds. Pauses are random: all ranks of a job may get stuck at
+once, and their guards must not all dial at the same moment."""
 
 LAST_RETRY_SECONDS = 1.0
-"""Maximum pause after the rank has ended, in seconds."""
+"""Maximum pause before the broker is dialled again after the rank has ended, in seconds."""
 
 LAST_WORDS_SECONDS = 10.0
 """Maximum time, in seconds, that a guard outlives its rank: a running broker accepts its report within one second."""
@@ -95,12 +96,13 @@ class _End:
         self.exit: int | None = None
         """The exit status if the rank exited by itself and can't have reported it."""
         self.silent_from = math.inf
-        """The time when the guard exits even if no broker has accepted its last report."""
+        """The time at which the guard exits even if no broker has accepted its final report."""
 
     def note(self, process: WatchedProcess, dumped: int | None, *, is_calm: bool) -> None:
-        """Record the end of the process and its signal: from its exit status, else the one in its dump.
+        """Record that the process has ended, and by which signal: the one in its exit status, or ``dumped``.
 
-        A process that is not ``is_calm`` has not announced its end.
+        ``dumped`` is the signal in the process's dump. The exit status is kept only if the process has not announced
+        its end (``is_calm``), because otherwise the rank reports it.
         """
         self.has_come = True
         status = process.status()
@@ -116,8 +118,8 @@ class _End:
 class GuardReporter:
     """The reporting guard of a rank.
 
-    ``about`` is the data that the rank sent when it started its guard. ``beat_at`` is the time of the last beat, or
-    None while no beat is expected.
+    ``about`` is the data that the rank sent when it started its guard. ``beat_at`` is the time of the most recent beat,
+    or None while no beat is expected.
     """
 
     def __init__(self, about: Mapping[str, Any], process: WatchedProcess, beat_at: float | None) -> None:
@@ -146,7 +148,7 @@ class GuardReporter:
         ignore_but_let_pass()
         loop = asyncio.SelectorEventLoop()
         self._main = loop.create_task(self._attend(data, is_called=is_called))
-        # The task is cancelled if no broker accepts the last report in time.
+        # The task is cancelled if no broker accepts the final report in time.
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(self._main)
 
@@ -168,7 +170,8 @@ class GuardReporter:
                     await self._ask_rank()
                 last_report = await self._speak()
                 if not last_report and time.monotonic() >= self._end.silent_from:
-                    # The cancellation of this task can get lost if the awaited object ends at the same time.
+                    # The time is checked as well, because the cancellation of this task can get lost if the object that
+                    # the task awaits ends at the same time.
                     return
                 if not last_report:
                     await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
@@ -264,7 +267,7 @@ class GuardReporter:
         try:
             connection = await dial(self._reach(await self._finder.find()), "/agent", self._lookups)
         except Exception:
-            # The guard can't report an error to anyone, so it dials again.
+            # The error is dropped, because the guard can't report it to anyone. The guard dials again later.
             return False
         answering = asyncio.ensure_future(self._answer_all(connection))
         try:
@@ -273,14 +276,15 @@ class GuardReporter:
             return False
         finally:
             async with self._answering:
-                # The report ends when the rank continues after its dump, but the broker may still wait for an answer.
+                # The report may have ended because the rank continues after its dump. If an answer to the broker is
+                # being worked on, it is finished first.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
             await self._beside.end()
             await connection.close()
 
     def _reach(self, reach: Route) -> Route:
-        """Return the connection data with the rank's own broker first, if there are several brokers."""
+        """Return the connection data; if there are several brokers, the one that the rank is connected to is first."""
         if not self._record.owner:
             return reach
         owner = parse_endpoint(self._record.owner, source="the rank's broker")
@@ -314,7 +318,7 @@ class GuardReporter:
         return False
 
     def _said(self) -> Register | None:
-        """Return the rank's registration from the start of its guard."""
+        """Return the registration that the rank sent when it started its guard."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
         return message if isinstance(message, Register) else None
@@ -402,7 +406,7 @@ class GuardReporter:
 
 
 def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
-    """Return the kernel's data about a rank that can't answer; its main thread is in C code."""
+    """Return what the kernel knows about a rank that can't answer, and that its main thread is in C code."""
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     does = ActivityInfo(what=Activity.NATIVE)
     wait = clamp(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)

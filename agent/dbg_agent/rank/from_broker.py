@@ -66,10 +66,12 @@ INTERRUPT_KEY = b"\x03"
 
 
 IDENTITY_SECONDS = 2.0
-"""Seconds between two checks of the identity. A check takes 100 µs, and ranks need longer to start other ranks."""
+"""Seconds between two checks whether this process has another identity in the job. A check takes 100 µs. Libraries that
+change the identity, because they start other ranks, need more than two seconds for this anyway."""
 
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
-"""Questions that users ask at a stop instead of typing. Like a key, each restarts the stop's longest lease."""
+"""Questions that show that a user works at the stop, although no key is typed in a terminal. Like a key, each of them
+restarts the longest time that the broker allows for an unused stop."""
 
 
 class FromBroker:
@@ -80,9 +82,9 @@ class FromBroker:
         self._membership = membership
         self._taken_reply = (0, 0)
         self._brokers: tuple[Endpoint, ...] = ()
-        """The brokers named by the last welcome."""
+        """The brokers that the most recent welcome named."""
         self._framed = 0
-        """The last generation of the driver whose requested frame was opened."""
+        """The most recent generation of the driver for which the frame was opened that its terminal had requested."""
 
     def start(
         self,
@@ -151,13 +153,18 @@ class FromBroker:
         return encode(report)
 
     def redraw(self) -> None:
-        """Redraw the screen, or send the console's log or the log's end again."""
+        """Show a terminal the present state again.
+
+        A debugger that draws a screen redraws it. For a debugger that prints lines, its output is sent again: all of
+        this session, or only the end of the previous session if the rank is running.
+        """
         stop, session = self._stops.current
         before = self._stops.session_before
         if self._stops.engine == LINE_ENGINE and session is not None:
             self._debuggers.console.replay(session, 0)
         elif stop is None and before is not None and before.engine == LINE_ENGINE:
-            # Commands of breakpoints print while the rank runs. The log's end shows terminals how much they missed.
+            # A breakpoint's commands print while the rank runs. Terminals see from the end of the output how much of
+            # it they have missed.
             self._debuggers.console.replay_end(before.number)
         elif stop is not None:
             self._inbox.put(stop, Redraw())
@@ -177,7 +184,7 @@ class FromBroker:
         self._limits.lease.left()
 
     def on_give_up(self, problem: DbgError) -> None:
-        """Resume the program, because no terminal can ever attach to this stop."""
+        """Resume the program: the link to the broker is lost for good, so no terminal can attach to this stop."""
         self._limits.lease.end_stop(f"its link to the broker is lost for good ({problem})")
 
     def on_message(self, message: Message) -> None:
@@ -210,7 +217,8 @@ class FromBroker:
     def _on_probe(self) -> None:
         self._break_in.note()
         position = self._position
-        # The first question after this can report how long the rank has been at its place.
+        # From this call on, the place of the running program is watched. So a question that follows this probe can
+        # report how long the rank has been at its place.
         position.age()
         self._broker.send(clamp(ProbeReply, where=position.moving_place(), frames=position.stack()))
 
@@ -226,7 +234,7 @@ class FromBroker:
 
         A library that starts or connects ranks changes the identity while the program runs.
         """
-        # A terminal that is attached now would lose the rank.
+        # A new registration may change the rank's address, so a terminal that is attached would lose the rank.
         is_watched = self._stops.current[0] is not None or self._debuggers.terminal.viewers > 0
         if not is_watched and self._membership.has_moved():
             self._link.reconnect()
@@ -244,7 +252,8 @@ class FromBroker:
         before, _ = self._inbox.settled()
         self._broker.report_loss(self._inbox.change_driver(viewers.generation))
         if viewers.generation != before:
-            # Only a report of this generation shows whether the previous driver's reply was accepted.
+            # The broker learns only from a report with the new generation whether this rank has accepted a reply that
+            # the previous driver sent.
             self._broker.publish()
         if resized:
             self._stops.resize_session(self._debuggers.terminal.rows, self._debuggers.terminal.columns)
@@ -298,7 +307,8 @@ class FromBroker:
         if interrupt.generation != generation:
             return
         if self._stops.phase is StopPhase.OPEN and engine is not None:
-            # An unreported stop may have no work to interrupt; then the program's next line is interrupted.
+            # In an unreported stop only a breakpoint's commands run, and they may end before the interrupt arrives.
+            # Then the program is interrupted at its next line.
             self._halt.is_interrupted = self._stops.is_unreported
             engine.interrupt()
         elif self._stops.phase in (StopPhase.NONE, StopPhase.STEPPING) and not self._gives_up_step():
@@ -307,7 +317,10 @@ class FromBroker:
             self._break_in.stop(None)
 
     def _gives_up_step(self) -> bool:
-        """End the stop if its step may wait for a thread that is queued to stop. Return True if it was ended."""
+        """End the stop if a step runs while other threads wait for their turn to stop. Return True if it was ended.
+
+        The step may itself wait for one of these threads, and would then never end.
+        """
         gives_up = self._stops.phase is StopPhase.STEPPING and self._stops.queued > 0
         if gives_up:
             self._stopping.end()

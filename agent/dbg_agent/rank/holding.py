@@ -1,9 +1,10 @@
-"""Holds of this rank: waits for chosen ranks that are stopped, and at its exit for ranks kept after a crash.
+"""Holds of this rank: it waits for chosen ranks that are stopped, and at its exit for ranks kept after a crash.
 
-A hold is a stop that no user requested: the waiting thread does work, so it answers questions, and terminals can
-attach. A hold uses no collective, so no rank can hang in it. A chosen rank counts its arrivals at a site and its
-completed stops there. A held rank waits, on its n-th visit, until every chosen rank has completed n stops or is gone.
-The ranks keep these counts, so a restart of the broker does not change them.
+A hold is a stop that no user requested: the waiting thread answers questions, and terminals can attach. A hold uses no
+collective, so no rank can hang in one. A site is a line of the program at which only the chosen ranks stop. A chosen
+rank counts its arrivals at a site and its completed stops there. A held rank waits, on its n-th visit to the site,
+until every chosen rank has completed n stops there or is gone. The ranks keep these counts, so they survive a restart
+of the broker.
 
 Methods named ``on_…`` run in the link's thread. Other methods run in the waiting thread unless noted otherwise.
 """
@@ -37,16 +38,17 @@ MAX_SITES = 256
 """Maximum number of sites whose counts are reported. Only generated programs have more; the oldest are forgotten."""
 
 HOLD_LOST_SECONDS = 600.0
-"""How long, in seconds, a held rank waits for a chosen rank that is stopped and lost: long enough to repair a
-network."""
+"""How long, in seconds, a held rank waits for a chosen rank that was stopped when its connection to the broker was
+lost: long enough to repair a network."""
 
 RESTATED_SECONDS = 10.0
-"""Seconds after a welcome until a new broker knows all kept ranks: each rank dials again within three seconds."""
+"""Seconds after which a new broker knows all ranks that are kept after a crash, counted from its welcome to this rank:
+each rank dials again within three seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldVerdict:
-    """Whether a held rank continues, the reason as a sentence or "", and the latest time to judge again."""
+    """Whether a held rank continues, the reason as a sentence or "", and when to decide again at the latest."""
 
     goes_on: bool
     why: str = ""
@@ -116,8 +118,9 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _is_stopped(known, waiting):
-                # If not, keep the known count, because a broker that has just started may not know yet that the rank
-                # is stopped.
+                # The other case is a rank that this broker doesn't know, but that was stopped at the site according
+                # to an earlier message. Its earlier counts are kept: a broker that has just started may not have heard
+                # of the rank yet.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -215,11 +218,11 @@ class Holding:
         self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float]] = {}
-        """The future wait of each thread at a hold, with its timeout, until it is the thread's turn to stop."""
+        """By thread: the wait that begins when it is this thread's turn to stop, with its timeout."""
         self._kept: tuple[int, ...] = ()
         self._kept_reported = 0
         self._let_go = 0
-        """The number of the last stop that was resumed from here."""
+        """The number of the most recent stop that this object has ended."""
         self._exit_stop: int | None = None
         """The number of the stop that holds this rank's exit."""
 
@@ -262,7 +265,7 @@ class Holding:
         frame: FrameType | None = sys._getframe(1)
         if not others or not seconds or frame is None:
             return
-        # A step may have reached the end of the program, where no line is left to stop at.
+        # A step may still be running although the program has ended: there was no further line at which to halt.
         self._thread.end_step()
         if self._stops.is_mine():
             return
@@ -276,7 +279,10 @@ class Holding:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def begun(self) -> None:
-        """Start to check the wait, because it is now the current stop. Called in the waiting thread."""
+        """Start the checks whether the wait is over, because the hold is now the current stop.
+
+        Called in the waiting thread.
+        """
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
             self.counts.wait(*wanted)
@@ -288,9 +294,10 @@ class Holding:
         self._judge_exit()
 
     def welcomed(self, uptime: float) -> None:
-        """Handle a broker's welcome. The broker then reports again which ranks are still kept.
+        """Handle a broker's welcome. Afterwards the broker reports again which ranks are still kept after a crash.
 
-        ``uptime`` is the broker's. If it is short, not all other ranks have reconnected yet.
+        ``uptime`` is for how many seconds the broker has been running. If it is short, some of the other ranks may not
+        have reconnected yet.
         """
         if uptime < RESTATED_SECONDS:
             self.counts.start_again()
@@ -329,7 +336,10 @@ class Holding:
             self._end_exit("")
 
     def _held_long(self, seconds: float) -> None:
-        """Continue unless a broker is connected: a user may be debugging a kept rank, which then has no timeout."""
+        """End the hold of the exit if no broker is connected; otherwise wait for as long again.
+
+        With a broker, a user may be debugging a rank that is kept after a crash, for an unlimited time.
+        """
         if self._is_connected():
             self._broker.call_later(seconds, lambda: self._held_long(seconds))
         else:
@@ -347,7 +357,8 @@ class Holding:
         if stop == self._let_go:
             return
         self._let_go = stop
-        # The resumed thread prints it, because the process may end right after, and the program's stream may block.
+        # The resumed thread prints the reason, and not this one: the process may end right after it is resumed, and
+        # writing to the program's stderr may block.
         self._inbox.put(
             stop, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None)
         )

@@ -29,7 +29,10 @@ SECRET_BYTES = 16
 
 
 class Membership:
-    """The identity of this process, and its registration, repeated when a framework changes its place in the job."""
+    """The identity of this process in its job, and its registration at the broker.
+
+    The process registers again when a framework changes the identity.
+    """
 
     def __init__(self, settings: Settings, parent: Identity | None) -> None:
         self._mesh = settings.mesh
@@ -38,7 +41,7 @@ class Membership:
         self.identity = self._identify()
         self._registrations = 0
         self.secret = os.urandom(SECRET_BYTES).hex()
-        """Secret of this process, its guard and the broker: no other process can register as this rank."""
+        """Secret that this process shares with its guard and the broker: no other process can register as this rank."""
         self.welcome: Welcome | None = None
 
     @property
@@ -55,7 +58,7 @@ class Membership:
 
     @property
     def place(self) -> str:
-        """``job/host:rank`` as this process knows it; its children have the same place."""
+        """``job/host:rank`` as this process knows it. Child processes of a rank have the same value as the rank."""
         return f"{self.identity.job}/{self.identity.host}:{self.identity.rank}"
 
     @property
@@ -64,7 +67,10 @@ class Membership:
         return self.identity.launcher != "none"
 
     def identify(self) -> Identity:
-        """Return the current identity of this process. A number from a library stays when the library is closed."""
+        """Return the current identity of this process.
+
+        If a library such as torch.distributed has given the number, it is kept after the library has disconnected.
+        """
         now = self._identify()
         return self.identity if self.identity.by_library and not now.by_library else now
 
@@ -72,11 +78,12 @@ class Membership:
         """Return the identity of this process. The child of a rank without a launcher stays in its parent's job."""
         me, parent = this_process(), self._parent
         if parent is not None and parent.by_library:
-            # The child has a copy of its parent's library, which is not connected here.
+            # The forked child has a copy of the library that gave its parent the number. The library looks connected in
+            # the child, but is not.
             return replace(parent, pid=me.pid, by_library=False)
         above = parent_of(os.environ.get(VARIABLE, ""), me.pid)
         if me.launcher == RAY and above is not None:
-            # A driver may start several groups of ranks.
+            # One Ray driver may start several groups of ranks, so the run's name shows both the driver and the group.
             return replace(me, job=above[0], run=f"{above[1]}{SUBRUN}{me.run}")
         if me.launcher not in (NO_PLACE, FRAMEWORK):
             return me
@@ -109,7 +116,7 @@ class Membership:
         if anew:
             self._registrations += 1
             if self.has_moved():
-                # The child number belonged to the previous place.
+                # The broker assigned the child number for the previous identity.
                 self._child = None
             self.identity = self.identify()
         me = self.identity
@@ -149,9 +156,10 @@ class Membership:
         return is_first
 
     def has_moved(self) -> bool:
-        """Return True if a framework has assigned another place to this process, so that it must register again."""
+        """Return True if a framework has changed the identity of this process, so that it must register again."""
         now, me = self.identify(), self.identity
-        # If a library confirms the launcher's number, nothing changes, except in a child, which becomes a rank.
+        # If a library only confirms the launcher's number, nothing changes, unless this process was a child of a rank
+        # so far: then it becomes a rank of its own.
         is_numbered = now.by_library > me.by_library and (me.launcher == NO_PLACE or self._child is not None)
         return now.key != me.key or is_numbered
 

@@ -44,8 +44,8 @@ logger = Logger("dbg_agent.rank")
 WAITS_ON = "this stop waits as long as the broker's process lives"
 
 GONE_SECONDS = 2.0
-"""Seconds without an accepted connection after which the broker's process is treated as ended, even with a shorter
-timeout."""
+"""Minimum number of seconds without an accepted connection after which the broker's process is treated as ended, even
+if the configured timeout for connecting is shorter."""
 
 
 class Rank:
@@ -133,7 +133,7 @@ class Rank:
         self.stopping.end()
 
     def _served(self, breakpoints: UserBreakpoints) -> LineBreakpoints:
-        """Return the breakpoints that work without tracing. Imported here, because few ranks need them."""
+        """Return the breakpoints that work without tracing. Their module is loaded here, because few ranks need it."""
         from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 
         return LineBreakpoints(
@@ -203,7 +203,7 @@ class Rank:
         """Send a goodbye to the broker and kill this process as ``kill -9`` does. Not for the link's thread."""
         self.program.exit_status = -signal.SIGKILL
         self.close()
-        # Not imported here: it is only loaded if a guard was started.
+        # The module is not imported here, because a rank with a guard has already loaded it.
         guard = loaded("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.end()

@@ -1,14 +1,17 @@
 """Time limits of a stop: its lease, which ends the stop, and the first deadline, which is only reported.
 
-An unused stop ends by its own lease, or by the longest lease that the broker allows. Both run on the rank's own clock,
-with or without a broker. The stop's own lease applies until the first driver attaches. The broker's lease applies to
-every stop. It restarts when a driver attaches, leaves or types, or a step ends. So a terminal that stays attached over
-a weekend does not keep a stop. A held rank continues when the broker reports that the awaited ranks have continued.
-Without a broker it waits as long as the stops of these ranks can last, because users don't type at a held rank.
+A lease is the time after which an unused stop ends by itself. A stop can have its own lease, and the broker sets a
+longest lease for all stops. Both run on the rank's own clock, with or without a broker. The stop's own lease applies
+until the first driver attaches. The longest lease restarts whenever a driver attaches, leaves or types, or a step ends.
+So a terminal that merely stays attached over a weekend does not keep a stop.
 
-There are four deadlines. Collectives of other ranks that wait for this rank time out. The job ends. The launcher kills
-the rank after a SIGTERM. The longest lease ends the stop. The timeout of collectives runs from the start of the stop,
-the longest lease from its last use. The first deadline is printed at the stop, and updated in the list of ranks.
+Users don't type at a held rank, so use can't restart its lease. It continues when the broker reports that the awaited
+ranks have continued. After the connection to the broker is lost, it waits for one longest lease more.
+
+A deadline is one of four events. Collectives of other ranks that wait for this rank time out. The job ends. The
+launcher kills the rank after a SIGTERM. The longest lease ends the stop. The timeout of collectives runs from the start
+of the stop, the longest lease from its most recent use. The earliest deadline is printed at the stop, and updated in
+the list of ranks.
 """
 
 from __future__ import annotations
@@ -39,15 +42,15 @@ TORCH = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
 
 HOUR, MINUTE = 3600.0, 60.0
-"""Units of a time limit, in seconds. The time left is updated each minute."""
+"""Units in which a time limit is shown, in seconds. The remaining time is reported again each minute."""
 
 SOON_AGAIN_SECONDS = 10.0
-"""Seconds between two updates of the time left within SOON_SECONDS of the deadline."""
+"""Seconds between two reports of the remaining time, once it is less than SOON_SECONDS."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """The stop's own lease: the stop's number, the duration in seconds, and its end on the monotonic clock."""
+    """The stop's own lease: the stop's number, the lease's duration in seconds, and its end on the monotonic clock."""
 
     stop: int
     seconds: float
@@ -55,9 +58,9 @@ class _Own:
 
 
 class Lease:
-    """The lease of the current stop.
+    """The leases of the current stop: its own, if it has one, and the broker's longest lease.
 
-    The stopped thread starts it and the link's thread does the rest. Each attribute is assigned atomically.
+    The stopped thread starts them and the link's thread does the rest. Each attribute is assigned atomically.
     """
 
     def __init__(
@@ -71,19 +74,18 @@ class Lease:
         self._most: float | None = None
         """The longest lease that the broker allows, in seconds. It is kept until a broker sends another value."""
         self._used = 0.0
-        """The time of the stop's last use, or of its start."""
+        """The time of the stop's most recent use, or of its start if nobody has used it."""
         self._is_driven = False
         self._generation = 0
         self._gone: float | None = None
         """The time when the connection to the broker was lost; None while there is a broker."""
         self._armed = 0
-        """Number of scheduled checks; only the latest one is carried out."""
+        """Number of checks scheduled so far. When one is due, it does nothing if a later one was scheduled."""
 
     def start(self, seconds: float | None = None) -> None:
-        """Start the lease of the current stop. Called in the stopped thread.
+        """Start the leases of the current stop. Called in the stopped thread.
 
-        The stop ends after ``seconds``, unless this is None or a terminal drives. It also ends by the broker's longest
-        lease.
+        The stop's own lease is ``seconds``; it has none if this is None or if a terminal already drives the rank.
         """
         now, number = self._clock(), self._stops.number
         self._own = None if seconds is None or self._is_driven else _Own(number, seconds, now + seconds)
@@ -91,7 +93,7 @@ class Lease:
         self._arm()
 
     def allow(self, most: float | None) -> None:
-        """Set the longest lease that the broker allows. A changed lease starts again for the current stop."""
+        """Set the longest lease that the broker allows. If it has changed, it starts again for the current stop."""
         is_news, self._most, self._gone = most != self._most, most, None
         if is_news:
             self.use()
@@ -114,7 +116,10 @@ class Lease:
             self._arm()
 
     def left(self) -> None:
-        """Record that the broker is gone. The next broker reports the terminals. Called in the link's thread."""
+        """Record that the connection to the broker is lost, and with it all terminals. Called in the link's thread.
+
+        The next broker reports which terminals are attached.
+        """
         self._is_driven = False
         self._gone = self._clock() if self._gone is None else self._gone
         if self._stops.is_hold:
@@ -141,11 +146,12 @@ class Lease:
         return (own.seconds, own.end) if own is not None and own.end <= longest else (most, longest)
 
     def _arm(self) -> None:
-        """Schedule a check for the time when the lease must be announced, or ends."""
+        """Schedule a check for the time when users must be told that the lease ends soon, or when it ends."""
         present = self._present()
         if present is None:
             if self._most is not None and self._stops.is_hold:
-                # If a user opens a debugger on the held rank, the hold becomes an ordinary stop.
+                # A hold has no lease while the broker is connected. The check is still needed, because the hold becomes
+                # an ordinary stop, with a lease, once a user opens a debugger on the held rank.
                 self._put_off(self._most)
             return
         seconds, end = present
@@ -176,7 +182,7 @@ class Lease:
             self.use()
         self._stops.note_lease(self._present())
         if end - self._clock() <= notice_seconds(seconds):
-            # A report makes the broker announce a lease that is about to end.
+            # When the broker gets a report of a lease that ends soon, it warns the users.
             self._broker.publish()
         self._arm()
 
@@ -191,7 +197,8 @@ class Lease:
         self._go_on(number, why)
 
     def _go_on(self, number: int, why: str) -> None:
-        # The resumed thread prints it, because the process may end right after, and the program's stream may block.
+        # The resumed thread prints the reason, and not this one: the process may end right after it is resumed, and
+        # writing to the program's stderr may block.
         self._inbox.put(number, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}")))
 
 
@@ -229,7 +236,7 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
     """Return the first deadline of a rank that stops now, or None if no deadline is known. Never raise."""
     found = []
     group = None
-    # This release of torch may have different internals.
+    # The code reads internals of torch, which a release of torch may have changed.
     with suppress(Exception):
         torch = _torch()
         group = torch.shortest() if torch is not None else None
@@ -246,7 +253,10 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
 
 
 class StopLimits:
-    """The lease and the first deadline of the current stop. Restores the groups' own timeouts after the stop."""
+    """The leases and the earliest deadline of the current stop.
+
+    During a stop the timeouts of torch's process groups are raised. After it, their own timeouts are restored.
+    """
 
     def __init__(self, broker: ToBroker, stops: Stops, inbox: Inbox) -> None:
         self.lease = Lease(broker, stops, inbox)
@@ -254,9 +264,9 @@ class StopLimits:
         self._stops = stops
         self._first: Deadline | None = None
         self._stop = 0
-        """The number of the stop with these limits."""
+        """The number of the stop that the limits belong to."""
         self._armed = 0
-        """Number of scheduled updates; only the latest one is carried out."""
+        """Number of updates scheduled so far. When one is due, it does nothing if a later one was scheduled."""
         self._begun = 0
 
     def start(self, reason: str, lease: float | None) -> Limit | None:
@@ -304,9 +314,9 @@ class StopLimits:
     def end(self) -> None:
         """Schedule the restoration of the groups' own timeouts. Called in the stopped thread before the stop ends.
 
-        No rank knows which stop is the last one. The groups' own timeouts are restored if no other stop begins within
-        the longer timeout. Until then, a user may resume ranks stopped at the same place one after the other. The next
-        iteration may also stop at the same line again.
+        The raised timeouts are still needed after this stop: a user may resume the ranks that are stopped at one line
+        one after the other, and the next iteration may stop at that line again. No rank knows which stop is the final
+        one. So the groups' own timeouts are restored only if no other stop begins within the raised timeout.
         """
         torch = _torch()
         if torch is not None and torch.timeouts.seconds is not None:

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
-"""Replaces the name of an engine if the thread has stopped before a line, but not in a trace function."""
+"""Takes the place of the name of the engine whose trace function has stopped the thread, if the thread has stopped
+before a line runs but no trace function has stopped it."""
 
 
 class Stopping:
@@ -56,7 +57,7 @@ class Stopping:
         self._inbox = inbox
         self._halt = halt
         self._told_changed: set[str] = set()
-        """Changed files that were reported to the user in this stop."""
+        """Files that have changed since they were loaded, and of which the user was told in this stop."""
         self._sites: list[str] = []
         """The sites where other ranks are held for the current stop."""
 
@@ -105,13 +106,15 @@ class Stopping:
         ``before_line`` the frame's line has not run yet, so debuggers show this line and not the next one.
         """
         tracer = sys.gettrace()
-        # End the tracing first, because a step to this stop would continue into the calls below.
+        # End the tracing first: if a debugger's step has led to this call, it would go on stepping through the calls
+        # below.
         sys.settrace(None)
         local_tracers = [(one, one.f_trace) for one in outward(frame)] if tracer is not None else []
         if self._is_ignored(frame, site):
             sys.settrace(tracer)
             return
-        # After a break-in, Python resumes the interrupted wait, so a debugger must not run to the next line first.
+        # After a break-in, Python resumes the system call that was interrupted. It may wait for long, so a debugger
+        # must open now, and not at the next line.
         shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
         engine = self._debuggers.last
         if site is not None:
@@ -126,11 +129,15 @@ class Stopping:
                 self._arrive(frame, reason, engine_wanted, site, crash=crash, lease=lease)
                 self._serve(frame, shown_as, None)
         finally:
-            # After a crash, only frames that catch the exception still run.
+            # After a crash, the frames that raised the exception don't run any more, so tracing starts at the frame
+            # that handles it.
             self._trace_again(frame if crash is None else _program_frame(), tracer, local_tracers)
 
     def _is_ignored(self, frame: FrameType, site: str | None) -> bool:
-        """Return True if the thread does not stop: it is already stopped or too deep, or the stop is switched off."""
+        """Return True if the thread must not stop.
+
+        It is already stopped, or its stack has no room for a debugger, or the user has switched this stop off.
+        """
         stops, engine = self._stops, self._debuggers.last
         if stops.is_mine() and stops.phase is not StopPhase.STEPPING:
             # A stop inside an expression that was typed into the open debugger could never end.
@@ -147,7 +154,8 @@ class Stopping:
         """Restore tracing from this frame on: for a debugger, or as the program was traced before."""
         now = self._debuggers.tracer(frame, tracer)
         if now is tracer:
-            # When it continues, bdb removes the local trace functions of all frames. These are the program's own.
+            # When a debugger resumes the thread, bdb removes the local trace functions of all frames. The ones restored
+            # here are the program's own.
             for traced, local_tracer in local_tracers:
                 traced.f_trace = local_tracer
         sys.settrace(now)
@@ -157,13 +165,14 @@ class Stopping:
     ) -> None:
         """Halt at the end of a step or at a breakpoint. The trace function of the engine ``name`` calls it.
 
-        With ``goes_on`` the breakpoint has commands that resume the thread. Terminals then see the rank as running, and
-        the commands' output belongs to the previous session.
+        With ``goes_on`` the breakpoint has commands, one of which resumes the thread. Terminals then see the rank as
+        running, and the commands' output is added to that of the previous session.
         """
         stops, engine = self._stops, self._debuggers.last
         if stops.is_mine() and stops.is_halted:
-            # The breakpoint is in a finalizer or handler of the program that runs during our own work. The stop can't
-            # halt a second time, and a failing debugger would end it.
+            # The breakpoint is in a finalizer or signal handler of the program, which runs while the stopped thread
+            # does work of the agent. The stop can't halt a second time: the nested debugger would fail and end the
+            # stop.
             return
         if reports_no_room(self._too_deep, DEBUGGER_FRAMES):
             return
@@ -196,7 +205,7 @@ class Stopping:
             self._start(self._halt.frame, "breakpoint", stops.engine)
 
     def carry_out(self, work: Work | None) -> None:
-        """Run a job of the inbox inside the open debugger, or raise an exception that unwinds the debugger."""
+        """Do work from the inbox while a debugger is open, or raise an exception that leaves the debugger."""
         if isinstance(work, ResumeThread):
             raise ExitDebugger(work.done)
         if isinstance(work, Move):
@@ -226,7 +235,7 @@ class Stopping:
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop. If this raises, the stop has ended."""
         if reason != HELD:
-            # A stop that was skipped earlier is no longer of interest.
+            # The list of ranks no longer needs to show a stop that this rank has skipped earlier.
             self._program.passed = ""
         try:
             if self._membership.has_moved():
@@ -292,7 +301,8 @@ class Stopping:
                 work = self._inbox.next_work(self._stops.number)
                 if isinstance(work, ResumeThread):
                     if self._debuggers.workplace.breakpoints.are_traced:
-                        # A breakpoint may have been set while the rank was running, or by a question.
+                        # A breakpoint that needs tracing may have been set without a debugger, by a question. Only a
+                        # debugger can trace, so one is created.
                         self._debuggers.have_one()
                     if self._debuggers.last is not None:
                         # Even if no debugger is open, the debugger of an earlier stop may still trace for breakpoints.
@@ -371,7 +381,7 @@ class Stopping:
 
     def end(self) -> None:
         """End the current stop, unless it has already ended."""
-        # First, so that finalizers of values run while the stop still belongs to this thread.
+        # This comes first, so that finalizers of values run while the stop still belongs to this thread.
         self._questions.forget()
         self._halt.frame = self._halt.crash = None
         self._view.end()
@@ -386,7 +396,7 @@ class Stopping:
         self._questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End an unreported stop. Send a report if the stop has removed the last breakpoint, a temporary one."""
+        """End an unreported stop. Send a report if no breakpoint remains, because a temporary one was removed here."""
         self._broker.report_loss(self._inbox.end(self._stops.number, self._stops.end, "the stop ended"))
         if not self._debuggers.workplace.breakpoints.lines:
             self._broker.publish()

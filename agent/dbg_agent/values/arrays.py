@@ -1,7 +1,7 @@
 """The description of a numpy array or scalar, and the digest of its content.
 
 Numpy is never imported here: an array exists only if the program has imported numpy. Elements are compared by their
-bytes, like the elements of tensors, if the bytes are the whole value.
+bytes, like the elements of tensors, unless the bytes contain pointers or padding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHOWN_ELEMENTS = 8
 """Maximum number of elements of a tensor or an array that is shown with its values."""
 
 ELEMENTS_AT_ONCE = 1024
-"""Number of elements that become Python objects at once if they are read one by one."""
+"""Number of elements that are converted to Python objects at once, if they must be compared one by one."""
 
 
 def blocks(array: Any, most: int) -> Iterator[Any]:
@@ -96,8 +96,8 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
-        # The bytes that a comparison would read are only counted, so that an array that is too large gets the same
-        # remark. The size of elements that are objects is unknown.
+        # Nothing is compared, but the bytes that a comparison would read are counted. So the text of an array that is
+        # too large gets the same remark as in a comparison. The size of elements that are objects is unknown.
         record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:

@@ -37,17 +37,21 @@ from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 
 _CONTAINERS: tuple[Any, ...] = (dict, set, frozenset, tuple, list, deque)
-"""Classes whose elements are read by the base class's own methods, regardless of overrides in a derived class."""
+"""Classes of containers. The elements of a derived class are read by the methods of the class in this list, even if the
+derived class overrides them."""
 
 _WRAPPERS: tuple[tuple[type, Any], ...] = ((UserDict, dict), (UserList, list))
 """Classes that keep their elements in a separate container."""
 
 _IMMUTABLE = 1 << 8
-"""The flag of classes that are written in C."""
+"""The bit in a class's ``__flags__`` that only classes written in C have."""
 
 
 class Container(NamedTuple):
-    """The elements of a value: ``data`` is the value or its wrapped container, ``base`` is the class of its methods."""
+    """The elements of a value: ``data`` is the value or the container that it wraps.
+
+    ``base`` is the class whose methods read ``data``.
+    """
 
     base: Any
     data: Any
@@ -105,7 +109,7 @@ def _inside_cell(cell: CellType) -> Sequence[object]:
     try:
         return (cell.cell_contents,)
     except ValueError:
-        return ()  # a variable that is not bound yet
+        return ()  # the cell's variable has no value yet
 
 
 INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
@@ -120,8 +124,8 @@ INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
     slice: lambda taken: (taken.start, taken.stop, taken.step),
     ReferenceType: lambda reference: (reference(),),
 }
-"""The parts of objects of these classes, in addition to their attributes. The reprs of these objects may omit some of
-the parts."""
+"""Functions that return the parts of an object of the class, in addition to its attributes. The object's repr may not
+show some of these parts."""
 
 
 def attributes_of(value: object) -> dict[str, object]:
@@ -208,7 +212,7 @@ def _no_items(_start: int, _end: int) -> Iterable[Child]:
 
 @dataclass(slots=True)
 class Children:
-    """The children of a value: the children with names, and ``size`` items in order."""
+    """The children of a value: first those with names, then ``size`` items, which are counted from 0."""
 
     named: Sequence[Child] = ()
     size: int = 0
@@ -274,7 +278,7 @@ def literal_of(key: Any) -> str:
 
 
 def in_order(names: Iterable[object]) -> list[str]:
-    """Return the names in their order, with Python's own names last."""
+    """Return the names in their given order, but names such as ``__doc__`` last."""
     return sorted((name for name in names if type(name) is str), key=_is_dunder)
 
 
@@ -307,7 +311,8 @@ def _items_of(value: Any, name_of_key: NameOf) -> Children | None:
 
 def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
     kind = type(value)
-    # A class with another `__getitem__` may return another value for `[key]`, so there is no expression for the item.
+    # If a class overrides `__getitem__`, `[key]` may return another value than the item, so the item has no
+    # expression.
     is_usual = kind.__getitem__ is dict.__getitem__ or kind.__module__ in ("collections", "builtins")
 
     def child(key: Any) -> Child:
@@ -318,7 +323,7 @@ def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
         )
 
     def items(start: int, end: int) -> Iterable[Child]:
-        # The list is made by one call of C code, because another thread may change the dict between two calls.
+        # One call of C code copies the keys, so no other thread can change the dict in between.
         return [child(key) for key in list(islice(dict.keys(value), start, end))]
 
     def find(name: str) -> Child | None:
@@ -355,7 +360,7 @@ def _same(value: Any) -> Any:
 
 def _of_tensor(value: Any) -> Children:
     torch: Any = sys.modules["torch"]
-    # A class with its own operations could do anything when an expression is evaluated.
+    # If a class overrides torch's operations, evaluating an expression could run any code, so no expression is given.
     usual = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
     is_usual = type(value).__torch_function__ in usual
 
@@ -378,7 +383,7 @@ def _of_tensor(value: Any) -> Children:
         Child(name, partial(untouched, partial(getattr, value, name)), f".{name}" if is_usual else "") for name in names
     ]
     if local is not value:
-        # The rows of the whole tensor would have to be gathered from other ranks.
+        # Only the local part is shown: the rows of the whole tensor would have to be gathered from other ranks.
         return Children([Child("_local_tensor", lambda: local, "._local_tensor"), *named])
     size = untouched(lambda: int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0)
     return Children(named, size, lambda start, end: map(row, range(start, end)))
@@ -424,7 +429,7 @@ def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
     kind = type(owner)
     is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    # A `__getattribute__` of the program may look up attributes in its own way.
+    # If the program defines `__getattribute__`, `.name` may return another value than the attribute.
     is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):

@@ -48,19 +48,19 @@ MAX_DEPTH = 100
 """Maximum depth of nested containers that are read: more than users look at, and far below the recursion limit."""
 
 LONG_STRING = 16_384
-"""Number of characters or bytes above which no literal of the whole value is made: several times the text that is
-shown."""
+"""Number of characters or bytes above which a literal is made only of the ends of a string or buffer: several times as
+many as are shown."""
 
 LONG_INT_BITS = 10_000
 """Number of bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
 MAX_OBJECTS = 10_000
-"""Maximum number of objects compared by their attributes, which takes about a second. An object is read once on each
-path to it, and a graph of objects has far more paths than objects."""
+"""Maximum number of times that an object is compared by its attributes, within one value; so many take about a second.
+An object is read again on each path that leads to it, and a graph of objects has far more paths than objects."""
 
 RUN = 1024
-"""Number of elements that are written at once if they are numbers. Ten million then take seconds instead of half a
-minute."""
+"""Number of elements that are written at once if they are numbers. A list of ten million then takes seconds, and not
+half a minute."""
 
 ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
 SIMPLE: frozenset[type] = ATOMS | {str}
@@ -70,7 +70,7 @@ BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
 PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
 
 SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
-"""Classes of objects whose repr contains everything that is compared, even if it has addresses."""
+"""Classes of objects that are compared by their repr alone. Its addresses are left out, as in any repr."""
 
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
@@ -80,8 +80,8 @@ ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
 class Walk(ValueRecord):
     """The record of one value, made part by part within the budget ``effort``.
 
-    :meth:`value` raises NotCompared, or the error of a container that another thread changes. Text and fingerprint are
-    then unfinished.
+    :meth:`value` raises NotCompared, or the error that Python raises if another thread changes a container while its
+    elements are read. Text and fingerprint are then unfinished.
     """
 
     def __init__(self, effort: DigestBudget) -> None:
@@ -156,8 +156,8 @@ class Walk(ValueRecord):
         self.effort.count(size)
         if not self.compares:
             return
-        # A copy is hashed: a buffer can't be resized while it is hashed, and another thread that tries to would get an
-        # error.
+        # A copy is hashed, because a buffer can't be resized while it is hashed: a thread of the program that resizes
+        # it would get an error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
         self.fingerprint.feed(data)
@@ -180,7 +180,8 @@ class Walk(ValueRecord):
 
     def _compare_by_repr(self, kind: type, text: str, *, is_whole: bool) -> None:
         self.effort.count(len(text))
-        # An object that converts to an array, such as a table, shows only some elements, with few digits.
+        # The repr of an object that can be converted to an array, such as a table, shows only some elements, with few
+        # digits.
         if is_whole and (hasattr(kind, "__array__") or ROUNDED.search(text)):
             raise NotCompared(f"the repr of {name_of(kind)} may omit or round the difference")
         self.fingerprint.feed_repr(_identity(kind), text)
@@ -221,7 +222,7 @@ class Walk(ValueRecord):
         return True
 
     def _attributes(self, value: object, *, beside: Iterable[str] = ()) -> None:
-        """Feed the attributes of an object, except the names in ``beside``, which are read separately."""
+        """Add an object's attributes to the fingerprint, except those in ``beside``, which are read separately."""
         attributes = attributes_of(value)
         for name in beside:
             attributes.pop(name, None)
@@ -298,7 +299,8 @@ class Walk(ValueRecord):
             self.fingerprint.feed_text("field", name)
             self.text.write(f", {name}=" if index else f"{name}=")
             self.value(value)
-        # Fields may be unset, so the end is marked: data that follows must not be read as another field.
+        # Fields may be unset, so their number varies. The end is marked, because otherwise the data of a field and data
+        # that follows the object could produce the same fingerprint.
         self.fingerprint.feed_text("end", "")
         self.text.write(")")
 
@@ -456,7 +458,7 @@ def describe(value: object, *, seconds: float) -> Described:
 
 
 class _LongEnough(OutOfTime):
-    """Raised when all characters that will be shown are written."""
+    """Raised when the text is long enough: no further characters will be shown."""
 
 
 class _Beginning(ValueText):
@@ -489,9 +491,10 @@ class _Glimpse(Walk):
 def beginning_of(value: object, *, most: int, seconds: float) -> str:
     """Return the text of `describe` for a value, cut to ``most`` characters and to HEAD characters.
 
-    Only the visible part is read: large tensors are not read, and the walk through a container ends with the text. So
-    the remark that a value was not compared can be missing if a later part is the reason. Runs ``repr`` of unknown
-    objects in the calling thread; the caller's KeyboardInterrupt is not caught. Raises no Exception.
+    Only the visible part is read: large tensors are not read, and the walk through a container ends once the text is
+    long enough. So the text may lack the remark that the value can't be compared, if the reason is in a later part.
+    Runs ``repr`` of unknown objects in the calling thread; the caller's KeyboardInterrupt is not caught. Raises no
+    Exception.
     """
     most = min(most, HEAD - 1)
     effort = DigestBudget(seconds)

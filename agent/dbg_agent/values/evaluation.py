@@ -14,7 +14,8 @@ from dbg_agent.values.children import Child, Children, in_order
 from dbg_wire.records.inspection import Scope
 
 TYPED = "<dbg-attach eval>"
-"""The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
+"""The file name of typed code in tracebacks and warnings. It is that of the command ``dbg-attach eval``, so an IDE
+shows the same text as a terminal."""
 
 
 class Namespaces:
@@ -30,7 +31,10 @@ class Namespaces:
         self.locals: MutableMapping[str, Any] = frame.f_locals if known_locals is None else known_locals
 
     def together(self) -> dict[str, Any]:
-        """Return both as one dict; with two, a comprehension or lambda in an expression would not see the locals."""
+        """Return both as one dict.
+
+        If they were passed to ``eval`` as two, a comprehension or lambda in the expression would not see the locals.
+        """
         return {**self.globals, **self.locals}
 
     def children(self, scope: Scope) -> Children:
@@ -72,7 +76,10 @@ class Evaluation:
         return f"{self._printed.text}\n[{lost} more characters are lost]\n" if lost else self._printed.text
 
     def run(self, text: str) -> Any:
-        """Return the value of an expression, or run a statement and return None; that is an error without ``runs``."""
+        """Return the value of an expression, or run a statement and return None.
+
+        A statement is an error unless ``runs`` is set.
+        """
         text = text.strip()
         try:
             code = compile(text, TYPED, "eval")

@@ -38,20 +38,20 @@ _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH
 """The folder of the agent; its frames are left out of tracebacks."""
 
 MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
-"""Maximum number of characters of an exception's message and traceback. They fit into one row even if some need
-escapes."""
+"""Maximum number of characters of an exception's message and traceback. Both fit into one row of an answer, even if
+some of their characters must be escaped."""
 
 MAX_CHAIN = 100
-"""Maximum number of causes and contexts whose frames are read."""
+"""Maximum number of exceptions in a chain (``__cause__``, ``__context__``) whose frames are read."""
 
 MAX_NAME = 200
 """Maximum number of characters of a variable's name and of its class."""
 
 SHARE = 0.5
-"""Fraction of the remaining time that one value may use."""
+"""Fraction of a question's remaining time that one value may use."""
 
 MAX_EXPRESSION = 1000
-"""Maximum number of characters of an expression; deeper children have none."""
+"""Maximum number of characters of an expression. A child that is so deep that its expression is longer has none."""
 
 KEY_SECONDS = 0.2
 """Maximum time in seconds for the text of one key of a mapping."""
@@ -97,7 +97,7 @@ class NoSuchHandle(Exception):
 
 
 class Handles:
-    """Values and their expressions by handle. Only the stopped thread uses them, so it also runs their finalizers."""
+    """Values and their expressions by handle. Only the stopped thread uses them, so their finalizers also run there."""
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
         self._most = most
@@ -123,7 +123,7 @@ class Handles:
 
     def clear(self) -> None:
         """Forget all values, because the thread continues."""
-        # A finalizer may do anything, so the table is complete before one runs.
+        # A finalizer of a value may run any code, so the table is already empty when the first one runs.
         values, self._values = self._values, {}
         values.clear()
 
@@ -152,7 +152,7 @@ class Listing:
         return made
 
     def _some(self, waiting: list[Child], made: list[Variable], parent: str, end: float) -> None:
-        """Read children until all are done or one takes too long; the next one is the last of ``waiting``."""
+        """Read children until all are done or one takes too long. They are taken from the end of ``waiting``."""
         left = end - time.monotonic()
         if left <= 0:
             made.extend(self._untold(child, parent, "not read: out of time") for child in waiting[::-1])
@@ -168,7 +168,7 @@ class Listing:
         if self._interruptible.within(share, look):
             return
         if len(made) + len(waiting) > total:
-            # The interrupt arrived after the variable was added, and before its child was removed.
+            # The time ended after a variable was added to `made`, but before its child was removed from `waiting`.
             waiting.pop()
         elif waiting:
             made.append(self._untold(waiting.pop(), parent, f"interrupted after {share:.3g} s"))
@@ -333,7 +333,7 @@ def _root_of(text: str) -> str:
     if _SIMPLE.fullmatch(text):
         return text
     try:
-        # A comment or a line break at the end would swallow the appended text.
+        # The expression is written anew: a comment or line break at its end would separate it from the appended text.
         return f"({ast.unparse(ast.parse(text, mode='eval'))})"
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""

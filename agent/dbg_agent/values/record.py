@@ -15,21 +15,22 @@ MAX_VALUE_TEXT = 4096
 """Maximum number of characters of a value's text: two screens, and a quarter of the protocol's limit for one string."""
 
 HEAD, TAIL = 2600, 900
-"""Characters shown of the beginning and the end of a longer text; the rest of MAX_VALUE_TEXT is for length and
-remark."""
+"""Number of characters that are shown of the beginning and of the end of a longer text. The rest of MAX_VALUE_TEXT is
+for the text's length and the remark after it."""
 
 MAX_REMARK = 400
 """Maximum number of characters of the remark after a text."""
 
 MAX_ANSWER = MAX_TEXT // 4
-"""Maximum number of characters of one answer's text: a screenful or two. Longer answers of hundreds of ranks are not
-read."""
+"""Maximum number of characters of one answer's text: a screenful or two. When hundreds of ranks answer, nobody reads
+more than that of each."""
 
 DIGEST_BYTES = 16
 """Number of bytes of a digest. Two different values never have the same digest by chance, in a job of any size."""
 
 PIECE = 1 << 20
-"""Number of characters of a text that are encoded at once, so that no second copy of a large text is made."""
+"""Number of characters of a text that are encoded at once: a large text as a whole would need a second copy in
+memory."""
 
 MAX_BYTES = 1024 * MIB
 """Maximum number of bytes of one value that are read: about a second of hashing. Users seldom compare larger values."""
@@ -58,7 +59,8 @@ class ValueText:
 
     def write_ends(self, value: Any) -> None:
         """Add the literal of a long string or buffer, without making the literal of the whole."""
-        # Each end is as long as the part that is shown, so the text between the ends is only counted.
+        # The literals of both ends are at least as long as the part that is shown. What is between them is only
+        # counted.
         self.write(repr(value[:HEAD]))
         self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))
         self.write(repr(value[-TAIL:]))
@@ -84,7 +86,8 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException as worse:
-        # There is an answer even if str() raises SystemExit, or never ends and is interrupted.
+        # All exceptions are caught, so that there is a text even if str() raises SystemExit, or is interrupted because
+        # it never ends.
         text = f"its str raises {type(worse).__name__}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -148,7 +151,8 @@ class Unordered:
     """The sum of the fingerprints of items in arbitrary order.
 
     Sets have another order in each rank, because each rank hashes strings with its own seed. Unlike a sorted list, a
-    sum needs no memory. It distinguishes values as reliably, unless they are made to collide.
+    sum needs no memory. It distinguishes values as reliably as the fingerprints do, unless somebody constructs values
+    with equal sums.
     """
 
     def __init__(self) -> None:
@@ -202,7 +206,7 @@ class DigestBudget:
         self._bytes_left -= size
 
     def stop_digest(self, reason: str) -> None:
-        """Give up on digests, but not on the text."""
+        """Make no digest for this value, but continue to make its text."""
         self.reason = self.reason or reason
 
 

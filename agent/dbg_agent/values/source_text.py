@@ -16,14 +16,15 @@ from dbg_wire.records.inspection import SourceText, written_length
 from dbg_wire.records.record import clamp
 
 MAX_CHUNK = MAX_TEXT - 300
-"""Maximum number of bytes of the path and the lines of one record, as written; the other fields use the rest."""
+"""Maximum number of bytes of the path and the lines of one record, counted in the message, where some characters are
+escaped. The other fields use the rest of the record."""
 
 MAX_CHUNKS = 16
 """Maximum number of records of one answer; together they use less than a third of the limit of an answer."""
 
 
 ESCAPED = 6
-"""Maximum number of bytes for one character of a text."""
+"""Maximum number of bytes that one character of a text takes in a message, if it is escaped."""
 
 
 class NotLoaded(Exception):
@@ -65,7 +66,7 @@ def _is_module(path: str) -> bool:
 
 
 def _is_made(path: str) -> bool:
-    """Return True for the name of code without a file, whose text the program has given to Python."""
+    """Return True for the name of code that comes from no file; the program has given its text to Python."""
     return path.startswith("<") and path.endswith(">") and path in linecache.cache
 
 
@@ -79,7 +80,7 @@ def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
 
 
 def _chunks(lines: list[str], start: int, room: int) -> Iterator[tuple[int, str]]:
-    """Yield pieces of the text of at most ``room`` characters as written, each with the number of its first line."""
+    """Yield pieces of the text, each with the number of its first line, and of at most ``room`` bytes in a message."""
     piece: list[str] = []
     size = pieces = 0
     for number, line in enumerate(lines, start):

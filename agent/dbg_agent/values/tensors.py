@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dbg_agent.values.record import DigestBudget, ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
-"""Devices where a copy runs nothing else. Others, such as xla, first run pending operations, which may need other
-ranks."""
+"""Devices from which a tensor is copied without running other operations. Other devices, such as xla, would first run
+the pending operations, which may wait for other ranks."""
 
 NO_ELEMENTS = "a meta tensor has no elements"
 """Reason for not comparing a meta tensor."""
@@ -28,7 +28,7 @@ STREAM_PAUSE = 0.001
 """Time in seconds between two checks whether a stream is done. No framework can wait for a stream with a time limit."""
 
 SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""The modules of DTensor: since torch 2.5, and before."""
+"""The modules of torch's class DTensor: the first one since torch 2.5, the second one before."""
 
 
 def is_tensor(kind: type) -> bool:
@@ -40,8 +40,8 @@ def is_tensor(kind: type) -> bool:
 def write_tensor(record: ValueRecord, tensor: Any) -> None:
     """Add the type and shape of a tensor to text and fingerprint, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
-    # The program may be inside one of torch's modes, or the tensor's class may override operations. Neither must see
-    # the operations here, and no gradient must record them.
+    # The program may be inside one of torch's modes that intercept operations, or the tensor's class may override them.
+    # Neither must notice the operations here, and autograd must not record them.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
         _write_outside(record, tensor, local)
@@ -74,7 +74,7 @@ def _write_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     tail = " requires_grad" if tensor.requires_grad else ""
     device = local.device
     record.text.write(f"{name} {shape} {dtype} {device}{tail}")
-    # Each rank has its own device, so the device's number differs between equal values, like an address.
+    # The fingerprint contains no device number: each rank has its own device, so equal values would seem different.
     record.fingerprint.feed_text("tensor", f"{name} {shape} {dtype} {device.type}{tail}")
 
 
@@ -95,7 +95,10 @@ def why_unreadable(torch: Any, tensor: Any) -> str:
 
 
 def _is_stored(tensor: Any) -> bool:
-    """Return True if a tensor's storage holds all of its elements; sharding frees storages and keeps the tensors."""
+    """Return True if a tensor's storage holds all of its elements.
+
+    Libraries that shard parameters free the storages of tensors, but keep the tensors.
+    """
     if tensor.numel() == 0:
         return True
     last = tensor.storage_offset() + sum(
@@ -107,7 +110,7 @@ def _is_stored(tensor: Any) -> bool:
 
 def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
-    # Without digests only elements that are shown are worth a copy.
+    # If no digest is made, a tensor is copied only to show its elements.
     if record.effort.reason and not small:
         return
     record.effort.count(tensor.numel() * tensor.element_size())
