@@ -78,7 +78,7 @@ class Asker:
     ) -> list[RankAnswer]:
         """Return one answer per rank, in the order of ``ranks``; ``seconds`` replaces the asker's timeout.
 
-        Cancelling this withdraws the question, and guards stop their work for it.
+        Cancelling this call withdraws the question, and guards stop their work for it.
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker disconnects or is silent, and
         Declined if it refuses.
         """
@@ -144,7 +144,7 @@ class Asker:
 
 
 def _require_sendable(question: Question, text: str) -> None:
-    """Raise BadInput if a question is too long or its text was cut. A part of an expression has another meaning."""
+    """Raise BadInput if a question is too long or its text was cut: part of an expression has another meaning."""
     if question.text != text:
         is_long = len(text) > MAX_TEXT
         what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is not valid UTF-8"

@@ -41,7 +41,7 @@ WAITING = 4
 """Maximum events of all brokers that are queued for the program. With a full queue, reading pauses."""
 
 MOVED = "its rank is at another broker now"
-"""Reason of a lost seat whose broker is still connected."""
+"""Reason for the loss of a seat whose broker is still connected."""
 
 NOT_ASKED = "its broker does not answer"
 """Answer for a rank whose broker is silent or away, so that the rank did not get the question or can't answer."""
@@ -74,7 +74,7 @@ class Brokers:
         self._is_listed = False
         """Whether the program has received the whole list, and now receives changes."""
         self._asked: dict[int, dict[_Broker, tuple[str, ...]]] = {}
-        """Brokers that have not finished answering a question, with the ranks that they were asked for."""
+        """For each open question, the brokers that have not finished it, each with the ranks it was asked about."""
         self._rank: str | None = None
         """Rank of this program's current or requested seat."""
         self._seat = self._first
@@ -123,7 +123,7 @@ class Brokers:
         self._follow_members()
 
     async def next(self) -> Event:
-        """Return the next event. While no broker is connected this dials, with growing pauses. Safe to cancel."""
+        """Return the next event. While no broker is connected, dial with growing pauses. Safe to cancel."""
         while not self._ready:
             if self._first.reading is None:
                 self._take(self._first, await self._first.link.next())
@@ -230,7 +230,7 @@ class Brokers:
             self._follow_members()
             self._ready.append(event)
         elif self._rank is None or broker is self._seat or isinstance(event, Logged):
-            # The remaining messages are about a seat. Messages of another broker are about a seat that was left.
+            # The remaining messages are about a seat. Those of any other broker are about an earlier seat.
             self._ready.append(event)
 
     def _came(self, broker: _Broker) -> None:
@@ -257,7 +257,7 @@ class Brokers:
             self._tell_list(self._list.whole())
 
     def _answer_all(self, broker: _Broker) -> None:
-        """Answer all open questions to a broker that will not answer them."""
+        """Answer all open questions to a broker in its place, because it will not answer them."""
         for request in [request for request, parts in self._asked.items() if broker in parts]:
             self._answer_for(broker, request)
 
@@ -391,7 +391,7 @@ class MergedList(Generic[B]):
         self._pages.pop(broker, None)
 
     def owner(self, key: str) -> B | None:
-        """Return the current or last broker of a rank; None for an unknown rank."""
+        """Return the current broker of a rank, or else the most recent one; None for an unknown rank."""
         found = self._ranks.get(key)
         return None if found is None else found[0]
 

@@ -16,14 +16,14 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Rank to attach to, a note for the user on the interpretation of the target, and whether the user broke in."""
+    """Rank to attach to, a note for the user on how the target was read, and whether the user interrupted the rank."""
 
     rank: RankInfo
     note: str | None = None
     is_broken_into: bool = False
 
     def mode(self, wanted: Mode) -> Mode:
-        """Return the mode to attach with. A user who has broken in takes the keyboard, except with WATCH."""
+        """Return the mode to attach with. A user who interrupted the rank takes the keyboard, except with WATCH."""
         # A terminal that follows the job also attaches to this stop, and may attach first.
         return Mode.TAKE if self.is_broken_into and wanted is not Mode.WATCH else wanted
 

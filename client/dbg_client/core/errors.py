@@ -90,7 +90,7 @@ class SlowBroker(BrokerUnreachable):
 
 
 class NotHeld(RemediedError):
-    """Raised when no rank of the target is held. ``others`` is True if other ranks are."""
+    """Raised when no rank of the target is held. ``others`` is True if other ranks are held."""
 
     def __init__(self, addresses: Sequence[str], *, others: bool) -> None:
         super().__init__(tuple(addresses), others)

@@ -26,7 +26,7 @@ FIRST_DELAY = 0.1
 """Maximum seconds before the first redial. It is short because service managers restart a broker at once."""
 
 LONGEST_DELAY = 1.5
-"""Maximum seconds between two redials: a person waits, and redials of a thousand terminals are still a low load."""
+"""Maximum seconds between two redials: short, as a person waits; even a thousand terminals cause a low load."""
 
 SETTLED_SECONDS = 5.0
 """Seconds after which a connection counts as good. If it breaks earlier, the delays of redials keep growing."""
@@ -80,7 +80,7 @@ class BrokerLink:
         self.found: Route | None = None
         """Last known location of the broker."""
         self.brokers: tuple[Endpoint, ...] = ()
-        """Brokers in the last welcome, its sender first; empty if there is only one."""
+        """Brokers in the latest welcome message, its sender first; empty if there is only one."""
         self._find = find
         self._logs = logs
         self._name = name
@@ -138,7 +138,7 @@ class BrokerLink:
         return True
 
     async def next(self) -> Event:
-        """Return the next event. While the link is down this dials, with growing pauses. Safe to cancel."""
+        """Return the next event. While the link is down, this method dials, with growing pauses. Safe to cancel."""
         if self._connection is None:
             return await self._redial()
         try:
@@ -238,13 +238,13 @@ A healthy broker is never ten seconds late. A network that has lost this connect
 FLOWING_BYTES = 16 * KIB
 """Minimum bytes received in one interval for a broker without an answer to count as alive.
 
-So much data may delay the answer to a ping. Changes of a few ranks are much smaller.
+That much data may delay the answer to a ping. Messages on changes of a few ranks are much smaller.
 """
 
 CONNECT_SECONDS = 2.0
 """Maximum seconds to connect if another attempt follows.
 
-The local kernel repeats its request at growing intervals, but a new attempt sends a request at once.
+The kernel repeats an unanswered connection request (SYN) at growing intervals, but a new attempt sends one at once.
 """
 
 OUTBOX = 1024
@@ -325,7 +325,7 @@ class Connection:
         # Count intervals, not seconds, because a program that was suspended has sent no pings.
         while self._in_vain < DEAD_PINGS:
             if self._pinging is None or self._pinging.done():
-                # Don't await it: if nothing can be sent on the link, it would never return.
+                # Don't await the ping: if nothing can be sent on the link, it would never return.
                 self._pinging = asyncio.create_task(self._ping())
             heard = self._websocket.heard
             await asyncio.sleep(PING_SECONDS)

@@ -103,8 +103,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
 def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
     """Parse a target and look up its remembered groups.
 
-    If the target has groups, this blocks to read a small file, and calls ``opening`` with its path before. Raises
-    BadTarget, and UnknownGroup for a group that is not remembered.
+    If the target has groups, the call reads a small file and so may block; before, it calls ``opening`` with the path.
+    Raises BadTarget, and UnknownGroup for a group that is not remembered.
     """
     from dbg_command.targets import Group, parse_target
 

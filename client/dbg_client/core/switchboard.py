@@ -200,7 +200,7 @@ class Switchboard:
                     await self._news.wait()
                     reported = self._report_absence(notify, reported=reported)
         except TimeoutError:
-            # The last events may not have been checked yet.
+            # The most recent events may not have been checked yet.
             if (result := found()) is None:
                 raise
         return result
@@ -242,7 +242,7 @@ class Switchboard:
         if not is_of_question:
             for watch in tuple(self._watchers):
                 await watch(event)
-        # After the watchers, because a condition may depend on the state of a watcher.
+        # Wake up the waits after the watchers, because a condition may depend on the state of a watcher.
         if self._next_look is None:
             loop = asyncio.get_running_loop()
             pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
@@ -275,7 +275,7 @@ class Switchboard:
         return [self._questions[request]] if request in self._questions else []
 
     def _end_questions(self, *requests: int | None) -> None:
-        """Release the slots of questions that are answered, or won't be."""
+        """Release the slots of questions that are answered, or never will be."""
         for request in requests:
             if request in self._open:
                 self._open.remove(request)

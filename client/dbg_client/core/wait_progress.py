@@ -123,8 +123,8 @@ async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     """Run ``read`` in a daemon thread and return its result.
 
     ``read`` gets a function, and calls it with each path before it opens the path. If a path does not respond within
-    ``seconds``, raise FileTimeout with that path. Before the first path there is no timeout, because then the machine
-    is only busy.
+    ``seconds``, raise FileTimeout with that path. Before the first path there is no timeout, because a delay there
+    only means that the machine is busy.
     """
     touched: list[str] = []
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))

@@ -18,7 +18,7 @@ from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 
 GUARD_SECONDS = 1.0
-"""Time that a guard usually needs to dial the broker and report the signal that killed its rank, in seconds."""
+"""Time that a rank's guard process usually needs to report to the broker which signal killed the rank, in seconds."""
 
 WAITING = "Waiting for {target} to stop; Ctrl-C cancels."
 
@@ -122,8 +122,8 @@ async def break_in(
 ) -> RankInfo | RankAnswer:
     """Interrupt a rank. Return its listed state once it has stopped, or its answer if it does not stop.
 
-    ``waits`` gets the answer of a rank that will stop when its C code returns. Cancelling this withdraws the request;
-    ``withdrawn`` gets the answer to the withdrawal. Raises DbgError.
+    ``waits`` gets the answer of a rank that will stop when its C code returns. Cancelling this call withdraws the
+    request; ``withdrawn`` gets the answer to the withdrawal. Raises DbgError.
     """
     try:
         (answer,) = await asker.ask(Action.INTERRUPT, [rank])

@@ -110,7 +110,7 @@ class Session:
         """Change nothing: ranks that were started with --post-mortem stay where they crash."""
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
-        # The rank may have connected just now, and must not pass the IDE's breakpoints.
+        # The rank may have connected just now. It needs the IDE's breakpoints before it moves, or it would pass them.
         await self._breakpoints.reach(self.threads.stopped_rank(arguments.get("threadId")))
         return await move(arguments)
 

@@ -34,7 +34,7 @@ COMMANDS = {
 """Replacements, in an IDE, for terminal commands that an error names."""
 
 MAX_TEXT = 4000
-"""Maximum length of a text in the console, in characters. The broker sends shorter texts; escaping lengthens them."""
+"""Maximum length of a text in the console, in characters. Texts from the broker are shorter before escaping."""
 
 _OPERANDS = re.compile(r"(?!(?:and|if|in|is|not|or)\b)(?:--?\w|[@!]?\w|$)")
 """Text that may follow a verb; any other text after a name is Python, as in ``where = 5``."""

@@ -190,6 +190,6 @@ def _shown_line(data: bytes) -> str:
 
 def frame(document: dict[str, Any]) -> bytes:
     """Return the framed bytes of a message."""
-    # ``json.dumps`` escapes lone surrogates, which a rank's text may contain.
+    # A rank's text may contain lone surrogates. ``json.dumps`` escapes them, so ``encode`` accepts the result.
     body = json.dumps(document, separators=(",", ":")).encode()
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)

@@ -49,7 +49,7 @@ class Keyboard:
         """Acquire the keyboard of a rank and open its debugger; release the keyboard of another rank.
 
         This may move a rank that is stopped in ``set_trace()`` to the next line. Raises BadInput if another terminal or
-        program has the keyboard. With a watcher's token this does nothing; the broker rejects the request that follows.
+        program has the keyboard. With a watcher's token nothing happens; the broker rejects the request that follows.
         """
         if not self._window.may_act:
             return
@@ -209,7 +209,7 @@ class StepRequests:
         try:
             await self._window.ask_one(action, rank, text)
         except RankError as error:
-            # A slow step continues, and its end is reported like any other stop.
+            # Without an answer in time the step continues, and its end is reported like any other stop.
             failed = error.kind == Kind.ERROR.value
             if failed:
                 self._window.write(str(error), "important")

@@ -118,7 +118,7 @@ class ThreadTable:
         seen.is_stepping = is_step
 
     def end_move(self, key: str, *, failed: bool = False) -> None:
-        """Report events of a rank again after its answer; with ``failed``, report its present stop again."""
+        """Report events again after the rank has answered; with ``failed``, report its present stop again."""
         seen = self._of(key)
         seen.is_moving, seen.stop_key = False, None
         if failed:
@@ -155,7 +155,7 @@ class ThreadTable:
         return [*(Exited(thread) for thread in self._left_of(before)), *events]
 
     def _left_of(self, before: dict[str, RankInfo]) -> list[int]:
-        """Forget the numbers of exited ranks, and return the numbers that were listed."""
+        """Forget the thread numbers of exited ranks, and return those of them that were listed."""
         gone = [number for number, key in self._keys.items() if key not in self._seen]
         return [number for number in gone if self._keys.pop(number) in before]
 

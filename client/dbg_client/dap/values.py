@@ -18,7 +18,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T", bound=Hashable)
 
 MAX_HANDLES = 100_000
-"""Maximum entries of one table; a full table is emptied."""
+"""Maximum entries of one table of numbered objects; a full table is emptied."""
 
 MAX_ROWS = 2000
 """Maximum variables in one answer to an IDE that requests all of them."""

@@ -46,7 +46,7 @@ class Window:
 
     @property
     def job(self) -> str:
-        """The job of the window's ranks; of several jobs, the first rank's. Raises NoSuchRank and AmbiguousTarget."""
+        """The job of the ranks that this window found first. Raises NoSuchRank and AmbiguousTarget."""
         if not self._job:
             _ = self.ranks
         if not self._job:
@@ -104,7 +104,7 @@ class Threads:
         self._shown: set[str] = set()
         """Keys of ranks that were last reported as stopped, and that the IDE has not moved since then."""
         self.focus: RankInfo | None = None
-        """The rank that the IDE has selected last, or that was reported last as the rank to select."""
+        """The rank that the IDE selected, or was told to select, most recently."""
         self._window = window
         self._is_begun = False
         self._due: asyncio.TimerHandle | None = None
@@ -113,7 +113,7 @@ class Threads:
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_passed: dict[str, str] = {}
-        """Last passed stop that was reported to the IDE, by rank key."""
+        """The stop that each rank has passed most recently, as reported to the IDE, by rank key."""
 
     def start(self) -> None:
         """Report stopped ranks to the IDE now, and all changes from now on."""

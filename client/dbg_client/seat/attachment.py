@@ -140,7 +140,7 @@ class Attachment:
         return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
-        """Return the notice of discarded keys until its time is over: the session may end before the user reads it."""
+        """Return the notice of discarded keys if its time is not over: the session may end before the user reads it."""
         return self._notices.unread_loss(now)
 
     def note(self, text: str, now: float) -> None:
@@ -237,7 +237,7 @@ class Attachment:
         return self._drawing.output(frame, now, covered=bool(self.blank_text))
 
     def ask_repaint(self, now: float) -> Effects:
-        """Request the whole screen, at once or, if the last request was just made, a little later; not for a log."""
+        """Request the whole screen, at once or, if another request was just made, a little later; not for a log."""
         return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
 
     def tick(self, now: float) -> Effects:
@@ -341,7 +341,7 @@ class Attachment:
             self.note(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # Handle the report without a seat, because waiting keys must not be sent before keys that are sent again.
+        # Without a seat, handling the report sends no waiting keys. They must follow the keys that are sent again.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
@@ -455,7 +455,7 @@ class Attachment:
             return []  # the answer to a Detach from a rank that had already exited
         if refusal.code == RefusalCode.ROLE:
             self._notices.how_to_take = ""
-        # A broker of another release may refuse an attach with an unknown code. No other answer follows.
+        # A broker of another release may refuse an attach with an unknown code, and sends no other answer to it.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
             return self._refused_meanwhile(refusal, now)

@@ -40,7 +40,7 @@ _FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The last reply to a prompt, as it was sent."""
+    """The most recent reply to a prompt, as it was sent."""
 
     prompt: PromptInfo
     generation: int
@@ -80,7 +80,7 @@ class Conversation:
 
     @property
     def unseen_reply(self) -> str:
-        """The last reply, after its prompt, as long as the log does not contain it yet."""
+        """The most recent reply, preceded by its prompt, as long as the log does not contain it yet."""
         given = self._given
         if given is None or self._log is None or given.log is not self._log:
             return ""
@@ -129,7 +129,7 @@ class Conversation:
         return log.output(frame, now) + self._answer_prompt() if log is not None else []
 
     def tick(self, now: float, heard: float) -> Effects:
-        """Do the work that is due at this time; ``heard`` is the time of the rank's last message."""
+        """Do the work that is due at this time; ``heard`` is the time of the rank's latest message."""
         return self._log.tick(now, heard) + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
@@ -154,7 +154,7 @@ class Conversation:
         return self._reply(prompt, END_OF_INPUT)
 
     def interrupt(self) -> Effects:
-        """Interrupt the running code, or the command of this prompt, and drop the lines that were typed ahead."""
+        """Interrupt running code, or a command that asks for more input, and drop the lines that were typed ahead."""
         if self.generation is None:
             return [Bell(), *self._drop_held("interrupted")]
         if self.prompt is not None and self.prompt.state is PromptState.COMMAND:
@@ -205,7 +205,7 @@ class Conversation:
             return []
         still_open = report.prompt is not None and report.prompt.number == given.prompt.number
         if report.generation <= given.generation:
-            # There was no later driver, so the reply may still arrive; if the prompt is closed, this reply closed it.
+            # No other terminal had the keyboard since: the reply may still arrive, or if the prompt is closed, it has.
             self._settled = not still_open
             return self._send(given) if anew and still_open and given.generation == self.generation else []
         self._settled = True

@@ -1,4 +1,4 @@
-"""State of one seat in addition to the rank's last report, and the notices that are shown for some seconds. Pure.
+"""State of one seat in addition to the rank's latest report, and the notices that are shown for some seconds. Pure.
 
 The user must not miss a notice that typed keys had no effect.
 """
@@ -31,7 +31,7 @@ class Outage:
     link_down_reason: str = ""
     broker_silent_since: float | None = None
     absent_since: float | None = None
-    """Time when the broker came back; None after the rank has reconnected to it."""
+    """Time when the broker came back while the rank has not; None after the rank has reconnected to the broker."""
     lost_since: float | None = None
     """Time when the rank's connection to the broker ended."""
 
@@ -47,15 +47,15 @@ class Outage:
 
 @dataclass(slots=True)
 class StepState:
-    """Progress of a running rank; ``pulse`` is the place in its last reply to a probe."""
+    """Progress of a running rank; ``pulse`` is the place in its latest reply to a probe."""
 
     since: float | None = None
     """Time when the rank resumed; None while it is stopped."""
     pulse: Place | None = None
     waits_in: str = ""
-    """Collective that the rank's step is in, according to its last reply to a probe."""
+    """Collective that the rank's step is in, according to its latest reply to a probe."""
     heard: float = 0.0
-    """Time of the rank's own last message."""
+    """Time of the latest message from the rank itself."""
 
     def stop(self) -> None:
         """Reset the progress, because the rank does not run."""
@@ -71,7 +71,7 @@ class StopOutcome:
     by: str = ""
     """Sentence on the other user who ended the stop, else empty."""
     was_crash: bool = False
-    """Whether the stop was a kept crash, which was resumed."""
+    """Whether the rank was kept after a crash, and was resumed."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class AttachRequest:
     spec: EngineSpec
     frame: str
     cropped: bool = False
-    """Whether the debugger's screen was larger than the terminal at the last check."""
+    """Whether the debugger's screen was larger than the terminal at the latest check."""
 
 
 def why_blank(address: str, report: RankReport | None) -> str:

@@ -90,7 +90,7 @@ class SessionLog:
         return effects
 
     def tick(self, now: float, heard: float) -> Effects:
-        """Request missing bytes again, or skip them; ``heard`` is the time of the rank's last message."""
+        """Request missing bytes again, or skip them; ``heard`` is the time of the rank's latest message."""
         if not self._gap or now < self._ask_after:
             return []
         if self._asks and heard < self._asked_at:
@@ -126,8 +126,8 @@ class SessionLog:
     def _keep_ahead(self, frame: Output) -> None:
         """Keep bytes after a gap, in case the rank no longer has the missing bytes."""
         if not self._ahead or frame.offset < self._ahead_at:
-            # A frame before the kept bytes is a replay: it begins at the current start of the rank's log. The first
-            # frame after a gap may not be a replay.
+            # A frame before the kept bytes is a replay. It begins at the current start of the rank's log, so the rank
+            # no longer has earlier bytes. The first frame after a gap may not be a replay.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -187,7 +187,7 @@ class Drawing:
             effects.append(Blank())
         elif covered:
             # This output would be drawn over the client's text. It may belong to the end of an earlier step than the
-            # last report. Record that it is hidden, because PuDB's next drawing changes only parts of it.
+            # latest report. Record that it is hidden, because PuDB's next drawing changes only parts of it.
             self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:
@@ -196,7 +196,7 @@ class Drawing:
         return [*effects, Show(frame.data)]
 
     def ask_repaint(self, now: float) -> Effects:
-        """Request the whole screen, at once or, if the last request was just made, a little later."""
+        """Request the whole screen, at once or, if another request was just made, a little later."""
         if self._asked is not None and now - self._asked < REPAINT_SECONDS:
             self.is_overdue = True
             return []

@@ -35,13 +35,13 @@ from dbg_wire.messages import Attach, Mode, StopInfo
 from dbg_wire.records.ranks import RankInfo, RankState
 
 TICK_SECONDS = 1.0
-"""Seconds between two ticks. They end a rank's grace period, and update a status line that counts seconds."""
+"""Seconds between two ticks. A tick ends an overlong wait for a lost rank, and updates the seconds in a status line."""
 
 SIZE = (24, 80)
 """Rows and columns that a program offers to a debugger; the program reads values and shows no screen."""
 
 OPEN_SECONDS = 5.0
-"""Timeout for a debugger to open, in seconds. Then questions are sent anyway, and the rank reports its state."""
+"""Timeout for a debugger to open, in seconds. After that, questions are sent anyway: the rank answers as if running."""
 
 AGAIN_SECONDS = 1.0
 """Seconds after which a seat that the broker refused is requested again."""
@@ -101,7 +101,7 @@ class Seat:
         self._prefix, self._startup = prefix, startup
         self._show, self._changed = show, changed
         self._drawn: int | None = None
-        """Number of the debugger's session that sent the last output to this seat."""
+        """Number of the debugger's session that sent the latest output to this seat."""
         self._loop = asyncio.get_running_loop()
         self._ticking: asyncio.Task[None] | None = None
         self._watching = ExitStack()

@@ -42,7 +42,7 @@ class UnacknowledgedInput:
         return tuple(self._typed)
 
     def start(self, generation: int | None, settled: int) -> bytes:
-        """Begin a generation (None: no keyboard) with ``settled`` bytes; return the previous unsettled keys."""
+        """Begin a generation (None: no keyboard) after ``settled`` settled bytes; return previous unsettled keys."""
         left = self.abandon()
         self.generation = generation
         self._next = settled
@@ -97,7 +97,7 @@ class UnacknowledgedInput:
         kept = deque(typed for typed in self._typed if typed.session is not None)
         left = b"".join(typed.data for typed in self._typed if typed.session is None)
         if left:
-            # These keys are the newest. The next keys get their offsets, so the rank sees no gap.
+            # These keys are the newest. Keys that are typed next reuse their offsets, so the rank sees no gap.
             self._typed = kept
             self._next -= len(left)
         return left

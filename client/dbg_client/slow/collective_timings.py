@@ -123,13 +123,13 @@ def key_of(group: ProcessGroup) -> str:
 
 
 LEAST = 3
-"""Minimum number of collectives of a group to compare. The first one after a pause is not meaningful."""
+"""Minimum number of collectives of a group to compare. One or two may just be the first ones after a pause."""
 
 ENOUGH = 10
-"""Minimum collectives within the sampling. With fewer, earlier ones are used too."""
+"""Minimum number of collectives during the sampling. With fewer, collectives from before the sampling are used too."""
 
 MOST_EARLIER = 50
-"""Maximum number of collectives to use if there are fewer than ENOUGH within the sampling."""
+"""Maximum number of collectives that are used, earlier ones included, if there were fewer than ENOUGH."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,6 @@ class GroupMeetings:
     """Meetings of one group; ``unheard`` are members that have reported nothing.
 
     A meeting is one collective with the arrival times of the members that report. Meetings are ordered by number.
-
 
     ``looseness`` is the maximum error in seconds when times of two ranks are compared. With ``is_enqueued``, the times
     are the times when the host enqueued calls that its device runs later.
@@ -246,6 +245,6 @@ def _on_device(samples: Mapping[int, tuple[float, float]]) -> dict[int, float]:
 
 
 def _latest(meetings: list[CollectiveTiming], start: float) -> list[CollectiveTiming]:
-    """Return the meetings since the start of the sampling, or the last MOST_EARLIER if there are few."""
+    """Return the meetings since the start of the sampling, or if these are few, the latest MOST_EARLIER of all."""
     within = [meeting for meeting in meetings if meeting.last >= start]
     return within if len(within) >= ENOUGH else meetings[-MOST_EARLIER:]

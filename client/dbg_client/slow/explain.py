@@ -13,7 +13,7 @@ from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
 
 MAX_RANKS = 3
-"""Maximum number of late ranks whose places are reported. All ranks of a host are usually late for one reason."""
+"""Maximum number of late ranks whose places are reported. All ranks of a host usually have the same reason."""
 
 PAUSES = 3
 """Number of usual intervals between collectives after which a job without a new collective counts as blocked."""
@@ -49,8 +49,8 @@ class LateRank:
 class SlowVerdict:
     """Ranks that slow down one job, or the statement that none does.
 
-    The verdict is likely if it is based on the times when hosts enqueue calls. ``ranks`` are late in ``groups``, the
-    worst group first. ``doubt`` is the reason why a verdict is unknown.
+    The verdict is only LIKELY if it is based on the times when hosts enqueue calls. ``ranks`` are late in ``groups``,
+    the worst group first. ``doubt`` is the reason why a verdict is unknown.
     """
 
     kind: Lateness
@@ -150,7 +150,7 @@ def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -
 
 
 def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
-    """Return True if the last recorded collective is older than the sampling and than PAUSES usual intervals."""
+    """Return True if the latest recorded collective is older than the sampling and than PAUSES usual intervals."""
     last = ends = -float("inf")
     pauses = [one.of.span / (one.count - 1) for one in groups if one.count > 1]
     for arrivals in run.arrivals.values():

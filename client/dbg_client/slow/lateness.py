@@ -1,7 +1,7 @@
 """Ranks of a group that arrive last at its collectives: how often, by how much, and the cost. Pure.
 
 The lateness of a rank is the time between the arrival of the typical rank and its own. A job loses the time from the
-arrival of the last other rank to the arrival of the last late rank. If the last rank changes each time, no rank is to
+arrival of the last of the other ranks to that of the last late rank. If the last rank changes each time, no rank is to
 blame.
 """
 
@@ -32,13 +32,16 @@ FEW_SHARE = 2
 """At most one in FEW_SHARE ranks can be late, as on one of two hosts. If more are, the others are early instead."""
 
 CAPTURED = 0.5
-"""Minimum fraction of the total delay that late ranks must cause, for any number of ranks."""
+"""Minimum fraction of the total delay that late ranks must cause, regardless of their number."""
 
 BEYOND_CHANCE = 1.5
 """Minimum ratio between the fraction of the delay that late ranks cause and their fraction of the group."""
 
 LONG_SHARE = 0.25
-"""Minimum length of a long delay, as a fraction of the weighted median: longer delays make up half of the lost time."""
+"""Minimum length of a long delay, as a fraction of the weighted median delay.
+
+Delays above that median make up half of the lost time.
+"""
 
 SURE = 0.9
 """If a set of ranks causes at least this fraction of the total delay, these ranks always count as late."""
@@ -149,7 +152,7 @@ def _long_ones(delays: Sequence[CollectiveTiming]) -> list[CollectiveTiming]:
 
 
 def _saved(meeting: CollectiveTiming, late: set[int]) -> float:
-    """Return the seconds between the arrival of the last other rank and the last late rank."""
+    """Return the seconds from the arrival of the last of the other ranks to that of the last late rank."""
     others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
     return max(0.0, meeting.last - others)
 

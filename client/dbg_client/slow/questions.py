@@ -23,7 +23,7 @@ ARRIVALS_OF_ALL = 512_000
 LEAST_ARRIVALS = 64
 
 TRIPS = 4
-"""Queries of each host's clock. The fastest one gives the tightest bounds."""
+"""Number of queries of each host's clock. The fastest one gives the tightest bounds."""
 
 TRIPS_AT_ONCE = 8
 """Maximum concurrent queries of clocks. More would wait for one another, and a slow query gives wider bounds."""
@@ -57,7 +57,7 @@ async def find_stragglers(
         answers = await asker.ask(Action.SAMPLE, ranks, inquiry=question)
     finally:
         asker.seconds = time_left
-    # With thousands of ranks this takes seconds, and keys of a session must not wait for it.
+    # With thousands of ranks this call takes seconds, and keys typed in a session must not wait for it.
     return await asyncio.to_thread(lambda: tuple(map(find, sampled_runs(ranks, answers, trips))))
 
 

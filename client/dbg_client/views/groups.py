@@ -57,9 +57,9 @@ class AnswerGroup:
     ranks: tuple[RankInfo, ...]
     text: str
     frame: str = ""
-    """Remark if the value was evaluated in another frame, because the rank's debugger is up the stack."""
+    """Remark that the value is from an outer frame, to which the rank's debugger has moved up the stack; else empty."""
     places: tuple[Place, ...] = ()
-    """Frames of the evaluation, one for each rank that reports it."""
+    """Frames in which the value was evaluated, one for each rank that reports its frame."""
 
     @property
     def count(self) -> int:
@@ -266,7 +266,7 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
 
 
 def _is_compared(answer: RankAnswer) -> bool:
-    # One line without an ellipsis is complete, as the place after a step. Longer output may be cut.
+    # One line without an ellipsis, such as the place after a step, is complete. Longer output may be cut.
     return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 

@@ -196,7 +196,7 @@ def _connected(call: ExpectedRanks, *, several_jobs: bool) -> str:
     names = _names(call.absent, None)
     whose = f" of {printable(call.job)}" if several_jobs else ""
     if call.world is None or call.connected + len(call.absent) != call.world:
-        # Ranks of the run that were not asked for have not connected either, so counts would not add up.
+        # Other ranks, outside of the target, have not connected either, so counts in the text would not add up.
         return f"rank{'s' if len(call.absent) > 1 else ''} {names}{whose} never connected"
     return f"{call.connected} of {call.world} ranks{whose} have connected: {names} never did"
 

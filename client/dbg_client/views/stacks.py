@@ -23,7 +23,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON omits because `list` shows them. Other states limit how far a stack can be trusted."""
+"""States that JSON omits because `list` shows them. Other states are in it: they limit how far to trust a stack."""
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""
@@ -36,7 +36,7 @@ _NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
 _NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
 
 MISSING = "@missing"
-"""Name of the group of missing ranks, also as a target."""
+"""Name of the group of ranks that are missing from a collective; it is also a target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,16 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place, RankInfo
 
 SMALL_PART = 10
-"""A place is odd if at most one in SMALL_PART ranks is there, and another place has more ranks.
+"""A place is marked as odd if at most one in SMALL_PART ranks is there, and another place has more ranks.
 
-If two thirds of the ranks are at one place, every other place is odd.
+If two thirds of the ranks are at one place, every other place is marked.
 """
 
 MAX_JOINED = 10
 """Maximum places on one line. Of more places, only the outermost and innermost ones are shown."""
 
 KEPT_OUTER = 3
-"""Number of outermost places on a shortened line, because they show the caller. The rest are innermost places."""
+"""Number of outermost places that a shortened line keeps, to show the caller. The others it keeps are innermost."""
 
 MAX_FILE = 60
 """Maximum characters of the name of a file."""

@@ -38,10 +38,10 @@ class PendingCollective:
     """Collective, send or receive that ranks of one run wait in. Ranks are identified by their numbers.
 
     ``calls`` are the calls of the waiting ranks. ``came`` are all ranks that have called it, including ranks that have
-    finished it; ``finished`` are the finished calls that are still in a record. ``missing`` ranks are known not to have
-    called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or receive.
-    ``sequence`` is None for libraries without call numbers. Properties that read the calls of all ranks are cached,
-    because the line of each rank needs them.
+    finished it; ``finished`` are the finished calls that a library still has in its record. ``missing`` ranks are known
+    not to have called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or
+    receive. ``sequence`` is None for libraries without call numbers. Properties that read the calls of all ranks are
+    cached, because they are needed for the line of each rank.
     """
 
     group: ProcessGroup
@@ -188,7 +188,7 @@ def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
         open_calls = member.open_calls
         call = min(open_calls, key=_sequence) if open_calls else _unlisted(group, number, roster[number])
         if call is not None:
-            # Without numbers, two names are two collectives. With equal numbers, they are two calls of one collective.
+            # Calls with one number belong to one collective, even if their names differ. Without numbers, names count.
             first[call.sequence, call.name if call.sequence is None else ""][number] = call
     found = [_pending_collective(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
     return sorted(found, key=lambda pending: (_number(pending.sequence), pending.name))
@@ -209,7 +209,7 @@ def _pending_collective(
         if number in calls:
             came.append(number)
         elif member is None:
-            # A rank that would report this group, but does not, has not created the group, so the rank is missing.
+            # If a rank with this library does not report the group, it has not created the group: the rank is missing.
             is_recorded = number in roster and roster[number].would_tell_of(group.library)
             (missing if is_recorded else unheard).append(number)
         elif sequence is None:
@@ -262,7 +262,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
         return CollectiveSeen(
             group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.completed + 1, age=one.answer.age
         )
-    # Only the stack shows an unfinished call. If all counts are equal, the call may belong to another group.
+    # Only the stack shows an unfinished call. If all members have equal counts, the call may be of another group.
     others = {member.seen.enqueued for member in group.members.values()}
     if not name or len(others) == 1:
         return None
@@ -306,7 +306,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
 
 
 def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) -> bool:
-    """Return True if the peer is in the other half of a send or receive, and the tags do not differ."""
+    """Return True if the peer waits in the receive for this send, or the reverse, and the tags do not differ."""
     member = group.members.get(peer)
     return member is not None and any(
         other.peer in (number, None) and _receives(other) is not _receives(call) and not _have_other_tags(call, other)
@@ -355,10 +355,10 @@ def difference_of(pending: PendingCollective) -> Difference | None:
         return None
     if len({call.name for call in pending.all_calls.values() if call.name}) > 1:
         return Difference.NAME
-    # Missing ranks are explanation enough. Without numbers, the roots may also belong to two different calls.
+    # Missing ranks already explain the wait. Besides, roots of calls without numbers may be of two collectives.
     if len(pending.roots) > 1 and not pending.missing:
         return Difference.ROOT
-    # Ranks that have passed less data may finish, while the others wait for the rest.
+    # Finished calls count too: ranks that have passed less data may finish, while the others wait for more.
     payloads = {_payload(pending, number) for number in pending.all_calls} - {("", "")}
     return Difference.DATA if len(payloads) > 1 else None
 
@@ -366,8 +366,8 @@ def difference_of(pending: PendingCollective) -> Difference | None:
 def is_certain(pending: PendingCollective) -> bool:
     """Return True if ranks make different calls and their library records name and number together.
 
-    Then the age of the calls is irrelevant. Other ranks report a count and a stack of different times, which may not
-    match, so only an old difference is real.
+    Then the difference is real, even if it is recent. In other libraries, the number comes from a count and the name
+    from a stack. The two are read at different times and may not match, so a recent difference may not be real.
     """
     is_recorded = all(call.timeout is not None and call.sequence is not None for call in pending.all_calls.values())
     return is_recorded and difference_of(pending) is Difference.NAME

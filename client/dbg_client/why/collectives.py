@@ -133,9 +133,9 @@ def pending_document(pending: PendingCollective) -> dict[str, object]:
 
 
 def group_rows(matched: Matched) -> list[PendingCollective]:
-    """Return the last collective of each group that a library reports, and the pending sends and receives.
+    """Return the latest collective of each group that a library reports, and the pending sends and receives.
 
-    For a group without call numbers, its pending collectives replace the last one.
+    For a group without call numbers the latest one is unknown, so its pending collectives are returned.
     """
     exchanges = [one for one in matched.all_pending if one.has_peer]
     unnumbered = [
@@ -166,7 +166,7 @@ def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
 
 
 def _last(group: ProcessGroup) -> PendingCollective:
-    """Return the last collective that any rank of a group has called."""
+    """Return the latest collective that any rank of a group has called."""
     numbers = {number: member.called for number, member in group.members.items()}
     last = max((called for called in numbers.values() if called is not None and called >= 0), default=None)
     came = tuple(number for number, at in numbers.items() if last is not None and at is not None and at >= last)

@@ -37,7 +37,7 @@ class State(enum.Enum):
     DEADLOCK = enum.auto()
     """Threads of the rank wait for each other."""
     FOR_ITSELF = enum.auto()
-    """The main thread waits for a process that waits for the rank, or for itself."""
+    """The main thread waits for itself, or for a process that waits for the rank."""
     RUNS = enum.auto()
     """Nothing is known that blocks the rank."""
 
@@ -45,7 +45,7 @@ class State(enum.Enum):
 AGE_TOLD = frozenset(
     {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.UNHEARD} | {State.DEADLOCK}
 )
-"""States whose text contains the age, or does not need it."""
+"""States to which no age is added, because their text contains the age or does not need it."""
 
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
@@ -129,7 +129,7 @@ def _of_live(one: RankEvidence, since: float | None) -> RankCondition:
     if one.is_suspended:
         return RankCondition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
     if one.answer.found is GuardFinding.STUCK:
-        # C code that computes also blocks the Python threads, but may make progress. mpi4py busy-waits in collectives.
+        # C code that computes blocks the Python threads too, but may make progress, as in a busy-wait of mpi4py.
         computes = process is not None and process.state == "R"
         state = State.COMPUTES if computes else State.STUCK
         return RankCondition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=not computes)

@@ -41,12 +41,12 @@ from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LAST_SNAPSHOT_SECONDS = 5.0
-"""Seconds between the first and the last snapshot. A state that has not changed in between is not normal work."""
+"""Seconds between the first and the last snapshot. A state that has not changed in this time is not normal work."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
-"""Kinds whose sentence also states the problem of the ranks themselves, so they need no second verdict."""
+"""Kinds whose sentence also states the problem of each rank itself, so these ranks need no other verdict."""
 
 
 _MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
@@ -81,7 +81,7 @@ class _Judged:
     """Verdicts on the collectives of one run: certain ones, and possible normal work.
 
     ``young`` are ranks in collectives that are too recent to judge. ``workers`` are ranks that work while others wait;
-    ``notes`` describe them. ``is_open`` means that another snapshot would decide.
+    ``notes`` describe them. ``is_open`` means that another snapshot may decide whether the work is normal.
     """
 
     certain: list[Verdict] = field(default_factory=list)
@@ -103,7 +103,7 @@ def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
     found: list[Verdict] = []
     missing: list[RankInfo] = []
     is_settled = True
-    # The first snapshot may lack records: an agent may read them only if its rank has waited since an earlier query.
+    # The first snapshot may lack libraries' records: an agent may read them only at a later query of a waiting rank.
     telling = IN_COLLECTIVES if len(snapshots) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         moved = movement(before[one.run], one, last.at - first.at) if one.run in before else JobProgress()
@@ -144,7 +144,8 @@ class _RunVerdicts:
     ) -> None:
         """Compare the last snapshot of one run with the first one.
 
-        ``before`` is None if there is only one. ``moved`` are the changes, and ``seconds`` the time in between.
+        ``before`` is None if there is only one snapshot. ``moved`` are the changes between the two snapshots, and
+        ``seconds`` is the time between them.
         """
         roster = matched.roster
         names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
@@ -178,7 +179,7 @@ class _RunVerdicts:
             verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
         )
         answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
-        # A recent collective is not a reason to call a job busy if no rank has made progress.
+        # That a collective is recent does not show that the job is busy: some rank must have made progress.
         tells = answers and (unmoved or self._moved.moved)
         if is_quiet and silence is None and (tells or not found):
             found.append(self._of_quiet_job(judged, unmoved))
@@ -221,7 +222,7 @@ class _RunVerdicts:
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
             call = last_call(one, None)
-            # The loop is at most as old as the last finished collective.
+            # The loop began after the latest finished collective, so it is at most as old.
             most = int(call.age) if call is not None and call.age is not None and call.age >= 1 else None
             return replace(
                 condition,

@@ -55,7 +55,7 @@ class HangDetector:
         self._seen: Mapping[str, _RankPlace] = {}
         self._is_told = False
         self.is_moving = False
-        """Whether a rank has made progress between the last two snapshots."""
+        """Whether a rank has made progress between the two most recent snapshots."""
 
     def start_again(self) -> None:
         """Discard the snapshots, because a debugger stops or holds ranks, or all ranks are gone."""

@@ -16,10 +16,13 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence,
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 UNKNOWN = "unknown"
-"""Name in place of a library, for calls in groups that their rank does not report."""
+"""Stands for the name of a library, if a rank reports a call without the group of the call."""
 
 STACKS = "stacks"
-"""Name in place of a library, for the group that is inferred from stacks if no library reports groups."""
+"""Stands for the name of a library in the group of all ranks that is inferred from their stacks.
+
+The group is only used if no library reports a pending call.
+"""
 
 MAX_TITLE = 60
 """Maximum characters of a group's title in a label."""
@@ -28,7 +31,7 @@ MAX_TEXTS = 1024
 """Maximum number of cached member lists. A large mesh has some hundred groups."""
 
 MAX_MEMBERS_SHOWN = 20
-"""Maximum characters of the members that follow a title shared by several groups."""
+"""Maximum characters of the list of members, which follows the title in a label if several groups share the title."""
 
 _POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "ssend", "bsend", "rsend", "sendrecv", "mrecv"})
 
@@ -65,7 +68,7 @@ class RankEvidence:
     def would_tell_of(self, library: str) -> bool:
         """Return True if the rank would report a call in a group of this library.
 
-        A rank that only lists the library also qualifies, because mpi4py reports no group without calls.
+        A rank that reports the library without a group also qualifies: mpi4py reports no group before its first call.
         """
         sources = self.evidence.sources if self.evidence is not None else ()
         return self.tells_collectives or any(source.library == library for source in sources)
@@ -84,7 +87,7 @@ def read_evidence(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> l
 
 
 def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
-    """Return the ranks of each run. If a number has several processes, a live one or else the newest is used.
+    """Return the ranks of each run. Of several processes with one number, a live one is used, or else the newest.
 
     Children and stock debuggers are omitted because they are not members of process groups under a rank's number.
     """
@@ -116,9 +119,9 @@ class Member:
 
     @property
     def called(self) -> int | None:
-        """Number of the last collective that the rank has called; None if unknown."""
+        """Number of the collective that the rank has called most recently; None if unknown."""
         if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
-            # If a library has recorded only sends and receives, its count may include them.
+            # If only sends and receives are recorded, the count of enqueued calls may include them.
             return None
         numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
         return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)

@@ -16,19 +16,22 @@ COMPUTING = 0.3
 """Minimum fraction of processor time between two snapshots for a main thread to count as computing."""
 
 LEAST_COMPUTING = 0.02
-"""Minimum fraction for a thread in C or Python code without a known wait. It gets little time on a busy host."""
+"""The same minimum for a thread that runs C or Python code and has no known wait.
+
+It is lower, because such a thread gets little processor time on a busy host.
+"""
 
 _COMPUTES = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
 
 MOVED_BYTES = 1 << 20
-"""Minimum bytes read or written between two snapshots to count as progress. A snapshot itself needs fewer."""
+"""Minimum bytes read or written between two snapshots to count as progress. A snapshot itself reads and writes less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """Ranks that have changed in ``seconds``: ``collectives`` have called or finished a collective.
+    """Ranks that have changed within ``seconds``: those in ``collectives`` have called or finished a collective.
 
-    ``stacks`` are at another place of the user's code, ``within`` only at another place of a library's code.
+    Those in ``stacks`` are at another place of the user's code, ``within`` only at another place of a library's code.
     ``computing`` used a processor in the main thread, and ``data`` have read or written. ``loops`` sleep between
     retries: their stacks differ at each snapshot, but they make no progress.
     """

@@ -57,7 +57,7 @@ async def gather_case(
     begun = loop.time()
     snapshots = [JobSnapshot(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     now = time.time()
-    # With ten thousand ranks this takes seconds, and keys of a debugger in this process must not wait for it.
+    # With ten thousand ranks this call takes seconds, and keys typed in this process must not wait for it.
     found = await asyncio.to_thread(explain, tuple(snapshots), now)
     # Compare start times. On a busy host, times that include a snapshot's duration would end the queries too early.
     while not found.is_settled and snapshots[-1].at < longest:

@@ -47,15 +47,15 @@ STATES: dict[State, str] = {
     State.FOR_ITSELF: "{wait}{itself}",
     State.RUNS: "",
 }
-"""Text of each state, after the name of the rank or ``it``."""
+"""Text that follows the name of a rank, or the word ``it``, by the state of the rank."""
 
 
 class Brevity(NamedTuple):
     """Amount of detail that a sentence omits.
 
     From ``level`` 1 on, names are shortened and times omitted. From 2 on, the commands of processes and the places of
-    intermediate waits are omitted, and from 3 on the first of three waits. ``with_place`` is False if the host of a
-    rank is omitted. ``room`` is the maximum number of characters of a rank's reason.
+    intermediate waits are omitted, and from 3 on the first wait of a chain of three. ``with_place`` is False if the
+    host of a rank is omitted. ``room`` is the maximum number of characters of a rank's reason.
     """
 
     level: int = 0

@@ -75,7 +75,7 @@ def _is_lonely(pending: PendingCollective, matched: Matched) -> bool:
 
 
 def _is_met(pending: PendingCollective, matched: Matched) -> bool:
-    """Return True if a rank of the group is in the other half of a send or receive with an unknown peer."""
+    """Return True if, for a send with an unknown peer, another rank of the group is in a receive, or the reverse."""
     return any(
         other.group is pending.group
         and has_peer(next(iter(other.calls.values())))
@@ -113,7 +113,7 @@ class _Finding:
         self._taken.update(taken)
 
     def _blame(self) -> None:
-        """Add a root cause for each set of ranks that wait for no other rank; a rank belongs to one set."""
+        """Add a root cause for each set of ranks that block a collective and wait for no rank; a rank is in one set."""
         blamed: set[int] = set()
         for index in sorted(self._waits_for, key=lambda index: _weight(self._pending[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
@@ -123,7 +123,7 @@ class _Finding:
                 self._add(_missing(self._pending[index], fresh), [index], *fresh)
 
     def _is_end(self, number: int, suspects: Sequence[int]) -> bool:
-        """Return True if a rank itself blocks others, and not another suspect or a collective that it waits for."""
+        """Return True if the rank itself is to blame, not another suspect or a collective that the rank waits for."""
         seen = {number}
         at: int | None = number
         while at is not None:
@@ -164,7 +164,8 @@ class _Finding:
         all_pending = [self._pending[index] for index in cycle]
         torn = next((one for one in all_pending if len(one.roots) > 1), None)
         if torn is not None:
-            # A missing rank may have finished: if it passed the same root as the root rank, its data was sent before.
+            # A rank that counts as missing may have finished the call: if it passed the same root as the root rank, its
+            # data was sent before the other ranks arrived.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._pending[index] for index in sorted(indices) if self._pending[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)
@@ -201,7 +202,7 @@ class _Finding:
                 break
             index = min(following, key=lambda other: _weight(self._pending[other]))
         cycle = walked[walked.index(index) :]
-        # Nearly equal ages would start the cycle at a different collective each time.
+        # Don't sort by age: with nearly equal ages, each snapshot would start the cycle at another collective.
         first = min(range(len(cycle)), key=lambda at: self._pending[cycle[at]].waiting)
         return [*cycle[first:], *cycle[:first]]
 

@@ -342,7 +342,7 @@ class Sentences(Reasons):
         do = CRASHED if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
         if do is not None and states != {RankState.EXITED}:
             return f"{who} {do}"
-        # Level 1 omits times, because ranks that die of one cause die at slightly different times.
+        # Level 1 omits times: ranks that die of one cause die at slightly different times, so texts would differ.
         brief = Sentences(analysis, self._way._replace(level=max(1, self._way.level)))
         texts = {brief.with_error(number) for number in numbers}
         if len(texts) == 1:
@@ -446,5 +446,5 @@ def _cycles_end(all_pending: Sequence[PendingCollective]) -> str:
     if all(pending.has_peer for pending in all_pending):
         is_sent = not all(one.is_receive for one in all_pending)
         return ": no send has a matching receive" if is_sent else ": none of them sends"
-    # An order exists only within one group: with two groups, a rank may never call one of the collectives.
+    # Only calls of one group have an order: with two groups, a rank may never call one of the two collectives.
     return ": the ranks call them in different orders" if len({id(one.group) for one in all_pending}) == 1 else ""

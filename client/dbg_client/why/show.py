@@ -155,7 +155,7 @@ MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
 """Maximum functions of the user's code, columns for ranks, and characters of types, in one line."""
 
 MAX_DEADLOCKS, MAX_ALSO = 4, 3
-"""Maximum number of ranks whose threads are listed, and of further collectives that are listed."""
+"""Maximum number of ranks with listed threads, and of listed collectives besides the one in the sentence."""
 
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
@@ -224,7 +224,7 @@ class _Lines:
         return [*lines, *time_left(pending)]
 
     def _culprits(self, found: Finding) -> list[str]:
-        """Return the lines about the ranks of a sentence, with the reason of a single rank if it was shortened."""
+        """Return lines about the ranks of a sentence, and the reason of a single rank if the sentence shortens it."""
         ranks = found.ranks
         lines = self.ranks(ranks, found.collective, is_cause_told=len(ranks) == 1)
         if len(ranks) == 1 and ranks[0] not in self.analysis.moved.working:
@@ -356,7 +356,7 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Line about a rank: its place, what else is known, and the collective that it finished last."""
+    """Line about a rank: its place, what else is known, and the latest collective that it finished."""
 
     where: str
     news: tuple[str, ...] = ()

@@ -121,8 +121,9 @@ class Finding:
     """One finding about ``ranks``.
 
     ``pending`` is the collective with most waiting ranks. ``cycle`` lists collectives that wait for each other, each
-    for the next one. ``behind`` lists further collectives that wait for the same ranks, or for ranks that wait here.
-    ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died later.
+    for the next one. ``behind`` lists other collectives that wait for the same ranks, or for ranks that wait in
+    ``pending``. ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died
+    later.
     """
 
     topic: Topic
@@ -171,7 +172,7 @@ class Verdict:
     ``others`` are ranks that wait for ``ranks``; ``cause`` is the problem that the first of ``ranks`` has by itself.
     ``group``, ``collective`` and ``sequence`` are set only for a verdict about a collective. ``age`` is in seconds.
     ``is_settled`` means that another snapshot would change nothing. Sentence and evidence are made from ``finding`` in
-    its ``analysis``. ``notes`` are further findings for the evidence, and ``lines`` are further lines from files.
+    its ``analysis``. ``notes`` are additional findings for the evidence, and ``lines`` are additional lines from files.
     """
 
     kind: VerdictKind

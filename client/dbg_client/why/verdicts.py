@@ -125,7 +125,7 @@ def own_verdicts(
     """Return a verdict for each kind of condition, except for ranks that other verdicts have already ``named``.
 
     A rank that may continue by itself gets no verdict if it is one of the ``working`` ranks. With ``has_waits``, no
-    such rank gets a verdict, because ranks wait in a collective or because there is only one snapshot.
+    such rank gets a verdict: then ranks wait in a collective, or there is only one snapshot.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in analysis.matched.roster.values())

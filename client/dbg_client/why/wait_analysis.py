@@ -352,7 +352,7 @@ def _threads_of(one: RankEvidence, component: Sequence[Node]) -> list[ThreadWait
 
 
 def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen | None:
-    """Return the last collective that a rank has finished, within ``group`` if given; None if unknown."""
+    """Return the latest collective that a rank has finished, within ``group`` if given; None if unknown."""
     name = group.name if group is not None else None
     done = [
         call

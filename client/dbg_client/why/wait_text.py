@@ -410,4 +410,4 @@ _PARTS: Mapping[str, Callable[[ActivityInfo, Ranks], str]] = {
     "called": _called,
     "in_file": _in_file,
 }
-"""Functions that make each part of a template."""
+"""Functions that make the parts of a template, by their names in braces."""
