@@ -39,9 +39,9 @@ class Tier:
 TIERS = {
     tier.name: tier
     for tier in (
-        Tier("unit", starts_processes=False, may_skip=False, cpu_seconds=1.0),
+        Tier("unit", starts_processes=False, may_skip=False, cpu_seconds=2.0),
         Tier("smoke", may_skip=False, cpu_seconds=10.0),
-        Tier("e2e", cpu_seconds=10.0),
+        Tier("e2e", cpu_seconds=15.0),
         Tier("full"),
     )
 }

@@ -406,7 +406,7 @@ class GuardReporter:
 
 
 def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
-    """Return what the kernel knows about a rank that can't answer, and that its main thread is in C code."""
+    """Return the kernel's facts about a rank that can't answer; its main thread is in C code."""
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     does = ActivityInfo(what=Activity.NATIVE)
     wait = clamp(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)

@@ -256,7 +256,7 @@ class SwitchDebugger(BaseException):
 
 
 class DebuggerExit(enum.Enum):
-    """What happens next, once a user or a command has left the debugger."""
+    """Next action after a user or a command has left the debugger."""
 
     GO_ON = "go on"
     """The thread continues; the stop is over."""
