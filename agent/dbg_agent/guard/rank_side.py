@@ -89,7 +89,7 @@ and libraries to preload, such as profilers and allocators, which are meant for 
 
 _guard: Guard | None = None
 _stopped: Guard | None = None
-"""The guard that :func:`stop` has requested to end, which may take some time."""
+"""The guard that :func:`stop` has told to end. It may still be running for some time."""
 _hooks_registered = False
 
 

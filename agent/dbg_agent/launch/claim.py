@@ -1,4 +1,8 @@
-"""The claim of a process to a rank's place; its children inherit the claim in ``DBG_AUTOSTART``."""
+"""The claim of a process to be a rank; its children inherit the claim in the variable ``DBG_AUTOSTART``.
+
+Children also inherit the launcher's variables, which make them look like the rank. The claim shows them that another
+process is the rank. It contains the rank's place: the launcher's name, the run and the rank number.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,18 @@ NO_PLACE = "none"
 """The place of a program that no launcher has started."""
 
 FRAMEWORK = "framework"
-"""The launcher's name if only a library knows the rank; children of the process don't inherit it."""
+"""The launcher's name if only a library, such as torch.distributed, knows the rank; children don't inherit the
+number."""
 
 RAY = "ray"
-"""The launcher's name if an actor of Ray has its number in its variables."""
+"""The launcher's name if the process is an actor of Ray with its rank number in its environment variables."""
 
 BY_LIBRARY = "lightning"
-"""The launcher's name if a rank itself has started the other ranks."""
+"""The launcher's name if a library in rank 0 of a host, Lightning, has started the other ranks."""
 
 
 class JobPart(Enum):
-    """The part of a process in the job."""
+    """The role of a process in the job."""
 
     RANK = "rank"
     LAUNCHER = "launcher"
@@ -48,7 +53,7 @@ def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
 
 
 def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
-    """Return the process, its part and the place of a claim; (None, None, "") if the value is not a claim yet."""
+    """Return the process id, the role and the place in a claim; (None, None, "") if the value is not a claim yet."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
     place = place.partition(":")[0]

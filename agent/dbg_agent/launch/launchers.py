@@ -1,7 +1,8 @@
 """The launchers: how each one is recognised, and the meaning of its variables.
 
-Every launcher writes its own variables and inherits the variables of the launchers around it. So the order of
-:data:`ROWS` matters: innermost first. The first row that applies is used; a row with invalid numbers doesn't apply.
+Each launcher sets its own environment variables. One launcher may start another one, so a rank has the variables of all
+of them. :data:`ROWS` therefore lists first the launchers that are usually started by others. The first row that applies
+is used; a row with invalid numbers doesn't apply.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Nine digits suffice for any rank, and exclude SLURM's batch, extern and interactive "steps", which are just below
-# 2**32.
+# Nine digits suffice for any rank. They exclude the numbers just below 2**32, which SLURM gives to its special steps
+# "batch", "extern" and "interactive".
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
-"""The end of torchrun's ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``; each torchrun has a folder."""
+"""The end of a path that torchrun sets, such as ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``. The group
+is the name of a folder that each torchrun process creates for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """The properties of a process that the rows read.
 
-    ``ancestors`` are process ids, the parent first, or None if the launcher's variables don't use the same ids.
+    ``ancestors`` are process ids, the parent first. They are None in a container with its own process ids, because
+    those in the launcher's variables are the host's.
     ``proxy_pid`` is the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
     """
 
@@ -47,7 +50,8 @@ def _variables(*names: str) -> Source:
 
     def read(process: Process) -> str:
         values = [process.environ.get(name, "") for name in names]
-        # torchrun calls a run without an id "none", and Ray's workers are started before they know their job.
+        # These values identify no job: torchrun sets "none" for a run without an id, and Ray "ffffffff" in a worker
+        # that was started before its job was known.
         return "-".join(values) if all(values) and not {"none", "ffffffff"} & {*values} else ""
 
     return read
@@ -59,7 +63,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Return a name of the torchrun process if the launch has no other, else the endpoint that all of them share."""
+    """Return a name of the torchrun process if the launch has only one, else the endpoint that all of them share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -67,7 +71,10 @@ def _torchrun_agent(process: Process) -> str:
 
 
 def _hydra_proxy(process: Process) -> str:
-    """Return a name of MPICH's proxy if all ranks are its children; MPICH's ranks have nothing else in common."""
+    """Return a name of MPICH's proxy process if all ranks are its children, else "".
+
+    The variables of MPICH's ranks contain nothing else that all ranks share and that other launches don't have.
+    """
     size = process.number("PMI_SIZE")
     alone = size is not None and process.number("MPI_LOCALNRANKS") == size
     return f"{short_name(process.hostname)}-{process.proxy_pid}" if alone and process.proxy_pid else ""
@@ -81,8 +88,9 @@ def _pod_job(process: Process) -> str:
 def _number_by_node(process: Process) -> int | None:
     """Return the global number of a rank, from the number of its host and its local number.
 
-    The number of ranks per host is unknown. The highest number that fits is assumed, which is right for two hosts. With
-    more hosts the result is a guess, except on the first host, until the framework is connected and knows the rank.
+    The number of ranks per host is unknown. The highest one that is possible is assumed, which is right for two hosts.
+    With more hosts the result is a guess, except on the first host. Once the framework is connected, it knows the
+    number.
     """
     local, world = process.number("LOCAL_RANK"), process.number("WORLD_SIZE")
     node = process.number("NODE_RANK") or process.number("GROUP_RANK") or 0
@@ -99,12 +107,12 @@ def slurm_is_ours(process: Process) -> bool:
     """
     task = process.number("SLURM_TASK_PID")
     known = process.ancestors
-    # A chain of ancestors that doesn't end at process 1 is incomplete, and proves nothing.
+    # If the chain of ancestors doesn't end at process 1, it is incomplete, and can't show that the task is not in it.
     return task is None or not known or known[-1] != 1 or task == process.pid or task in known
 
 
 def _is_slurm_task(process: Process) -> bool:
-    """Return True if this is a task of srun; the shell of sbatch also has a SLURM_PROCID, but is not a step."""
+    """Return True if this is a task of srun. The shell of sbatch has a SLURM_PROCID, too, but no SLURM_STEP_ID."""
     return process.number("SLURM_STEP_ID") is not None and slurm_is_ours(process)
 
 
@@ -113,9 +121,10 @@ class Row:
     """The rules to recognise one launcher, and the meaning of its variables.
 
     The row applies if all of ``needs`` are set, one of ``any_of`` is set, ``holds`` is true, and the numbers are valid.
-    An empty ``any_of`` and a missing ``holds`` are ignored. ``number`` returns the rank if no variable has it. In
-    ``local``, ``world`` and ``job`` the first source that is set is used; in ``run`` all are used. ``in_step`` is True
-    if all ranks are in one step of the scheduler (mpirun starts the ranks of other hosts in a separate step).
+    An empty ``any_of`` and a missing ``holds`` are ignored. ``rank`` is the variable with the rank number, and
+    ``number`` a function that returns the number if no variable has it. In ``local``, ``world`` and ``job`` the first
+    source that is set is used; in ``run`` all are used. ``in_step`` is True if all ranks are in one step of the
+    scheduler (mpirun starts the ranks of other hosts in a separate step).
     """
 
     name: str
@@ -172,7 +181,7 @@ ROWS = (
         job=(_MINDSPORE_SCHEDULER,),
         run=(_MINDSPORE_SCHEDULER,),
     ),
-    Row(  # the older method of MindSpore, a table of ranks
+    Row(  # the older method of MindSpore: a file with a table of ranks
         name="mindspore",
         needs=("RANK_TABLE_FILE", "RANK_SIZE"),
         rank="RANK_ID",
@@ -233,7 +242,7 @@ ROWS = (
         world=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
     ),
     Row(name="pmix", rank="PMIX_RANK", job=(_NAMESPACE,), run=(_NAMESPACE,), in_step=False),
-    Row(  # env:// by hand or by a library; a single RANK may be left over in a shell
+    Row(  # variables set by hand or by a library; RANK alone proves nothing, it may be set in a user's shell
         name="env",
         needs=("WORLD_SIZE",),
         rank="RANK",
@@ -268,7 +277,8 @@ FRAMEWORK = Row(
     job=(_ENDPOINT, _MINDSPORE_SCHEDULER),
     run=(_ENDPOINT, _MINDSPORE_SCHEDULER),
 )
-"""The row if no launcher is known but a library is connected, as in ranks that a script spawned itself."""
+"""The row if no launcher is known but a library has connected the process, as in ranks that a script itself has
+spawned."""
 
 NONE = Row(name="none", rank="")
 """The row without launcher and framework: a program of one process."""
@@ -276,7 +286,7 @@ NONE = Row(name="none", rank="")
 
 @dataclass(frozen=True, slots=True)
 class RankNumbers:
-    """A rank's numbers; None is unknown."""
+    """A rank's numbers; None stands for an unknown one."""
 
     rank: int
     local: int | None

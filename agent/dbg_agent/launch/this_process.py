@@ -22,11 +22,12 @@ from dbg_agent.launch.claim import NO_PLACE, VARIABLE, JobPart, claim_in
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_ANCESTORS = 16
-"""Maximum number of a rank's ancestors that are read. Shells and containers between a launcher and its rank are
-fewer."""
+"""Maximum number of a rank's ancestors that are read. Between a launcher and its rank there are fewer processes, such
+as shells and containers."""
 
 ANCESTRY_SECONDS = 1.0
-"""Maximum time in seconds that reading the ancestors may block the program: it takes a millisecond, or never ends."""
+"""Maximum time in seconds for which the program waits while the ancestors are read. Normally this takes a millisecond,
+but ``/proc`` may also block forever."""
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
@@ -51,11 +52,11 @@ def ancestors(pid: int) -> tuple[int, ...]:
 
 
 KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
-"""Ancestors of a process that the first call of :func:`remembered_above` has found, by the process id."""
+"""The results of :func:`remembered_above`, by process id."""
 
 
 def remembered_above(pid: int) -> list[tuple[int, str]]:
-    """Return the result of the first call of :func:`processes_above` for this process.
+    """Return the ancestors of this process, which :func:`processes_above` reads only once.
 
     Reading another process in ``/proc`` may block. If it takes longer than a second, the result is empty.
     """
@@ -83,7 +84,7 @@ def parent_and_name(pid: int) -> tuple[int, str]:
 
 
 def sees_all_processes() -> bool:
-    """Return True if process ids here are the same as outside of any container; a launcher's variables use those."""
+    """Return True if process ids here are the host's, as in a launcher's variables, and not those of a container."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:
@@ -95,7 +96,8 @@ class Identity:
     """The identity of a process in its job.
 
     ``job``, ``run`` and ``host`` are made of ``[A-Za-z0-9._-]`` and never empty. ``script`` is a path, absolute if the
-    directory is known, or ``-m module``, ``-c``, or ``-`` for standard input. None is unknown.
+    directory is known, or ``-m module``, ``-c``, or ``-`` for standard input. None stands for an
+    unknown number.
     """
 
     job: str
@@ -113,7 +115,10 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """The identity as one opaque string; it changes only if the launcher's variables or the numbers do."""
+        """The identity as one opaque string.
+
+        It changes only if the launcher's variables or the rank's numbers change.
+        """
         return f"{self.job}/{self.run}/{self.host}:{self.rank}/{self.pid}"
 
 
@@ -132,8 +137,8 @@ def identify(
     """Return the identity of a process with these properties; pure, and no value makes it raise.
 
     ``executable_module`` is the module that ``python -m`` runs, ``framework`` a (rank, world size) from
-    :func:`framework_rank`. ``ancestors`` are process ids, the parent first, or None if they can't be compared with
-    SLURM's. ``proxy_pid`` is the nearest ancestor that is MPICH's proxy.
+    :func:`framework_rank`. ``ancestors`` are process ids, the parent first, or None if they can't be compared with the
+    process id in SLURM's variables. ``proxy_pid`` is the nearest ancestor that is MPICH's proxy.
     """
     script = _script(argv, executable_module, directory)
     process = Process(
@@ -147,8 +152,9 @@ def identify(
     row, numbers = detect(process, framework)
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
     if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
-        # A child has connected a few processes of its own, as an inference engine in a rank does. If a launcher has set
-        # WORLD_SIZE, they may even be as many as the ranks of the job.
+        # This child of a rank is connected only to other children of the rank, as in an inference engine inside a rank.
+        # So the framework's number is not a number in the job. There are fewer of these children than ranks, or as
+        # many.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
@@ -170,12 +176,12 @@ def identify(
 def this_process() -> Identity:
     """Return the present identity of this process.
 
-    The answer may change once a framework is connected, which knows the rank even of a process without a launcher. May
-    be called from any thread; never raises, and blocks for at most :data:`ANCESTRY_SECONDS`.
+    The result may change once a framework is connected: it knows the rank even if no launcher has started the process.
+    May be called from any thread; never raises, and blocks for at most :data:`ANCESTRY_SECONDS`.
     """
     pid = os.getpid()
     argv, module = _command()
-    # Only SLURM and Hydra need the ancestors of a process.
+    # Only for SLURM and Hydra, which set these variables, must the ancestors be known.
     chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
@@ -193,7 +199,8 @@ def this_process() -> Identity:
 def claim() -> None:
     """Mark this process as the rank for all its later children; runs in the program's thread.
 
-    The claim names the present place: a framework may have given this process another place since the last claim.
+    The claim contains the present place. It is made again when a framework has changed the place since the previous
+    claim.
     """
     claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
     if os.environ.get(VARIABLE) != claimed:
@@ -201,16 +208,19 @@ def claim() -> None:
 
 
 def own_place() -> str:
-    """Return the place that launchers gave this process.
+    """Return the place of this process: launcher, run and rank number, or NO_PLACE without a launcher.
 
-    Two processes share a place only if one started the other.
+    Two processes have the same place only if one of them has started the other.
     """
     me = this_process()
     return NO_PLACE if me.launcher in (NONE.name, FRAMEWORK.name) else f"{me.launcher}/{me.run}/{me.rank}"
 
 
 def place_told(place: str) -> str:
-    """Return a place as children inherit it, with this rank's names if no launcher passes them to the children."""
+    """Return a place in the form that children inherit.
+
+    Without a launcher it also contains job, run and rank, because the children inherit no variables with these.
+    """
     if place != NO_PLACE:
         return place
     me = this_process()
@@ -297,7 +307,8 @@ def _overridden(numbers: RankNumbers, process: Process) -> RankNumbers:
 def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     scheduler = _reduced(_scheduler_job(row, process))
     explicit = _reduced(process.environ.get("DBG_JOB", ""))
-    # The ranks of a launch have different pids, so only a process without a launcher is named by its pid.
+    # All ranks of a launch must find the same name, but have different process ids. So only a process without a
+    # launcher is named by its process id.
     unique = _reduced(f"{process.program}-{process.pid if row is NONE else row.name}")
     own = next((name for name in (_reduced(source(process)) for source in row.job) if name), unique)
     job = explicit or scheduler or own
@@ -305,7 +316,8 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row is NONE:
         parts.append(unique)
     if row.in_step and scheduler:
-        # The job's name doesn't contain the step if the user named the job, and never contains the number of requeues.
+        # The run needs both here: the job's name lacks the step if the user has named the job, and it never contains
+        # the number of requeues.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
     shown_parts = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
     return job, _reduced(".".join([*shown_parts, str(process.number(row.restart) or 0)]))
@@ -333,7 +345,7 @@ def _host(row: Row, process: Process) -> str:
 
 
 def _script(argv: Sequence[str], module: str | None, directory: str) -> str:
-    # Under `python -m dbg_agent` the program is the script that it runs.
+    # With `python -m dbg_agent`, the program is not this module, but the script that the module runs.
     if module and module.partition(".")[0] != "dbg_agent":
         return f"-m {module.removesuffix('.__main__')}"
     program = argv[0] if argv else ""
@@ -358,12 +370,15 @@ def _reduced(name: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     if len(name) <= MAX_NAME:
         return name
-    # The checksum keeps truncated names different: long ids often differ only at their ends.
+    # A truncated name ends with a checksum of the whole name, because long ids often differ only at their ends.
     return f"{name[: MAX_NAME - 9]}-{zlib.crc32(name.encode()):08x}"
 
 
 def _sendable(path: str) -> str:
-    """Return the path as text that can be sent: Python keeps undecodable bytes of a file name as lone surrogates."""
+    """Return the path as text that can be sent, with the undecodable bytes of a file name replaced.
+
+    Python represents these bytes as lone surrogates, which can't be encoded.
+    """
     return path.encode("utf-8", "replace").decode("utf-8")[:MAX_PATH]
 
 

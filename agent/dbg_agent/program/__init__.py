@@ -1,1 +1,1 @@
-"""The start and end of a rank in this process; the life of a rank in between is elsewhere."""
+"""How this process becomes a rank, and how the rank ends. What a rank does in between is in ``dbg_agent.rank``."""

@@ -1,7 +1,7 @@
 """Hooks that keep a crashed rank: its uncaught exception becomes a stop, and then the rank exits as it would have.
 
-The former hooks run first, so that the traceback is in the log even if this module fails. The hooks see neither
-``os._exit``, nor a fatal signal, nor an exception that a framework catches.
+The hooks that were set before run first, so that the traceback is in the log even if this module fails. The hooks
+notice neither ``os._exit``, nor a fatal signal, nor an exception that a framework catches.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
 
 MAX_DETAIL = 300
-"""Maximum number of characters of the exception in a list of ranks."""
+"""Maximum number of characters with which an exception is described in a list of ranks."""
 
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
 """Time in seconds from a launcher's SIGTERM to its SIGKILL, as measured; for other launchers the time is unknown."""
 
 PASSING = (KeyboardInterrupt, SystemExit)
-"""Exceptions that are not crashes: the user or the program wants the end."""
+"""Exceptions that are not crashes: with these a user or the program ends the process on purpose."""
 
 _Connect = Callable[[], "Rank | None"]
 """Returns this rank once it is connected; None if there is no broker, or if the process is a launcher."""
 
 
 class CrashHooks:
-    """The agent's hooks for uncaught exceptions, which run after the former hooks."""
+    """The agent's hooks for uncaught exceptions. Each calls the hook that was set before, and then keeps the rank."""
 
     def __init__(self, note: Callable[[BaseException], None], end: Callable[[], None]) -> None:
         self._note = note
@@ -49,7 +49,7 @@ class CrashHooks:
         self._former: tuple[Any, Any, Any] | None = None
 
     def install(self, connect: _Connect, lease: float) -> None:
-        """Install the hooks unless they are installed; a later call changes how the rank connects, and its lease."""
+        """Install the hooks unless they are installed; a later call only sets ``connect`` and ``lease`` anew."""
         self._connect, self._lease = connect, lease
         if self._former is not None:
             return
@@ -58,7 +58,7 @@ class CrashHooks:
         self._former = sys.excepthook, threading.excepthook, traceback.print_exc
         sys.excepthook = self._main_hook
         threading.excepthook = self._thread_hook
-        # A child of `multiprocessing` has no hook for its exception, and calls this function.
+        # In a child of `multiprocessing` no hook is called for an uncaught exception, but this function is.
         traceback.print_exc = self._print_exc
 
     def restore(self) -> None:
@@ -94,14 +94,14 @@ class CrashHooks:
         _, error, traceback = sys.exc_info()
         if error is not None and _is_bootstrap(sys._getframe(1)):
             self._keep(error, traceback, "this rank")
-            # This child ends by os._exit, so no exit callback disconnects it.
+            # This child ends by os._exit, which runs no exit callbacks, so the rank is disconnected here.
             self._end()
 
     def _keep(self, error: BaseException, traceback: TracebackType | None, ends: str) -> None:
         with suppress(Exception):
             self._note(error)
-        # A KeyboardInterrupt means that the process must end, and it ends after this. If the exception left the hook,
-        # the interpreter would print it as a fault of the hook.
+        # A KeyboardInterrupt while the rank is kept means that the process must end. It ends right after the hook
+        # anyway. If the exception propagated, the interpreter would print it as an error of the hook.
         with suppress(KeyboardInterrupt):
             keep(self._connect, error, traceback, self._lease, ends)
 
@@ -116,8 +116,8 @@ def keep(
 ) -> None:
     """Stop the calling thread where ``error`` was raised, for ``lease`` seconds unless a terminal attaches.
 
-    ``ends`` names what the exception ends afterwards; it is empty if the program has caught the exception. The agent's
-    own errors never propagate.
+    ``ends`` names what ends because of the exception when the stop is over, such as "this thread"; it is empty if the
+    program has caught the exception. The agent's own errors never propagate.
     """
     if isinstance(error, PASSING):
         return
@@ -161,7 +161,7 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
 
 
 class _StderrShown:
-    """Context that writes the text that torch holds back, and restores the real stderr, while a rank is kept.
+    """Context while a rank is kept, in which stderr is the real one: text that torch has held back is written first.
 
     Once torch has a process group, it replaces stderr by a buffer while it calls other hooks, and writes the buffer
     when they return.
@@ -182,10 +182,12 @@ class _StderrShown:
 
 
 class _Terminating:
-    """Context in which SIGTERM is only reported, because a crash is kept; it has an effect only in the main thread.
+    """Context while a rank is kept, in which SIGTERM does not end the process but is reported.
 
-    A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. A user can inspect the
-    crash until then.
+    It has an effect only in the main thread, and only if a launcher has started the rank.
+
+    A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. Until the SIGKILL a user
+    can inspect the crash.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -194,7 +196,7 @@ class _Terminating:
         self._taken = False
 
     def __enter__(self) -> None:
-        # Without a launcher a person has sent the signal, and the process must end.
+        # If no launcher has started the rank, a person has sent the signal, and the process must end.
         if threading.current_thread() is threading.main_thread() and self._rank.membership.is_launched:
             self._former = signal.signal(signal.SIGTERM, self._report)
             self._taken = True
@@ -204,7 +206,8 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted code of the agent that holds a lock, and _report_grace may need this lock.
+        # The report is made in another thread: this handler may have interrupted code of the agent that holds a lock,
+        # and _report_grace would wait for this lock forever.
         own_thread(self._report_grace, "dbg-agent-sigterm").start()
 
     def _report_grace(self) -> None:

@@ -1,4 +1,4 @@
-"""The bodies of ``set_trace`` and ``post_mortem``, and the requests of breakpoints in a program's code.
+"""The implementation of ``set_trace`` and ``post_mortem``, and functions that breakpoints in a program's code call.
 
 The program's calls go through this module. The agent's own errors never propagate, except errors requested by
 ``on_missing="raise"``.
@@ -45,14 +45,14 @@ def stop_at(
 ) -> str | None:
     """Do the work of ``set_trace``; return why the program continued without stopping, or None if it stopped.
 
-    With ``before_line`` the frame's line has not run yet; otherwise the stop is a call in that line. A stop that is
-    ``asked_for`` from outside waits as long as the broker's process lives. With ``may_await`` the caller awaits
-    expressions typed at pdb.
+    With ``before_line`` the frame's line has not run yet; otherwise the stop is a call in that line. If a user has
+    requested the stop from outside the program (``asked_for``), it waits for the broker as long as the broker's process
+    lives. With ``may_await`` the caller awaits an expression that is typed at pdb as ``await …``.
     """
 
     def stop() -> str | None:
         tracer = sys.gettrace()
-        # As in Stopping.stop: a step of the debugger must not enter this code.
+        # Tracing ends here for the same reason as in Stopping.stop: a debugger's step must not enter this code.
         sys.settrace(None)
         try:
             settings = settings_of("set_trace", arguments, unexpected)
@@ -116,9 +116,9 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     if chosen is None:
         rank.stopping.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
         return
-    # Ranks may know the file by different paths.
+    # The site is the same in all ranks, although they may know the file by different paths.
     site = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
-    # A worker of mp.spawn has another number until torch gives it its rank.
+    # The number is read anew: a worker of mp.spawn has another number until torch gives it its rank.
     me = rank.membership.identify()
     if me.rank in chosen:
         rank.stopping.stop(
@@ -144,8 +144,8 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     if installed() is not None and arguments.get("lease") is None:
         settings = replace(settings, lease=installed())
     if settings.lease is None and is_test_run():
-        # The program requests this stop, unlike the stop for an uncaught exception, so the rank reports that it
-        # continues.
+        # After an uncaught exception nothing is printed here. But this stop was requested by the program, so the user
+        # is told that the rank does not stop.
         warn("post_mortem() keeps nothing where CI is set, unless it has a lease; continuing")
         return
     keep(lambda: crashed_rank(settings), error, error.__traceback__, crash_lease(settings))
@@ -164,7 +164,8 @@ def no_step_ends() -> bool:
 
 
 _found: tuple[object, dict[bytes, bytes], int] | None = None
-"""Cache for a process that is not a rank: its id and framework rank, its variables, and the number found for these."""
+"""Cache for a process that is not a rank: its id with its number in a framework, its environment variables, and the
+rank number that follows from these."""
 
 
 def rank_number() -> int:
@@ -173,8 +174,8 @@ def rank_number() -> int:
     rank = current()
     if rank is not None:
         return rank.number
-    # A condition with `rank` may read it a million times. To compare two dictionaries of the same texts takes a
-    # microsecond or two; to search the variables of all launchers takes a hundred.
+    # The number is cached, because a breakpoint's condition may read `rank` a million times. Comparing the environment
+    # with the cached one takes a microsecond or two; searching it for the variables of all launchers takes a hundred.
     environ: dict[bytes, bytes] = vars(os.environ).get("_data", {})
     by = os.getpid(), framework_rank(sys.modules)
     if not environ or _found is None or _found[0] != by or _found[1] != environ:

@@ -1,4 +1,4 @@
-"""The bodies of ``install`` and ``uninstall``, and the code that ``dbg-attach adopt`` runs in an unprepared process."""
+"""The functions behind ``install`` and ``uninstall``, and one that ``dbg-attach adopt`` runs in a running process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _crashes: CrashHooks | None = None
 
 _timeouts_are_raised: Callable[[ModuleType], None] | None = None
-"""Raises the timeouts of groups once torch is imported; None before ``install``."""
+"""The callback that raises the timeouts of torch's process groups when torch is imported; None before ``install``."""
 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
@@ -84,7 +84,7 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
 
 
 def _keeps_debuggers(rank: Rank) -> bool:
-    """Return True if the program keeps stock debuggers because it has a terminal and knows no broker."""
+    """Return True if breakpoint calls still open stock debuggers: the program has a terminal, and knows no broker."""
     return os.isatty(0) and rank.settings.on_missing == "go-on" and isinstance(rank.link.wait_connected(0.0), NoBroker)
 
 
@@ -160,9 +160,9 @@ def uninstall_here() -> None:
 def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> dict[str, object]:
     """Make this process a rank by ``install``, and return the outcome for the terminal.
 
-    ``variables`` locate the broker. They apply only to the look-ups of this rank, and the environment of the program
-    stays unchanged. If this runs in the main thread, the rank can be broken into afterwards, even if another thread has
-    called ``install`` before. Errors of the imports propagate.
+    ``variables`` are environment variables that locate the broker. Only this rank uses them when it looks for the
+    broker; the program's environment stays unchanged. If this runs in the main thread, the rank can be broken into
+    afterwards, even if another thread has called ``install`` before. Errors of the imports propagate.
     """
     rank = current()
     if rank is not None and (rank.break_in.installed or threading.current_thread() is not threading.main_thread()):

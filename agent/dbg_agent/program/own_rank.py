@@ -1,4 +1,4 @@
-"""The one rank of this process: how it is made, how long a crash keeps it, its end, and forks of the process."""
+"""The one rank of this process: its creation, how long a crash keeps it, its end, and forks of the process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from dbg_wire.errors import DbgError
 from dbg_wire.launchers import is_launcher
 
 NOT_DEFAULTS = frozenset({"classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"})
-"""Arguments of ``install`` that are not defaults of later stops."""
+"""Arguments of ``install`` that only apply to ``install``. The others are also defaults of the stops that follow."""
 
 _lock = threading.RLock()
 """Held while this process becomes a rank. The lock is reentrant, because a signal handler or finalizer of the program
-may run in the same thread during that time, and call ``set_trace``. This call must not wait for its own thread."""
+may run in the same thread during that time and call ``set_trace``. The call would otherwise wait for a lock that its
+own thread holds."""
 
 _rank: Rank | None = None
 _is_becoming_rank = False
@@ -38,12 +39,13 @@ _exit_lease: Callable[[Rank], float] | None = None
 _forked_from: Identity | None = None
 _told: set[str] = set()
 _abandoned: list[Rank] = []
-"""Ranks of the process that this one was forked from. They are kept: the garbage collector would close their
-connections here, with warnings, while the parent still uses them."""
+"""Rank objects of the processes that this one was forked from. References to them are kept, because otherwise Python
+would delete the objects and close connections here, with warnings, which the parent still uses."""
 
 UNANSWERED_SECONDS = 2.0
-"""Maximum wait of a crashed rank, in seconds, if its connections are not accepted. A broker's kernel accepts
-connections at once, even if the broker is busy. Without a broker the process must not end late."""
+"""Maximum time, in seconds, that a crashed rank waits while no broker accepts its connections. Without a broker the
+crash must not delay the end of the process. If there is one, its kernel accepts connections at once, even if it is
+busy."""
 
 
 def current() -> Rank | None:
@@ -62,8 +64,9 @@ class AskedForError(Exception):
 def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> Rank | None:
     """Return this rank once the broker knows it; None, after a warning, if the program continues without a broker.
 
-    The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that is ``asked_for`` from outside
-    waits as long as the broker's process lives. Raise AskedForError with ``on_missing="raise"``.
+    The wait ends early if no broker has answered for ``unanswered`` seconds. If a user has requested the stop from
+    outside the program (``asked_for``), it waits as long as the broker's process lives. Raise AskedForError with
+    ``on_missing="raise"``.
     """
     rank = this_rank(settings)
     if rank is None:
@@ -78,13 +81,16 @@ def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_fo
 
 
 def note_exit(status: int) -> None:
-    """Record the exit status for the goodbye."""
+    """Record the exit status, which the goodbye to the broker will contain."""
     if _rank is not None:
         _rank.program.exit_status = status
 
 
 def hold_exit(seconds: Callable[[Rank], float]) -> None:
-    """Make this process delay its exit, for at most so many seconds, while other ranks are kept after a crash."""
+    """Make this process delay its exit while other ranks are kept after a crash.
+
+    ``seconds`` returns the maximum delay.
+    """
     global _exit_lease  # noqa: PLW0603 - one per process
     _exit_lease = seconds
 
@@ -140,9 +146,9 @@ def warn(text: str) -> None:
 
 
 def this_rank(settings: Settings) -> Rank | None:
-    """Return this process's rank, made at the first call; None for a launcher, which is never a rank.
+    """Return this process's rank, created at the first call; None for a launcher, which is never a rank.
 
-    Return None, after a warning, for a call that interrupts the making of the rank.
+    A signal handler or finalizer may call this function while the rank is being created; it gets None, after a warning.
     """
     global _is_becoming_rank  # noqa: PLW0603
     with _lock:
@@ -166,8 +172,9 @@ def _become_rank(settings: Settings) -> Rank:
     _rank = Rank(settings, _forked_from)
     if not _hooks_registered:
         _hooks_registered = True
-        # The fork hook of logging takes a lock that the imports of the link's thread need. Hooks before a fork run in
-        # reverse order. The agent's hook must be registered after the one of logging, so that it pauses the link first.
+        # Before a fork, hooks run in the reverse order of their registration. The hook of logging takes a lock that the
+        # link's thread may need for its imports. So the agent's hook, which pauses this thread, must run before it, and
+        # must be registered after it.
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
@@ -180,12 +187,12 @@ def say_goodbye() -> None:
     rank = _rank
     if rank is None:
         return
-    # An interactive session continues after an exception.
+    # `last_value` is an uncaught exception, which makes the status 1. An interactive session continues after one.
     if rank.program.exit_status is None and getattr(sys, "last_value", None) and not hasattr(sys, "ps1"):
         rank.program.exit_status = 1
     with suppress(Exception):  # Python would print it at the end of the job's log
         if _exit_lease is not None:
-            # A signal that interrupts this wait means that the process must end, and it does.
+            # If a signal interrupts this wait, the process must end. It does, so the exception is dropped.
             with suppress(ProgramRaised):
                 rank.holding.hold_exit(_exit_lease(rank))
         # The module is loaded only if a guard was started.
@@ -194,7 +201,8 @@ def say_goodbye() -> None:
             guard.stop_heartbeat_check()
         rank.close()
         if rank.debuggers.last is not None:
-            # No terminal can show a breakpoint from here on, and a trace function fails while Python shuts down.
+            # Tracing ends: no terminal can show a breakpoint any more, and a trace function fails while Python shuts
+            # down.
             sys.settrace(None)
         if guard is not None:
             guard.end()
@@ -204,8 +212,8 @@ def say_goodbye() -> None:
 def _stay_interrupted() -> None:
     """Make the process die of SIGINT after Ctrl-C, as it would without the agent: shells and launchers notice this.
 
-    The interpreter has recorded the KeyboardInterrupt, but clears the record when it executes a source text. The
-    imports of the goodbye do that.
+    The interpreter remembers an uncaught KeyboardInterrupt, and then dies of SIGINT. But it forgets the exception when
+    it executes source text, as the imports for the goodbye do. So the exception is raised and recorded once more.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
@@ -236,7 +244,7 @@ def _forget_parent() -> None:
     _abandoned.append(parent)
     parent.break_in.forget()
     for descriptor in parent.link.descriptors():
-        # The descriptor is closed and the connection not shut down, because the parent still uses it.
+        # Only this process's descriptor is closed. The connection is not shut down, because the parent still uses it.
         with suppress(OSError):
             os.close(descriptor)
     if parent.debuggers.last is not None and sys.gettrace() is not None:
@@ -272,5 +280,5 @@ def is_test_run() -> bool:
 
 
 def crashed_rank(settings: Settings) -> Rank | None:
-    """Return this rank once the broker knows it; None if it continues without one, soon if no broker answers."""
+    """Return this rank once the broker knows it; None, after a short wait, if the rank ends without a broker."""
     return connected_rank(settings, UNANSWERED_SECONDS)

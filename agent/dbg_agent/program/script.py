@@ -85,8 +85,9 @@ def main(arguments: list[str]) -> None:
 class ScriptLoader:
     """A loader for the script of this process; the interpreter uses it as if the script were a folder's ``__main__``.
 
-    When the interpreter requests the script's code, the loader runs the script itself and then returns an empty code.
-    There is no other way to compile the script here. Whether this process is a rank is already decided.
+    When the interpreter requests the script's code, the loader runs the script itself and then returns empty code for
+    the interpreter to run. Only in this way can the agent compile the script. Whether this process is a
+    rank was decided before.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,7 +96,7 @@ class ScriptLoader:
 
     def get_code(self, name: str) -> CodeType:
         """Run the script and return an empty code; raise SystemExit if the script ends by an exception."""
-        # The interpreter has removed the module to look for another one.
+        # The interpreter has removed the module `__main__`, because it expects a new one from this loader.
         sys.modules[name] = self._main
         if sys.path[:1] == [self._path]:
             sys.path[:1] = [] if _is_path_safe() else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
@@ -164,7 +165,7 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
     try:
         code = _compiled(source, path)
     except (SyntaxError, ValueError) as error:
-        # The interpreter shows this error without a stack.
+        # The error is printed without a stack, as the interpreter prints it for a script with invalid syntax.
         raise error.with_traceback(None) from None
     namespace = __main__.__dict__
     for key in [key for key in namespace if not key.startswith("__")]:
@@ -182,7 +183,7 @@ def _compiled(source: bytes, path: str) -> CodeType:
     """Return the script's code, including the breakpoints that the job was started with."""
     from dbg_agent.process.imports import loaded
 
-    # The module is loaded only if there are breakpoints, and before Python 3.12.
+    # The module is loaded only if the job has breakpoints from its start and Python is older than 3.12.
     at_import = loaded("dbg_agent.breakpoints.at_import")
     if at_import is None:
         return compile(source, path, "exec", dont_inherit=True)

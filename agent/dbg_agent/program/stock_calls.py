@@ -1,7 +1,7 @@
-"""The breakpoint calls in users' code, redirected to the agent without a change of the program.
+"""Redirection of breakpoint calls in users' code to the agent, without a change of the program.
 
-No module is imported for that: a module that the program imports later is changed at its import. The code of each
-function is replaced, so that names imported earlier, as by ``from pdb import set_trace``, are redirected, too.
+No module is imported for this: a module that the program imports later is changed at its import. In each function the
+code object is replaced. So a name that was imported before, as by ``from pdb import set_trace``, is redirected, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _stop_at(frame: FrameType, **arguments: object) -> None:
 
 
 def _entry() -> Any:
-    """Return the module that makes this process a rank; a process that reaches no breakpoint doesn't load it."""
+    """Return the module that makes this process a rank. It is loaded at the first breakpoint of the process."""
     from dbg_agent.program import entry
 
     return entry
@@ -39,11 +39,12 @@ def _frame_of(frame: object = None) -> FrameType:
 
 
 class _Debugger:
-    """A stock debugger whose methods call the agent. These methods also replace the methods of stock classes."""
+    """Stand-in for a stock debugger: its methods call the agent. They also replace the methods of stock classes."""
 
     def __init__(self, *_where: object, **_how: object) -> None:
         """Initialize the object without the listening and waiting of stock debuggers."""
-        # The object keeps the agent's methods after `uninstall()`, and no stock method closes what was never opened.
+        # The object may be of a stock class. With this class it keeps the agent's methods even after `uninstall()`, so
+        # no stock method tries to close a connection that was never opened.
         self.__class__ = _Debugger
 
     def set_trace(self, frame: object = None, *_how: object, paused: bool = True, **_more: object) -> None:
@@ -104,8 +105,9 @@ _skipped: dict[str, int] = {}
 def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
     """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
 
-    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are skipped. Threads
-    that are ranks are not held: they wait for the stopped one in their next collective.
+    So the timeout of collectives needn't be changed, and ``timeout_s`` is ignored. The first ``skip`` calls at each
+    place are skipped. If torch's ranks are threads of one process, the other ranks are not held: they wait for the
+    stopped one in their next collective.
     """
     frame = _frame_of()
     if isinstance(skip, int) and skip > 0:
@@ -122,7 +124,7 @@ def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None)
 
 
 def _rank_of_thread() -> object:
-    """Return the number of the calling thread if torch's ranks are threads, else None."""
+    """Return the rank number of the calling thread if torch's ranks are threads of one process, else None."""
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     is_threaded = type(getattr(c10d, "_world", None)).__name__ == "ThreadLocalWorld"
     return c10d.get_rank() if is_threaded and c10d.is_initialized() else None
@@ -146,7 +148,7 @@ _replaced: list[tuple[object, str, object]] = []
 """Owner, name and former value of each changed attribute, for :func:`restore`."""
 
 _INHERITED = object()
-"""Marks an attribute that a class inherits from its bases."""
+"""Stands in :data:`_replaced` for the former value of an attribute that the class itself lacked, and inherited."""
 
 _redirected = False
 
@@ -157,7 +159,8 @@ def redirect() -> None:
     if _redirected:
         return
     _redirected = True
-    # PYTHONBREAKPOINT=0 switches breakpoint() off; another function that it names is redirected itself.
+    # If PYTHONBREAKPOINT is set, breakpoint() is not changed: the value 0 switches it off, and any other value names a
+    # function, which is redirected itself if it belongs to a known debugger.
     if not os.environ.get("PYTHONBREAKPOINT"):
         _replace(sys, "breakpointhook", sys.breakpointhook, set_trace)
     for name, change in _CHANGES.items():
@@ -165,7 +168,7 @@ def redirect() -> None:
 
 
 def restore() -> None:
-    """Restore the former meaning of the breakpoints; a ``RemotePdb`` made in between continues to call the agent."""
+    """Undo :func:`redirect`. A ``RemotePdb`` object that was created in the meantime continues to call the agent."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():
@@ -184,7 +187,7 @@ def _replace(owner: object, name: str, former: object, by: object) -> None:
 
 
 _BY_NAME: dict[str, Callable[..., Any]] = {}
-"""Replacements of redirected functions, by module and function."""
+"""The agent's functions that replace redirected ones, by the redirected function's name with its module."""
 
 
 def _dbg_agent_redirected(*arguments: Any, **named: Any) -> Any:
@@ -198,7 +201,7 @@ def call(name: str, /, *arguments: Any, **named: Any) -> Any:
     return _BY_NAME[name](*arguments, **named)
 
 
-# torch.compile skips a function with this attribute; it can't compile a function that stops.
+# This attribute makes torch.compile skip the function, because it can't compile a function that stops.
 vars(call)["_torchdynamo_disable"] = True
 
 
@@ -277,9 +280,9 @@ _CHANGES: dict[str, Change] = {
     "remote_pdb": _methods("RemotePdb"),
     "ipdb.__main__": _functions(_init_pdb=_Debugger, post_mortem=_post_mortem),
     "torch.distributed": _functions(breakpoint=_stop_one_rank),
-    # From MindSpeed.
+    # This module is part of MindSpeed.
     "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=lambda: None),
 }
 
 _SKIPPED = frozenset({__name__, "importlib._bootstrap", "importlib._bootstrap_external", *_CHANGES})
-"""Modules whose frames are between a stop and the line of the program that requested it."""
+"""Modules whose frames are passed over on the way from a stop to the program's line that has requested it."""

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
-"""Takes the place of the name of the engine whose trace function has stopped the thread, if the thread has stopped
-before a line runs but no trace function has stopped it."""
+"""Used as the name of the engine whose trace function has stopped the thread, if the thread has stopped before a line
+runs but was not stopped by a trace function."""
 
 
 class Stopping:
@@ -276,7 +276,7 @@ class Stopping:
             self._inbox.put(self._stops.number, RunJob(partial(self._questions.prepare, self._fork_safety)))
 
     def _note_halt(self, frame: FrameType, reason: str) -> None:
-        """Record that a step has ended here, or was interrupted for this reason."""
+        """Record that a step of this stop has halted at this frame, for this reason."""
         self._halt.frame = frame
         self._view.start(reason)
         self._stops.halt(frame)

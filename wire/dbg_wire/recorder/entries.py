@@ -17,7 +17,8 @@ MAX_ENTRIES = 100_000
 """Maximum number of entries of a dump that are read; the newest are kept. A recorder usually keeps 2000."""
 
 MAX_TOLD = 128
-"""Maximum number of relevant entries of a file; the oldest are kept, plus the newest entry of each group."""
+"""Maximum number of entries of a file that are kept because they may explain a hang: the oldest, and the newest entry
+of each group."""
 
 MAX_NAME = 500
 """Maximum number of characters of a name: torch's names have about ten, and a program's group names may be longer."""
@@ -29,7 +30,8 @@ MAX_DIGITS = 20
 """Maximum number of digits of a number that is stored as text: torch's numbers have 64 bits."""
 
 WRONG_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.DecodeError)
-"""Exceptions for a dump in a format that torch does not write. NotPlain has the most specific message."""
+"""Exceptions that reading a dump raises if torch can't have written it in this form. One of them is NotPlain, a
+ValueError; its message is the most specific."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,10 @@ class RecorderEntry:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the collective has not ended. Entries of gloo stay `scheduled` and are retired at their end."""
+        """Whether the collective has not ended.
+
+        With gloo the state of an entry stays `scheduled`, and only `retired` shows the end.
+        """
         return not self.is_retired and self.state != "completed"
 
     @property
@@ -157,7 +162,7 @@ def _entry(raw: dict[str, Any]) -> RecorderEntry:
 
 
 def _text(value: object) -> str:
-    """Return a text of a dump, or "" for another type. It is not converted: ``str`` of nested lists may be endless."""
+    """Return a text of a dump, or "" for another type. No value is converted: ``str`` of nested lists may never end."""
     return value[:MAX_NAME] if isinstance(value, str) else ""
 
 
@@ -183,7 +188,8 @@ def _chosen(entries: list[RecorderEntry]) -> list[RecorderEntry]:
         group = entry.group, entry.library
         if entry.name.endswith("coalesced"):
             batch_has_ended[group] = not entry.is_unfinished
-        # The members of a batch stay `scheduled` in the recorder. Only the entry of the batch, after them, is updated.
+        # torch never updates the state of the members of a batch. The batch has an entry of its own, after its members,
+        # whose state is updated.
         elif entry.is_unfinished and entry.state == "scheduled" and entry.library == "nccl":
             if batch_has_ended.get(group):
                 continue

@@ -1,7 +1,8 @@
 """Reader of pickles that can't run code: it supports only the operations that create plain values. Pure.
 
-A pickle is a program. The C unpickler of the standard library can be made to allocate gigabytes by a few bytes. The
-Python unpickler keeps its memo in a dict, and a table defines its operations.
+A pickle is a program. The C unpickler of the standard library is not used, because a few bytes can make it allocate
+gigabytes for its memo. The Python unpickler keeps its memo in a dict, and its operations are in a table, which is
+replaced here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _PLAIN = b"\x80\x95.N\x88\x89KMJG\x8aX\x8c\x8d]}()ate\x85\x86\x87hjqr\x94"
 
 
 class NotPlain(ValueError):
-    """Raised for data that is not a pickle of plain values; the message is the end of a sentence about the data."""
+    """Raised for data that is not a pickle of plain values. The message ends a sentence whose subject is the data."""
 
 
 def load_plain(data: bytes) -> Any:
@@ -51,7 +52,7 @@ class _PlainUnpickler(_Unpickler):  # type: ignore[misc] # as above
 
 
 def _set(target: Any, key: Any, value: Any) -> None:
-    # Hashing a tuple of tuples may take forever.
+    # Other keys are rejected: hashing a tuple of nested tuples may take forever.
     if type(key) not in (str, int) or type(target) is not dict:
         raise NotPlain("is a pickle with dict keys that a flight recorder does not write")
     target[key] = value

@@ -32,7 +32,7 @@ _NAMES = {
     "alltoall_base": "all_to_all_single",
     "alltoall_v": "all_to_all_single",
 }
-"""Names in recorders that differ from the public functions, with the names of these functions."""
+"""Names in recorders that are not the public function's name, each with the name of the public function."""
 
 _REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
 
@@ -66,7 +66,8 @@ MAX_FRAMES = 200
 """Maximum number of frames of a call; the innermost frames are kept."""
 
 MAX_SHAPES = 8
-"""Maximum number of shapes that are written out: for a list of a hundred tensors the first shapes are enough."""
+"""Maximum number of shapes that are listed for one call. For a list of a hundred tensors the first shapes are
+enough."""
 
 _PEER = re.compile(r"(send|recv) [0-9]+(?:->|<-)([0-9]{1,9})", re.ASCII)
 
@@ -120,7 +121,10 @@ def _small(name: str) -> int | None:
 
 
 def key_of(name: str, library: str) -> str:
-    """Return the key of a group for matching. Each backend of a group counts its collectives separately."""
+    """Return the key by which a group is matched between ranks.
+
+    It contains the backend, because each backend of a group counts its collectives separately.
+    """
     return f"{name}:{library}"
 
 
@@ -184,8 +188,8 @@ def entry_seen(
 ) -> CollectiveSeen:
     """Build the record of one collective of a group with these global ranks.
 
-    ``now`` is in nanoseconds, or None if it is unknown. ``function`` is the function that a thread is in; the recorder
-    may use another name.
+    ``now`` is in nanoseconds, or None if it is unknown. ``function`` is the public function that a thread is in, if
+    known; the recorder may use another name for the collective.
     """
     name, is_receive = name_of(entry.name)
     state = CollectiveState.ENQUEUED
@@ -206,7 +210,7 @@ def entry_seen(
         shapes=shapes_text(entry.shapes),
         types=types_text(entry.types),
         size=bytes_of(entry.shapes, entry.types),
-        # The recorder only has the time of day. If the clock was set back, the age must not be negative.
+        # The age is limited, because the recorder only has the time of day, and the clock may have been set back.
         age=max(0.0, (now - entry.created) / 1e9) if entry.created and now is not None else None,
         timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
     )

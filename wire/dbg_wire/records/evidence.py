@@ -31,10 +31,11 @@ MAX_WAIT_FRAMES = 40
 """Maximum number of frames of a waiting thread; the innermost frames are kept."""
 
 MAX_AWAITED = 64
-"""Maximum number of threads and tasks that one wait names. The first tasks of a larger group explain the wait."""
+"""Maximum number of threads and tasks that are listed for one wait. Of a larger group, the first ones explain the
+wait."""
 
 MAX_NAMES = 32
-"""Maximum number of names, and of processes, in one wait."""
+"""Maximum number of names that are listed for one wait, and of processes."""
 
 MAX_COLLECTIVES = 64
 """Maximum number of collectives that one rank reports. The oldest unfinished ones are kept: they explain a hang."""
@@ -89,7 +90,8 @@ class WaitKind(str, enum.Enum):
 class Activity(str, enum.Enum):
     """Activity or wait of a thread, an asyncio task or a process.
 
-    An :class:`ActivityInfo` adds the details in its fields. The word before the dot is the :class:`WaitKind`.
+    A member's text says what the thread does or what it waits for. The names in it are fields of an
+    :class:`ActivityInfo`, which has the details. The word before the dot is the :class:`WaitKind`.
     """
 
     LOCK = "lock.lock"
@@ -106,21 +108,21 @@ class Activity(str, enum.Enum):
     BARRIER = "lock.barrier"
     """``count`` of ``total`` threads have reached the barrier."""
     THREADING = "lock.threading"
-    """The method ``function`` of an object of threading or asyncio that can't be read."""
+    """The method ``function`` of an object of threading or asyncio. The state of the object can't be read."""
     JOIN = "lock.join"
-    """The end of ``thread``."""
+    """The end of the thread ``thread``."""
     SHUTDOWN = "lock.shutdown"
-    """The program has ended, except for the threads ``names``."""
+    """The interpreter's shutdown waits for the end of the threads ``names``."""
     FUTURE = "lock.future"
     """The result of the future ``name`` in the state ``state``, from ``thread`` or one of ``processes``."""
     TASK_FUTURE = "lock.task-future"
-    """A future of asyncio, in ``function``."""
+    """The result of a future of asyncio; the function ``function`` awaits it."""
     FUTURES = "lock.futures"
     TASKS = "lock.tasks"
     """``count`` asyncio tasks; ``names`` are the first of them."""
     OTHER_TASKS = "lock.other-tasks"
     THREAD_CALL = "lock.thread-call"
-    """A function that asyncio runs in a thread."""
+    """The end of a function that asyncio runs in another thread."""
     NATIVE_LOCK = "lock.native-lock"
     """A lock or a thread's end in C code."""
     QUEUE_GET = "data.queue-get"
@@ -129,7 +131,7 @@ class Activity(str, enum.Enum):
     POOL_WORK = "data.pool-work"
     """A thread of a pool waits for work."""
     STORE_KEY = "data.store-key"
-    """The key ``name`` of torch's store ``owner`` of the class ``module``."""
+    """The key ``name`` in torch's store ``owner``, which is of the class ``module``."""
     LOADER = "data.loader"
     """Worker number ``count`` of torch's DataLoader; its process is in ``processes``."""
     BATCH = "data.batch"
@@ -145,7 +147,7 @@ class Activity(str, enum.Enum):
     """The end of one of ``processes``, or of any child if ``processes`` is empty."""
     CHILD_OUTPUT = "child.child-output"
     RAY_GET = "child.ray-get"
-    """Results of the Ray actors ``names``; ``processes`` are those of them that run on this host."""
+    """Results of the Ray actors ``names``; ``processes`` are the actors among these that run on this host."""
     FILE_LOCK = "file.file-lock"
     """The lock of the file ``name``; ``processes`` hold it."""
     LOCK_FILE = "file.lock-file"
@@ -154,11 +156,11 @@ class Activity(str, enum.Enum):
     """A file that a loop polls, sleeping for ``seconds`` in between; ``name`` is empty if it is unknown."""
     OPEN = "file.open"
     LOOK_AT = "file.look-at"
-    """A path that is an argument of a system call."""
+    """A system call that has a path as its argument, such as ``stat``."""
     READ = "file.read"
     WRITE = "file.write"
     POLL = "file.poll"
-    """``count`` is the number of further descriptors."""
+    """An event on a descriptor; ``count`` is the number of other descriptors that the same call waits for."""
     ON_DESCRIPTOR = "file.on-descriptor"
     """The system call ``function`` on a descriptor."""
     DESCRIPTOR_LOCK = "file.descriptor-lock"
@@ -182,7 +184,7 @@ class Activity(str, enum.Enum):
     MPI_REQUEST = "collective.mpi-request"
     JAX = "collective.jax"
     WORK = "collective.work"
-    """The earlier asynchronous call ``name`` of torch."""
+    """The end of a collective that the program has started before by the asynchronous call ``name`` of torch."""
     GROUP_CALL = "collective.group-call"
     """The method ``name`` of the process group ``owner``."""
     NATIVE = "native.native"
@@ -193,7 +195,7 @@ class Activity(str, enum.Enum):
     """A task that is ready to run."""
     NO_CODE = "unknown.no-code"
     UNREADABLE = "unknown.unreadable"
-    """``state`` is the error from reading it."""
+    """The thread or process can't be read; ``state`` is the error."""
     STOP = "debugger.stop"
     """A stop of this debugger."""
     PDB = "file.pdb"
@@ -209,13 +211,13 @@ class Activity(str, enum.Enum):
     DISK = "unknown.disk"
     """A disk or a file system."""
     SYSTEM_CALL = "unknown.system-call"
-    """The call ``function``."""
+    """The system call ``function``."""
     COMPUTES = "native.computes"
     UNKNOWN = "unknown.unknown"
 
 
 class Target(str, enum.Enum):
-    """Kind of file that a descriptor refers to. The text in parentheses describes the ``name`` in an ActivityInfo."""
+    """Kind of file that a descriptor refers to. Parentheses contain the meaning of ``name`` in an ActivityInfo."""
 
     FILE = "file"
     """(its path)"""
@@ -228,7 +230,7 @@ class Target(str, enum.Enum):
     SOCKET = "socket"
     """(its two addresses, or its number)"""
     PIPE = "pipe"
-    """The ``processes`` of the :class:`ActivityInfo` have its other end."""
+    """A pipe; the ``processes`` of the :class:`ActivityInfo` have its other end open."""
     FULL_PIPE = "full-pipe"
     OTHER = "other"
     """(as the kernel names it, or its number)"""
@@ -240,7 +242,8 @@ _KINDS_OF_TARGETS = {
     Target.OTHER: WaitKind.UNKNOWN,
     Target.PIPE: WaitKind.UNKNOWN,
 }
-"""Kind of a wait for a descriptor with this target; for other targets the :class:`Activity` defines the kind."""
+"""The kind of a wait for a descriptor, if its target defines the kind. Otherwise the :class:`Activity` defines the
+kind."""
 
 
 class Relation(str, enum.Enum):
@@ -271,8 +274,8 @@ class ActivityInfo(Record, omit_defaults=True):
     """Activity or wait of a thread, a task or a process. The :class:`Activity` defines which fields are set.
 
     ``name`` is the awaited object's name in the program, with its ``owner`` or ``module``, or its path. ``place`` is
-    the position of the thread in the user's code. ``more`` is the number of omitted processes or names. After the
-    program has ended, ``at_exit`` is the ``atexit`` function that makes the call.
+    the position of the thread in the user's code. ``more`` is the number of omitted processes or names. If the
+    program has ended and an ``atexit`` function makes the call, ``at_exit`` is its name.
     """
 
     what: Activity
@@ -305,7 +308,7 @@ class ActivityInfo(Record, omit_defaults=True):
 
 
 class SourceSeen(Row, tag="library"):
-    """A library that may know of collectives; ``limitation`` says which facts are missing, why, and how to get them."""
+    """A library that may record collectives; ``limitation`` says which facts are missing, why, and how to get them."""
 
     library: Word
     version: Sentence = ""
@@ -316,8 +319,8 @@ class GroupSeen(Row, tag="group"):
     """A process group of the rank.
 
     ``title`` is its name for people. ``members`` are its global ranks as a rank set, empty if unknown. ``enqueued``,
-    ``started`` and ``completed`` are the numbers of the last collective of the rank in each of these states, None if
-    unknown.
+    ``started`` and ``completed`` are the numbers of the latest collective that the rank has brought to each of these
+    states, None if unknown.
     """
 
     library: Word
@@ -384,7 +387,7 @@ class ThreadWait(Row, tag="wait"):
 
 
 class OtherProcess(Row, tag="other-process"):
-    """Another process on the rank's host that the rank waits for, directly or not. The fields are as in ThreadWait."""
+    """Another process on the rank's host that the rank waits for, directly or indirectly. Fields as in ThreadWait."""
 
     pid: Count
     does: ActivityInfo
@@ -392,7 +395,9 @@ class OtherProcess(Row, tag="other-process"):
 
 
 class ProcessSeen(Row, tag="process"):
-    """The rank's process, as its kernel sees it. The amounts show whether it made progress between two snapshots.
+    """The rank's process, as its kernel sees it.
+
+    Comparing the amounts of two snapshots shows whether the process makes progress.
 
     ``state`` is the state letter in /proc. ``main_cpu`` is the processor time of the main thread in seconds. ``input``
     and ``output`` are bytes that the program itself has read and written. ``tracer`` is the process that traces it.
@@ -440,7 +445,8 @@ def evidence_in(rows: Iterable[object]) -> Evidence | None:
 def limit_rows(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
     """Return the records that fit into MAX_EVIDENCE_BYTES, and a row with the number of omitted records, if any.
 
-    Frames with long paths are dropped first: what a thread waits for is more useful than where it waits.
+    Before records are omitted, frames with long paths are dropped from them: it is more useful to know what a thread
+    waits for than where it waits.
     """
     listed = [one.replace(frames=()) if _has_long_frames(one) else one for one in records]
     kept, left_out = within_bytes(listed, MAX_EVIDENCE_BYTES)

@@ -2,8 +2,8 @@
 
 A stopped rank answers the requests of an IDE: values level by level, their parts, assignments, source text. An answer
 about breakpoints lists all breakpoints of the rank after the change, including those set in PuDB and pdb. A question
-that sets and clears none only requests the list. A guard runs commands next to its rank, and reports their output and
-exit status.
+that sets and clears no breakpoints only requests the list. A guard runs commands on its rank's host, and reports their
+output and exit status.
 """
 
 import enum
@@ -76,7 +76,8 @@ class InspectionKind(str, enum.Enum):
     SOURCE = "source"
     """The text of the loaded source file ``text``, starting at its line ``start``, counted from 0."""
     EXCEPTION = "exception"
-    """The exception for which the rank is kept, or that its thread is handling; no record if there is neither."""
+    """The exception because of which the rank is kept, or else the one that its stopped thread is handling. Without
+    either the answer has no record."""
 
 
 class Scope(str, enum.Enum):
@@ -95,7 +96,7 @@ class Parts(str, enum.Enum):
 
 
 class Inspection(Inquiry, tag="inspection"):
-    """Question about values of a stopped rank. Its frame is the message's frame, empty for the currently shown frame.
+    """Question about values of a stopped rank. Its frame is in the message, and empty for the frame that is shown now.
 
     If ``handle`` is 0, ``scope`` applies. ``start`` and ``count`` select a range of the parts; a ``count`` of 0
     requests as many as one answer can hold.
@@ -113,11 +114,11 @@ class Inspection(Inquiry, tag="inspection"):
 
 
 class Variable(Row, tag="variable"):
-    """One value. ``text`` is its text in ``dbg-attach eval``, truncated to MAX_VARIABLE_TEXT in a list.
+    """One value. ``text`` is the text that ``dbg-attach eval`` shows, truncated to MAX_VARIABLE_TEXT in a list.
 
     ``expression`` evaluates to the value at the frame; it is empty if there is no such expression. ``handle`` is 0 for
-    a value without parts; ``named`` and ``indexed`` are the numbers of its parts. ``is_fixed`` means that the value
-    can't be assigned.
+    a value without parts; ``named`` and ``indexed`` are the numbers of its parts. ``is_fixed`` means that no
+    value can be assigned to it.
     """
 
     name: FreeText
@@ -144,7 +145,9 @@ class SourceText(Row, tag="source"):
 
 
 class ExceptionSeen(Row, tag="exception"):
-    """An exception: the full name of its class, its text, and the traceback that Python prints, cut in the middle.
+    """An exception: the full name of its class, its text, and the traceback that Python prints.
+
+    The middle of a long traceback is left out.
 
     ``is_uncaught`` means that the rank is kept because of this exception; otherwise the program is handling it.
     """
@@ -210,7 +213,7 @@ def inspected_in(rows: Iterable[object]) -> Inspected:
 
 
 class ScreenSize(Inquiry, tag="size"):
-    """Screen size for the answer to a ``screen`` from a debugger without a terminal."""
+    """Size of the screen in the answer to a ``screen`` question, if no terminal defines it."""
 
     rows: Annotated[int, integers(MIN_ROWS, MAX_ROWS)] = 24
     columns: Annotated[int, integers(MIN_COLUMNS, MAX_COLUMNS)] = 80
@@ -263,9 +266,9 @@ class BreakpointState(Row, tag="breakpoint"):
     """A breakpoint in one rank.
 
     ``asked`` is the requested line and ``line`` the line where it stops. ``is_set`` means that the rank stops there, or
-    will stop there once it loads the file. ``problem`` says why not, or has another note for the user. For example, the
-    function is running, so the breakpoint takes effect at its next call. ``hits_so_far`` is the number that ``hits``
-    refers to.
+    will stop there once it loads the file. ``problem`` says why it will not, or has another note for the user: for
+    example, that the breakpoint takes effect only at the next call of a function that is running. ``hits_so_far`` is
+    the number that the condition ``hits`` is compared with.
     """
 
     file: AbsolutePath
@@ -282,8 +285,8 @@ class BreakpointState(Row, tag="breakpoint"):
 # ------------------------------------------------------------------------------------------ commands next to a rank
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
-"""Sizes of the first and last part of a command's output that are kept, in bytes. Even with every byte escaped they fit
-into an answer. The start of a listing matters, and so does the error at the end of the output."""
+"""Sizes of the first and the last part that are kept of a command's output, in bytes. Even with every byte escaped they
+fit into an answer. Both are kept, because a listing matters from its start, and an error message is at the end."""
 
 Argument = Annotated[bytes, Meta(max_length=MAX_TEXT)]
 """An argument of a command. The kernel accepts bytes that are not text, so JSON has it in base64."""

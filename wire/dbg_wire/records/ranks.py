@@ -44,15 +44,15 @@ LINE_ENGINE = PDB
 """Debugger that reads and prints lines; every other debugger draws a screen."""
 
 CRASH = "crash"
-"""Reason of a stopped rank that is kept after an uncaught exception."""
+"""The ``reason`` of a stopped rank that is kept after an uncaught exception."""
 
 DIED = "died"
-"""Reason of an exited rank with a process that ended without a goodbye: killed, crashed, or ended by os._exit."""
+"""The ``reason`` of an exited rank whose process ended without a goodbye: killed, crashed, or ended by os._exit."""
 
 WITHOUT_TRACEBACK = "without a traceback (as by os._exit)"
 
 SOON_SECONDS = 120.0
-"""Minimum time left that is shown in minutes, in seconds; less time is shown in seconds."""
+"""Number of seconds below which the remaining time of a limit is shown in seconds, and not in minutes."""
 
 
 class RankState(str, enum.Enum):
@@ -116,14 +116,15 @@ class RankIdentity(Record):
 
 
 SUBRUN = "--"
-"""Separator in the name of a run that a program has started: the run of that program comes before it."""
+"""Separator in the name of a run that was started by a program of another run. The other run's name comes before it."""
 
 
 class Numbering(str, enum.Enum):
     """Source of a process's rank number."""
 
     NONE = "none"
-    """No source: a program of one process, a child of a rank, or a parent that waits for its ranks."""
+    """The process has no number: it is a program of one process, a child of a rank, or a parent that waits for its
+    ranks."""
     LAUNCHER = "launcher"
     """The variables of a launcher; child processes inherit them."""
     LIBRARY = "library"
@@ -161,7 +162,7 @@ class LimitKind(str, enum.Enum):
     JOB = "job"
     """SLURM ends the job."""
     LEASE = "lease"
-    """The stop ends, because the driver has not typed for the broker's ``max_lease``."""
+    """The stop ends, because nobody has used it for the time that the broker's option ``max_lease`` allows."""
     LAUNCHER = "launcher"
     """The launcher, which the limit names, has sent SIGTERM to a rank kept after a crash and will kill it."""
 
@@ -175,7 +176,7 @@ _LIMITS = {
     LimitKind.LEASE: ("it resumes in {1} unless somebody types", "it resumes because nobody has typed"),
     LimitKind.LAUNCHER: ("got SIGTERM, {} kills it in {}", "got SIGTERM, {} kills it soon"),
 }
-"""For each kind the text while time is left, and the text after the limit."""
+"""For each kind of limit, the text before the limit is reached, and the text after it."""
 
 
 class Limit(Record, omit_defaults=True):
@@ -198,10 +199,10 @@ def show_left(seconds: float) -> str:
 
 
 class ListedStop(Record, omit_defaults=True):
-    """Current stop or hold of a rank, or the last one if the rank has ended.
+    """Current stop or hold of a rank, or its final one if the rank has ended.
 
     ``number`` counts the stops and holds of the process; it is None if they can't be distinguished. ``reason`` is
-    None for a hold, and ``where`` as well for a hold at the process's end. ``error`` is the exception of a crash.
+    None for a hold, and ``where`` is also None for a hold at the process's end. ``error`` is the exception of a crash.
     """
 
     number: Serial | None = None
@@ -217,7 +218,8 @@ class EndKind(str, enum.Enum):
     GOODBYE = "goodbye"
     """The process sent a goodbye."""
     FINALIZES = "finalizes"
-    """The process sent a goodbye and then enters MPI_Finalize, which waits for all ranks without a time limit."""
+    """The process sent a goodbye, but may still wait in MPI_Finalize, which waits for all ranks without a time
+    limit."""
     DIED = "died"
     """The process ended without a goodbye: killed, crashed, or ended by os._exit."""
 
@@ -242,12 +244,12 @@ class End(Record, omit_defaults=True):
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether the process is gone and nothing else is known."""
+        """Whether nothing is known of the end but that the process is gone."""
         return self.kind is EndKind.DIED and self.exit is None
 
     @property
     def is_silent(self) -> bool:
-        """Whether the process ended by itself without a goodbye, and its guard knows the status."""
+        """Whether the process exited without a goodbye, and its guard has reported the exit status."""
         return self.kind is EndKind.DIED and self.exit is not None and self.exit >= 0
 
     @property
@@ -295,7 +297,7 @@ NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), End(), SeatCounts(), Pla
 
 
 class _Flat(Generic[_T]):
-    """Descriptor that makes a field of a nested record an attribute of the rank."""
+    """Descriptor that makes a value from a nested record an attribute of the rank."""
 
     def __init__(self, read: "Callable[[RankInfo], _T]") -> None:
         self._read = read
@@ -309,8 +311,8 @@ class RankInfo(Record, omit_defaults=True):
 
     ``address`` is the rank's name for people (``host:rank`` or ``host:rank.child``). ``placement`` is None for a stock
     debugger session, which is not a rank of a job. ``since`` is the wall-clock time of the last change of state, in
-    seconds since the epoch, for display only. ``waits_in`` names the collective that a step has entered and not left;
-    it is empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why.
+    seconds since the epoch, for display only. ``waits_in`` names the collective in which a step of the rank is waiting;
+    it is empty for any other rank. ``passed`` is the latest stop that the rank has skipped, and why.
     ``will_stop`` means that a break-in is pending: the rank stops as soon as it can. ``epoch`` is the epoch of its
     registration. If two brokers list the same rank, the record with the higher epoch applies.
 

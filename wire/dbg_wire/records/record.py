@@ -21,13 +21,15 @@ import msgspec
 from dbg_wire import limits
 
 MAX_NUMBER = 2**53
-"""Largest integer that every JSON implementation keeps exactly, and largest offset: a thousand years at 256 KiB/s."""
+"""Largest integer that every JSON implementation keeps exactly. It is also the largest offset in a stream of output,
+which reaches it after a thousand years at 256 KiB/s."""
 
 MAX_SERIAL = 2**32 - 1
 """Largest session, stop or generation number; a binary frame has 32 bits for each."""
 
 MAX_RANK = 10**9
-"""Largest rank, world size and line number: a larger number is a mistake and would only widen every column."""
+"""Largest rank, world size and line number. A larger number is a mistake, and would only make the columns of lists
+wider."""
 
 MAX_AGE = 10 * 365 * 86400.0
 """Maximum age of a stop, in seconds: ten years, because no machine is up for longer."""
@@ -68,7 +70,8 @@ def characters(
     extra: dict[str, Any] = {"is_shown": is_shown, "of": of, "start": start}
     pattern = None
     if of or start:
-        # Error messages show the pattern, so it is short. `$` would also match before a final line feed.
+        # The pattern is kept short, because error messages show it. It ends with `\Z`, because `$` would also match
+        # before a final line feed.
         allowed = re.escape(of).replace(_LETTERS, "A-Za-z0-9")
         pattern = rf"^{re.escape(start)}" + (rf"[{allowed}]*\Z" if of else "")
     return msgspec.Meta(min_length=least or None, max_length=most, pattern=pattern, extra=extra)
@@ -131,7 +134,8 @@ PersonName = Annotated[str, characters(200, least=1, is_shown=True)]
 """User of a terminal, ``user@host``, as other users see it next to a rank: printable characters."""
 
 Sentence = Annotated[str, characters(is_shown=True)]
-"""A text for people, written by one of the three roles. A log may show it."""
+"""A text for people, written by the agent, the broker or the client, and not by a user or program. A log may show
+it."""
 
 
 # ----------------------------------------------------------------------------------------------------- records
@@ -290,7 +294,7 @@ def hints_of(kind: type[Record]) -> dict[str, Any]:
 
 
 def inner_of(hint: Any) -> Any:
-    """Return the annotation without its ``None``."""
+    """Return an annotation ``X | None`` as ``X``, and any other annotation unchanged."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return next(one for one in typing.get_args(hint) if one is not type(None))
     return hint
@@ -313,7 +317,7 @@ def fit(hint: Any, value: Any) -> Any:
         return _fit_text(bound, value)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and bound is not None:
         least, most = typing.cast(float, bound.ge), typing.cast(float, bound.le)
-        # NaN becomes the lower end.
+        # NaN becomes the smallest number that is allowed.
         return least if math.isnan(value) else max(least, min(value, most))
     return value
 

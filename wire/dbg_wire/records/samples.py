@@ -58,12 +58,12 @@ class SampleQuestion(Inquiry, tag="sample"):
 
 
 class GroupArrivals(Row, tag="arrivals"):
-    """Times at which the rank called the last collectives of one group, oldest first, without sends and receives.
+    """Times at which the rank called the most recent collectives of one group, oldest first.
 
-    ``group`` is the name of a GroupSeen. ``calls`` are the different names of the collectives; ``which`` is the index
-    into ``calls`` for each collective. ``sequences`` are the library's numbers. ``came`` are the times of the calls,
-    relative to ``start``. ``took`` are the durations on the device in microseconds, negative if unknown; the column is
-    empty if all of them are unknown.
+    Sends and receives are left out. ``group`` is the name of a GroupSeen. ``calls`` are the different names of the
+    collectives; ``which`` is the index into ``calls`` for each collective. ``sequences`` are the numbers that the
+    library has given to them. ``came`` are the times of the calls, relative to ``start``. ``took`` are the durations on
+    the device in microseconds, negative if unknown; the column is empty if all of them are unknown.
     """
 
     group: Sentence
@@ -95,8 +95,8 @@ class SampledPlace(Row, tag="place"):
 class ProcessorUse(Record):
     """Shortage of processors: waits for a core, and the quota. A field is None if the kernel does not report it.
 
-    ``queued`` is the time in seconds that the main thread waited for a core. ``periods`` counts the
-    elapsed quota periods of the control group, ``throttled`` those that used up the quota. ``quota`` is in cores.
+    ``queued`` is the time in seconds that the main thread waited for a core. ``periods`` counts the quota periods of
+    the control group that have elapsed, ``throttled`` those in which the quota was used up. ``quota`` is in cores.
     """
 
     queued: Amount | None = None

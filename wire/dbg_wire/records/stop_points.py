@@ -32,7 +32,7 @@ class StopAt:
 
     @property
     def typed(self) -> str:
-        """Value of the option, as ranks receive it."""
+        """The value of the command line's option, which ranks receive in their environment."""
         return self.place if self.condition is None else f"{self.place}, {self.condition}"
 
     @property
