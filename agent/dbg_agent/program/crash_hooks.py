@@ -49,7 +49,7 @@ class CrashHooks:
         self._former: tuple[Any, Any, Any] | None = None
 
     def install(self, connect: _Connect, lease: float) -> None:
-        """Install the hooks unless they are installed; a later call only sets ``connect`` and ``lease`` anew."""
+        """Install the hooks unless they are installed; a later call only sets ``connect`` and ``lease`` again."""
         self._connect, self._lease = connect, lease
         if self._former is not None:
             return

@@ -118,7 +118,7 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
         return
     # The site is the same in all ranks, although they may know the file by different paths.
     site = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
-    # The number is read anew: a worker of mp.spawn has another number until torch gives it its rank.
+    # The number is read again: a worker of mp.spawn has another number until torch gives it its rank.
     me = rank.membership.identify()
     if me.rank in chosen:
         rank.stopping.stop(

@@ -333,7 +333,7 @@ def _root_of(text: str) -> str:
     if _SIMPLE.fullmatch(text):
         return text
     try:
-        # The expression is formatted again: a comment or line break at its end would separate it from the appended text.
+        # The expression is made again: a comment or line break at its end would separate it from the appended text.
         return f"({ast.unparse(ast.parse(text, mode='eval'))})"
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
