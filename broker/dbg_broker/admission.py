@@ -1,4 +1,4 @@
-"""Admission: answers each request by its token, and assigns a receiver to the messages of an admitted peer."""
+"""Admission: admits or refuses requests by their tokens, and assigns a receiver to an admitted peer's messages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from dbg_wire.messages import Sender
 logger = logging.getLogger("dbg_broker")
 
 MAX_TIMER_SECONDS = 600.0
-"""Maximum time between two checks of a token's expiry, in seconds, because the wall clock may be set. The timer of a
-closed connection remains for this time at most.
+"""Maximum time between two checks whether a connection's token has expired, in seconds: the wall clock may be set in
+between. The timer of a closed connection remains for this time at most.
 """
 
 FIGURES_SECONDS = 15.0
-"""How long peers without a token see the same metrics, in seconds: newer ones would reveal when each key is typed."""
+"""How long peers without a token get the same metrics, in seconds: current ones would reveal when each key is typed."""
 
 METHODS = frozenset({"GET", "HEAD"})
 
@@ -120,8 +120,8 @@ class Admission:
     def use(self, tokens: Tokens) -> None:
         """Use these tokens from now on, and close connections whose tokens are no longer valid."""
         self._tokens = tokens
-        # A rank that uses the home's own token finds the new one when it reconnects. It keeps its connection until
-        # then, because its stop must not be lost.
+        # Only ranks with a named token are disconnected. A rank with the home's own token keeps its connection, because
+        # its stop must not be lost; it finds the new token in the home when it reconnects.
         links: list[RankLink | TerminalLink] = [link for link in self._ranks.links.values() if link.bearer.name]
         for link in [*links, *self._terminals.links.values()]:
             if not self._tokens.still_know(link.bearer):

@@ -1,7 +1,7 @@
 """Changes for many readers: each reader gets the changes since its last update as soon as it can receive them. Pure.
 
-A change is recorded once, regardless of the number of readers. A reader that is behind gets only the last state of each
-key, because the state is looked up when it is sent.
+A change is recorded once, regardless of the number of readers. A reader that is behind gets only the latest state of
+each key, because the state is looked up when it is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING = -1
 """Position of a reader that has not read anything."""
 
 MAX_REST_SECONDS = 1.0
-"""Maximum pause between two passes, in seconds: with thousands of readers ``rest_each`` would make it longer."""
+"""Maximum pause between two passes over readers, in seconds: ``rest_each`` would exceed it for thousands of readers."""
 
 
 class Feed(Generic[K]):

@@ -35,7 +35,7 @@ MAX_HEAD = 64 * limits.KIB
 """Maximum number of bytes before a caller has shown a debugger's screen."""
 
 SILENCE_SECONDS = 20.0
-"""Timeout for showing a debugger's screen, in seconds: PuDB draws at the program's next line, once imported."""
+"""Timeout for showing a debugger's screen, in seconds: PuDB, once imported, draws it at the program's next line."""
 
 SLICE_BYTES = 4 * limits.KIB
 """Bytes of one caller that are handled at once. They take some milliseconds, which delay a key of another session."""

@@ -44,7 +44,7 @@ JOB = "classic"
 """The job of stock sessions; a stock session doesn't know its own."""
 
 STOP, SESSION = 0, 1
-"""Numbers of all stops and of the only session of a connection: stops can't be distinguished from ends of steps."""
+"""Number of every stop, and of a connection's only session: a stop can't be distinguished from the end of a step."""
 
 QUIET_SECONDS = 0.5
 """Time without the debugger's screen until a program is reported as running, in seconds; most steps end sooner."""
@@ -128,7 +128,7 @@ class Splitter:
         self._drawing = False
 
     def feed(self, data: bytes) -> Iterator[tuple[bool, bytes, bool]]:
-        """Yield for each piece: whether it belongs to the debugger's screen, its bytes, whether it switches screens."""
+        """Yield for each piece whether it is for the debugger's screen, its bytes, and whether it switches screens."""
         data = self._rest + data
         begun = _BEGUN_SWITCH.search(data)
         data, self._rest = (data[: begun.start()], data[begun.start() :]) if begun else (data, b"")
@@ -299,7 +299,7 @@ class StockSession:
         self._printed = (self._printed + text)[-MAX_PRINTED:]
         if self._page_is_open:
             return self._show(_lines(text))
-        # A page is long. Shortly after the last page, the next one waits until the program has run for some time.
+        # A page is long. Shortly after a page, the next one waits until the program has run for some time.
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
     def _open_page(self, now: float) -> list[SessionOutput]:

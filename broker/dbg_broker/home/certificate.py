@@ -22,7 +22,7 @@ VALID = timedelta(days=3650)
 """Period of validity. Peers don't check it; it matters only to other tools."""
 
 CLOCK_ERROR = timedelta(days=1)
-"""How far the clocks of these tools may be behind the broker's."""
+"""How far the clocks of tools that check the validity may be behind the broker's."""
 
 _FOOTER = "-----END CERTIFICATE-----"
 _REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; all peers then need the new fingerprint"

@@ -115,7 +115,7 @@ def check_way(home: Path) -> None:
 
     Missing directories are skipped. Raise OSError if one can't be inspected.
     """
-    # A Kubernetes volume is a directory that belongs to root and that each user of its container may write.
+    # In a container, which has no other users, a Kubernetes volume belongs to root and every user may write to it.
     if os.environ.get(SOLE_USER) == "1":
         return
     trusted = _trusted_users()

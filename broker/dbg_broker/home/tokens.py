@@ -74,7 +74,7 @@ MAX_ISSUED = 1000
 """Maximum number of tokens in the list, enough for a team of a hundred; an unknown token is compared with all."""
 
 MAX_REVOKED = 2000
-"""Maximum number of tombstones; the newest are kept. A home that missed more of them may restore a revoked token."""
+"""Maximum number of tombstones; the newest are kept. A home that misses more of them may bring a token back."""
 
 NAME_LENGTH = 64
 
@@ -283,7 +283,7 @@ class Tokens:
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
-        """Return the bearer that a job's token claims, with the right token's digest; nothing for other tokens."""
+        """Return the bearer for the job that a token names, or nothing. Its digest is that of the job's right token."""
         job = presented.removeprefix(JOB_MARK).rpartition(".")[0] if presented.startswith(JOB_MARK) else ""
         return (Bearer(role=Role.RANK, job=job, digest=_digest(self.for_job(job))),) if job else ()
 

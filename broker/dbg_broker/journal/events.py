@@ -25,7 +25,7 @@ GATHER_SECONDS = 1.0
 """Time between the first rank of an event and its report, in seconds: a thousand ranks report within that time."""
 
 AGAIN_SECONDS = 60.0
-"""Minimum time before a run's next event of the same kind, in seconds: the person needs time for the first one."""
+"""Minimum time before a run's next event of the same kind, in seconds: a person needs time for each."""
 
 SELDOM_SECONDS = 600.0
 """Minimum time between two reports of the same hang, or of refusals of the same host, in seconds."""

@@ -28,7 +28,7 @@ REFUSALS_SECONDS = 10.0
 
 MAX_HOSTS = 20
 """Maximum number of hosts with an entry of their own within REFUSALS_SECONDS; other hosts share one entry. So a flood
-of refusals from many addresses writes less than a kilobyte a second, and takes half a day to replace the other entries.
+of refusals from many addresses writes less than a kilobyte a second, and takes half a day to displace older entries.
 """
 
 MAX_ENTRIES = 10_000

@@ -32,7 +32,7 @@ class WorkerThread(Generic[T]):
         self._handle, self._at_once = handle, at_once
         self._waiting: queue.Queue[T | None] = queue.Queue(most)
         self._dropped = self._failed = self._reported = 0
-        """Items that did not fit, items that ``handle`` lost, and lost items that were reported to ``handle``."""
+        """Numbers of items that did not fit, items that ``handle`` lost, and lost items that were reported to it."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 

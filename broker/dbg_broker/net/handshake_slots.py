@@ -166,7 +166,7 @@ class Capacity:
 
     @property
     def why(self) -> str:
-        """End of a sentence that names the limit on open files; empty if that limit does not reduce the ranks."""
+        """End of a sentence that names the limit on open files; empty if that limit allows all ranks."""
         if self.ranks >= limits.MAX_RANKS:
             return ""
         return f", because it may have {self.descriptors} open files; {MORE_DESCRIPTORS}"

@@ -158,7 +158,7 @@ def upgrade_of(request: Request) -> Upgrade:
         authorization=authorizations[0] if len(authorizations) == 1 else None,
         origin=origins[0] if origins else None,
         subprotocols=[name.strip() for value in headers.get_all("Sec-WebSocket-Protocol") for name in value.split(",")],
-        # Older versions of the library accept only GET.
+        # In older versions of the library, which accept only GET, a request has no method.
         method=getattr(request, "method", "GET"),
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 from dbg_broker.timers import Timers
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Upper bounds of a histogram's classes, in seconds. A key must wait less than 0.05; the others show the margin."""
+"""Upper bounds of a histogram's classes, in seconds. A key must wait less than 0.05; the rest show the margin."""
 
 SWITCH_SECONDS = 0.0005
 """Time after which a computing thread returns the interpreter to the loop, in seconds. The loop releases the
@@ -32,7 +32,9 @@ SLEEP_SECONDS = 0.0001
 """Minimum duration of a ``select`` that slept, in seconds; a shorter one found events that had already arrived."""
 
 TICK_SECONDS = 0.25
-"""Interval between two checks, in seconds: even in a flood, the new objects are traversed in five milliseconds."""
+"""Interval between two checks whether a collection is due, in seconds: even in a flood of messages, the new objects are
+traversed in five milliseconds.
+"""
 
 WHOLE_SECONDS = 600.0
 """Interval after which all objects are traversed as soon as nobody types, in seconds."""

@@ -33,7 +33,9 @@ from dbg_wire.messages import Message
 logger = logging.getLogger("dbg_broker")
 
 SLICE_SECONDS = 0.001
-"""Processor time for data that just arrived on a connection, in seconds; the rest waits in the queue of tasks."""
+"""Maximum processor time for newly arrived data of one connection, in seconds. The rest of the data is handled later,
+as a task in the queue.
+"""
 
 SHORT_PIECE_BYTES = 1 * limits.KIB
 """Bytes that the library parses at once: 50 short messages or 150 pings, which take half a millisecond."""
@@ -249,7 +251,7 @@ class Peer(asyncio.Protocol):
         if not self._events:
             size = self._piece
             if self._owner is None and (head := self._incoming.find(HEAD_END)) >= 0:
-                # The library would parse frames after a request before the request is answered.
+                # Only the request is passed on: the library would parse frames after it before the request is answered.
                 size = head + len(HEAD_END)
             piece = bytes(self._incoming[:size])
             del self._incoming[:size]
@@ -262,7 +264,7 @@ class Peer(asyncio.Protocol):
     def _take_apart(self, data: bytes) -> None:
         self._protocol.receive_data(data)
         self._events = self._protocol.events_received()[::-1]
-        # Without a frame, the data is in the middle of a long one, so larger pieces are parsed.
+        # If no frame is complete, the data is in the middle of a long one, and larger pieces are parsed.
         self._piece = SHORT_PIECE_BYTES if self._events else min(2 * self._piece, LONG_PIECE_BYTES)
         if not self._events:
             self._write_answers()
@@ -274,7 +276,7 @@ class Peer(asyncio.Protocol):
             self._handle_frame(self._owner, event)
 
     def _handle_request(self, request: Request) -> None:
-        # Bytes after an unanswered request are frames to the library, which then fails the connection.
+        # The peer has sent more bytes before the answer. The library takes them for frames, and fails the connection.
         if not self._has_state(State.CONNECTING) or self._protocol.parser_exc is not None:
             self._server.failed(self, "it did not wait for the answer to its request")
             self.abort()

@@ -42,8 +42,8 @@ SWEEP_SECONDS = 0.25
 """Interval between two sweeps, in seconds; actions that depend on time may be late by this."""
 
 SHUTDOWN_SECONDS = 0.5
-"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts after them, and its terminals have
-reconnected 2.5 s after the shutdown. A terminal that still draws a flood of output reads the close later.
+"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts only afterwards; terminals have
+reconnected to it 2.5 s after the shutdown. A terminal that still draws a flood of output reads the close later.
 """
 
 ABORT_SECONDS = 0.25

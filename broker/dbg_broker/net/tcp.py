@@ -15,7 +15,7 @@ from dbg_wire import limits
 from dbg_wire.errors import DbgError
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
-"""Size of the kernel's send buffer for a terminal, in bytes, which can't be dropped any more and delay later bytes."""
+"""Size of the kernel's send buffer for a terminal, in bytes. Data in it can't be dropped, and delays later data."""
 
 TERMINAL_UNSENT = 16 * limits.KIB
 """Maximum unsent bytes in the kernel for a terminal: on a slow line they delay all later bytes."""

@@ -20,7 +20,9 @@ FOLLOWS_SECONDS = 60.0
 """Time after a failure within which a launcher ends the other ranks, in seconds: SIGKILL follows SIGTERM after 30 s."""
 
 EARLY_SECONDS = 1.0
-"""How long before the failure a broker may learn of these ends, in seconds: messages of hosts arrive in any order."""
+"""How long before a failure the broker may learn that the launcher ended other ranks because of it, in seconds:
+messages of different hosts arrive in any order.
+"""
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
@@ -106,7 +108,7 @@ class FirstFailures:
 
 
 def has_failed(rank: RankRecord) -> bool:
-    """Return True if a rank failed, and not by the signal that its launcher may have sent.
+    """Return True if a rank failed. SIGTERM does not count, because its launcher may have sent it.
 
     How a rank ended may become known later than its end; until then this returns False.
     """
@@ -173,7 +175,7 @@ class CrashedRanks:
         return self.hear(run, rank.key, rank.identity.rank if is_kept(rank) else None)
 
     def hear(self, run: RunName, key: str, number: int | None) -> bool:
-        """Handle whether a rank at any broker is kept: ``number`` is its number, or None if it is not kept.
+        """Record whether a rank at any broker is kept: ``number`` is its number, or None if it is not kept.
 
         Return True if :meth:`news` has an update for a rank.
         """

@@ -45,7 +45,7 @@ from dbg_wire.records.ranks import EndKind, RankState
 logger = logging.getLogger("dbg_broker")
 
 PULSE_BEGINS = encode(ProbeReply(where=None)).partition(",")[0]
-"""Start of an encoded pulse. A pulse of another agent may start differently and is decoded at once."""
+"""Start of an encoded pulse. An agent of another version may encode it differently; then it is decoded at once."""
 
 OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
@@ -161,7 +161,8 @@ class FromRanks:
     def _is_impostor(self, link: RankLink, message: Register) -> bool:
         """Reject a process that registers under the key of a connected rank. Return True if it was rejected.
 
-        If that rank is gone, the key is reassigned: terminals that were attached are notified and may attach again.
+        If that rank is not connected, or its host is silent, the process gets the key. Terminals that were attached to
+        that rank are notified and may attach again.
         """
         known = self._table.registry.find(message.identity.key)
         if known is None or known.is_same_process(message.secret):

@@ -135,7 +135,7 @@ class Guards:
         reply = EncodedAnswer(message.kind, bytes(message.body), message.age)
         rank = self._table.registry.find(link.guard_of)
         if rank is not None and (ask is None or ask.action not in GUARD_ACTIONS):
-            # The answer describes the Python stack, which is stored with the rank.
+            # The question was about the Python stack, which is stored with the rank.
             reply = self._with_stack(rank, reply)
         self._asked.answer(link.guard_of, message.request, reply)
 
@@ -184,7 +184,7 @@ class Guards:
                 self.pass_on(key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
     def _with_stack(self, rank: RankRecord, reply: EncodedAnswer) -> EncodedAnswer:
-        """Store the stack of a guard's answer with the rank; if it has none, add the stored stack to the answer."""
+        """Store the stack in a guard's answer with the rank. If the answer has none, add the stored stack to it."""
         try:
             body: AnswerBody = decode_record(AnswerBody, reply.body)
         except InvalidMessage as error:
@@ -208,7 +208,7 @@ class Guards:
         """Record how a rank's process ended. The guard knows it from the kernel, so its report takes precedence."""
         own = self._table.links.get(rank.key)
         if own is not None:
-            # Its connection is about to end, too. All messages of the rank arrived before this message of its guard.
+            # The rank's connection is about to end, too. All its messages arrived before this message of its guard.
             own.connection.abort()
             self._asked.rank_left(own)
         elif rank.is_live:

@@ -170,7 +170,7 @@ class RankRecord:
 
     @property
     def halted(self) -> bool:
-        """Whether the rank last reported a stop or a hold."""
+        """Whether the latest report of the rank is of a stop or a hold."""
         return self.report.state is not RankState.RUNNING
 
     @property
@@ -179,7 +179,7 @@ class RankRecord:
         return self.report.stop is not None and self.report.stepping
 
     def delay(self, seconds: float) -> None:
-        """Move all times by some seconds, because they were by another clock."""
+        """Move all times by some seconds, because they are times of another broker's clock."""
         self.since, self.heard, self.entered = self.since + seconds, self.heard + seconds, self.entered + seconds
         self.end.at, self.end.left = self.end.at + seconds, self.end.left + seconds
 
@@ -248,7 +248,7 @@ REPAINT_SECONDS = 0.1
 class RankLink:
     """Connection of a rank; ``rank`` is None before it registered, and after a newer connection took over.
 
-    If the peer is a guard, ``guard_of`` is the key of its rank, ``finding`` its last finding, and ``asks`` its
+    If the peer is a guard, ``guard_of`` is the key of its rank, ``finding`` its latest finding, and ``asks`` its
     unanswered questions.
     """
 

@@ -47,11 +47,11 @@ RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
     # A rank enters with its first report. A lost rank returns in the same way, in the state of its new report.
     None: _ANY_REPORT,
     **dict.fromkeys(_ANY_REPORT.values(), _ANY_REPORT | _ANY_END | {_E.FALLS_SILENT: _R.UNRESPONSIVE}),
-    # The state before the silence is not stored: the broker applies the rank's last report again when it sends
-    # something.
+    # The state before the silence is not stored: when the rank sends something again, the broker applies the rank's
+    # last report again.
     _R.UNRESPONSIVE: _ANY_REPORT | _ANY_END,
     _R.LOST: _ANY_REPORT | {_E.IS_FOUND_DEAD: _R.EXITED},
-    # This state is final. The connection still closes after the goodbye, which changes nothing.
+    # This state is final: the end of the connection after the goodbye does not change it.
     _R.EXITED: {_E.CONNECTION_ENDS: _R.EXITED},
 }
 
@@ -65,8 +65,8 @@ def move_rank(state: RankState | None, event: RankEvent) -> RankState:
 
 
 MAX_TEXTS = 8192
-"""Maximum number of shared texts that are stored once: two of each host and six of each job, for the largest job.
-Python 3.12 never frees a text of ``sys.intern``.
+"""Size of the cache of texts that many ranks share: two for each host and six for each job, enough for the largest job.
+``sys.intern`` is not used, because Python 3.12 never frees its texts.
 """
 
 
@@ -77,7 +77,7 @@ class _Host:
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
     children: dict[tuple[int, int], str] = field(default_factory=dict)
-    """The children by the number of their rank and their own."""
+    """Keys of the children, by the number of their rank and their own number."""
     last_child: Counter[int] = field(default_factory=Counter)
     size: int = 0
 
@@ -151,7 +151,10 @@ class Children:
             del host.by_pid[rank.process.pid]
 
     def _is_child(self, host: _Host, rank: RankRecord) -> bool:
-        """Return True if the process is a child of a rank with its number, or waits for ranks that it started."""
+        """Return True if the process is not a rank itself.
+
+        It is a child of a rank that has the same number, or it only waits for ranks that it started.
+        """
         above = (self._ranks[host.by_pid[pid]] for pid in rank.registration.ancestors if pid in host.by_pid)
         by_library = rank.numbering is Numbering.LIBRARY
         if any(
@@ -356,7 +359,7 @@ class Registry:
             rank.end.exit = rank.end.status
 
     def condemned(self, key: str, who: str) -> None:
-        """Record whose terminal is about to kill a rank: its goodbye and its guard will report only the signal."""
+        """Note the user whose terminal is about to kill a rank: the rank's goodbye and guard report only the signal."""
         rank = self._ranks.get(key)
         if rank is not None:
             rank.end.cause = f"from {who}'s debugger"
@@ -442,7 +445,7 @@ def _occasion(report: RankReport) -> tuple[RankState, int | None]:
 
 
 def _began(report: RankReport, now: float) -> float:
-    """Return the start of the reported state. The rank sends the age of its stop, because the broker may be younger."""
+    """Return the start of the reported state. A stop has an age, because the broker may have started after it."""
     if report.stop is None or report.state is RankState.RUNNING:
         return now
     return now - report.stop.age

@@ -48,7 +48,7 @@ class RankFact(Record, array_like=True):
         return bool(self.epoch > 1 or self.arrivals or self.is_kept or self.state is RankState.EXITED)
 
     def delayed(self, seconds: float) -> RankFact:
-        """Return the fact with its times moved by some seconds, because they were by another clock."""
+        """Return the fact with its times moved by some seconds: they are times of another broker's clock."""
         return self if self.is_live else self.replace(ended=self.ended + seconds, left=self.left + seconds)
 
 

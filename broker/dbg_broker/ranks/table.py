@@ -31,7 +31,7 @@ REST_SECONDS = 0.05
 """Minimum pause, in seconds, between two passes that update ranks about others: a waiting rank does not notice it."""
 
 REST_SECONDS_EACH = 0.0002
-"""Additional pause for each updated rank, in seconds: twenty times its cost, so updates use 1/20 of the time."""
+"""Additional pause for each updated rank, in seconds: 20 times an update's cost, so updates use 1/20 of the time."""
 
 PROBE = Probe()
 PROBE_FRAME = pack_message(PROBE)
@@ -285,7 +285,7 @@ class RankTable:
         self.send_seats(decision.seats)
 
     def send_seat(self, number: int) -> None:
-        """Send a terminal its seat, and the last report of the rank there."""
+        """Send a terminal its seat, and the latest report of the rank there."""
         seats = self._relay.seats
         viewer = seats.viewer(number)
         rank = self.registry.find(viewer.key) if viewer else None

@@ -26,7 +26,7 @@ class Owner(Protocol[L_contra]):
     sender: Sender
 
     def keeps_unread(self, link: L_contra, text: str) -> bool:
-        """Store a message undecoded if nothing else has to be done with it now. Return True if so."""
+        """Store a message undecoded if nothing else has to be done with it now. Return True if it was stored."""
 
     def receive(self, link: L_contra, message: Message) -> None:
         """Handle a message. Raise PeerError if it breaks the protocol."""

@@ -62,7 +62,7 @@ class Viewer:
 
 @dataclass(slots=True)
 class _RankSeats:
-    """Terminals of one rank. ``generation`` is the last one that was assigned here, or 0."""
+    """Terminals of one rank. ``generation`` is the latest one that was assigned here, or 0."""
 
     generation: int = 0
     driver: Viewer | None = None
@@ -89,7 +89,8 @@ class _RankSeats:
         self.was_driven = True
         self.use_engine_of(viewer)
         self.frame = viewer.frame
-        # If this terminal takes the keyboard again later, it continues with the stop as the former driver left it.
+        # The requested frame is used only once: if this terminal takes the keyboard again later, the debugger stays at
+        # the frame where the former driver left it.
         viewer.frame = ""
         self.use_size_of(viewer)
 
@@ -179,7 +180,7 @@ class Seats:
         return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
     def viewers_message(self, key: str, rank_generation: int) -> Viewers:
-        """Return the message about its viewers to a rank; ``rank_generation`` is the last generation that it knows."""
+        """Return the message about its viewers to a rank; ``rank_generation`` is the latest generation it knows."""
         room = self._rooms.get(key) or _RankSeats()
         return Viewers(
             viewers=room.size(),
@@ -257,7 +258,7 @@ class Seats:
         return viewer.key if self._rooms[viewer.key].driver is viewer else None
 
     def resize(self, number: int, rows: int, columns: int) -> Decision:
-        """Record a terminal's size. It applies for a driver, and for the first watcher before any driver."""
+        """Record a terminal's size. A rank uses its driver's size; before any driver, that of its first watcher."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)

@@ -26,13 +26,13 @@ KEYS = 16
 """Weight of a frame of keys: it permits 7,000 keys a second, and stops a flood of empty frames."""
 
 FOR_EACH_RANK: Mapping[type[Message], int] = {Question: 8, Subscribe: 8}
-"""Weight of each rank that is asked or listed: 32,000 a second."""
+"""Weight of each rank that is asked or listed: it permits 32,000 ranks a second."""
 
 FOR_EACH_RANK_OF_WATCHER = 64
 """Weight of each rank that a watcher asks: a stack takes time of a running rank, and there are many watchers."""
 
 FOR_EACH_ONLOOKER = 64
-"""Weight of each terminal that is notified of another's action: 4,000 a second."""
+"""Weight of each terminal that is notified of another's action: it permits 4,000 notices a second."""
 
 
 MAX_BYTES: Mapping[type[Message], int] = {ProbeReply: limits.MAX_STACK_BYTES + 16 * limits.KIB}

@@ -1,7 +1,7 @@
 """Credentials of a broker that serves: its tokens and its certificate, reloaded when their files change.
 
-The files may change on any host that shares the home, so this kernel sends no events about them. A thread checks them
-each second. It is a daemon thread, so a broker that ends does not wait for a file server that hangs.
+Another host that shares the home may change the files, which this host's kernel does not report. So a thread checks
+the files each second. It is a daemon thread, so a broker that ends does not wait for a file server that hangs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Credentials:
     """Tokens and certificate of a broker that serves, and the files that contain and announce them."""
 
     def __init__(self, home: Path, given: tuple[str, str] | None, log: LogFormatter) -> None:
-        """Read both; ``given`` are the files of the user's own certificate. Raise BadSecretFile."""
+        """Read tokens and certificate; ``given`` are the files of the user's own certificate. Raise BadSecretFile."""
         self._home = home
         self._log = log
         self._tokens = Watched(token_files(home), partial(load_tokens, home))

@@ -135,7 +135,7 @@ def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> l
     line = f"{when}:  export DBG_BROKER={shlex.quote(address)} {more}".rstrip()
     if columns is None or len(line) <= columns:
         return [line]
-    # Quoted pieces that are joined by a backslash are one word in every shell.
+    # Quoted pieces with a backslash and a newline between them are one word in every shell.
     pieces = "\\\n".join(shlex.quote(piece) for piece in re.split(r"(?<=sha256:)", address))
     return [f"{when}:", *([f"export {more}"] if more else []), *f"export DBG_BROKER={pieces}".split("\n")]
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from dbg_broker.cluster.nats import Servers
 
 PROBE_SECONDS = 2.0
-"""Timeout for reaching the broker of an older broker.json, in seconds: a broker on this cluster takes milliseconds."""
+"""Timeout for reaching the broker that broker.json names, in seconds: a broker on this cluster takes milliseconds."""
 
 logger = logging.getLogger("dbg_broker")
 
@@ -188,7 +188,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
         leaving.sweep(now)
 
     def opened(peer: Peer, bearer: Bearer) -> Owner:
-        # A `run` that checks for a running broker connects its terminal soon afterwards.
+        # This may be the check of a `run` for a broker that it can use: its terminal connects soon afterwards.
         leaving.used(loop.time())
         return broker.admission.opened(peer, bearer)
 

@@ -85,7 +85,7 @@ class TerminalLink:
     answers: AnswerQueue = field(default_factory=AnswerQueue)
     listed: set[str] | None = None
     gathers: bool = False
-    """Whether its answers wait for equal answers."""
+    """Whether its answers wait for equal answers of other ranks, so that they are sent together."""
     is_supplied: bool = False
     """Whether the data that waits for it is being sent, in slices."""
 

@@ -27,7 +27,7 @@ ESCAPED_BYTES = 6
 
 
 SNAPSHOT_RANKS = 50
-"""Maximum number of ranks in one page of a snapshot, or checked for it: they take a millisecond."""
+"""Maximum number of ranks that are checked for one page of a snapshot, and so in the page: they take a millisecond."""
 
 MAX_FRAMES = 4096
 """Maximum number of messages about ranks that are cached for other terminals, a KiB each at most."""
@@ -41,7 +41,7 @@ class Listing(Watcher):
     """Sender of the list of ranks to terminals.
 
     Changes wait for a terminal as keys of ranks, and become messages when its connection can send them. So a slow
-    terminal costs little, and gets the last state of each rank instead of all states.
+    terminal costs little, and gets the latest state of each rank instead of all states.
     """
 
     def __init__(

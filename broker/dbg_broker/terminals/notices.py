@@ -148,7 +148,7 @@ def _of_inspection(asked: Inspection) -> VisibleAction | None:
 
 
 def _of_breakpoints(spec: BreakpointChanges) -> VisibleAction | None:
-    # To add one breakpoint, an IDE clears all breakpoints of the file and sets them again.
+    # To add one breakpoint, an IDE clears all of the file and sets them again. So the cleared ones are not named.
     if spec.set:
         return VisibleAction(f"set {_breakpoints(spec.set)}")
     return VisibleAction(f"cleared {_breakpoints(spec.clear)}") if spec.clear else None

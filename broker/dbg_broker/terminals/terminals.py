@@ -273,7 +273,7 @@ class Terminals:
             refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
 
     def _typed_at(self, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
-        """Return the rank that a terminal drives. If its input is not for a rank, refuse it and return None.
+        """Return the rank that a terminal drives. If the terminal may not type now, refuse its input and return None.
 
         ``stale`` refuses input for an earlier turn at the keyboard.
         """
