@@ -97,7 +97,7 @@ def _ranks(broker: Broker, text: str) -> Ranks:
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """Add ``%%ranks``, and errors that suggest code for a cell; ``%load_ext dbg_client`` calls this."""
+    """Add ``%%ranks``, and make errors suggest code for a cell; ``%load_ext dbg_client`` calls this function."""
     # Import IPython here only: it calls this function, so it is installed.
     from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 

@@ -1,6 +1,6 @@
 """``tmux``: opens one window of tmux with a pane for each rank of a set, and attaches in each pane.
 
-A tmux server has the environment of the shell that started it, maybe days ago, so each pane gets this process's
+A tmux server has the environment of the shell that started the server, maybe days ago. So each pane gets this process's
 variables. A token is not passed, because all users of the host can see tmux's arguments.
 """
 
@@ -27,7 +27,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.ranks import RankInfo, RankState
 
 MAX_PANES = 16
-"""Maximum panes in one window: on a large screen of 320 x 80 each has 80 x 19, and a debugger needs that much."""
+"""Maximum panes in one window: on a large screen of 320 x 80 each pane has 80 x 19, and a debugger needs that much."""
 
 
 class Tmux(Verb):
@@ -94,8 +94,8 @@ def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
             f"{printable(text)} has {len(ranks)} ranks, and more than {MAX_PANES} panes can't be read in a window",
             "name fewer, or ask all of them with where, eval or command",
         )
-    # A pane follows its rank: a running rank appears when it stops. If all ranks are held, attach at once, because a
-    # terminal that waits for a stop would wait forever.
+    # With --follow a pane attaches whenever its rank stops. If all ranks are held, the panes attach at once instead:
+    # a held rank waits for other ranks, so a terminal that waits for its stop would wait forever.
     follow = [] if all(rank.state is RankState.HELD for rank in ranks) else ["--follow"]
     targets = [unique_target(rank, known) for rank in ranks]
     # Include the job, because a job that starts later could make the target ambiguous.

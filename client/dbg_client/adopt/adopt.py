@@ -59,7 +59,7 @@ def _runs_python(pid: int) -> bool:
     try:
         return find_python(pid, mappings(pid)) is not None
     except OSError:
-        # An attempt to adopt it will report the reason.
+        # Keep the process as a candidate: the attempt to adopt it will report why its files can't be read.
         return True
 
 

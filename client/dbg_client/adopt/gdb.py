@@ -1,8 +1,8 @@
 """A client of gdb's machine interface (MI), for one process.
 
 gdb reads function names only from the program's own file, Python's library and the C library. So it starts in a quarter
-of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not reach it. If gdb ended during a call,
-the thread would be left in the middle of that call.
+of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not end it: if gdb ended during a function
+call, the thread would stay in the middle of that call.
 
 After each function call gdb restores all registers of the thread (xmm, ymm, AMX tiles). The buffer of a gdb before 14
 is too small for a processor with AMX, so the kernel rejects the write. Such a gdb cannot adopt on this processor.
@@ -70,7 +70,7 @@ def loses_registers(gdb: str) -> bool:
 
 
 def major_version(version: str) -> int:
-    """Return the major version in the output of ``gdb --version``, or 0 if there is none."""
+    """Return the major version in the output of ``gdb --version``, or 0 if it has no version."""
     found = re.match(r"GNU gdb.* (\d+)\.", version)
     return int(found[1]) if found else 0
 
@@ -114,7 +114,7 @@ class Gdb:
             self.set(setting)
         self.ask(f"-target-attach {pid}")
         for library in ("/libpython3", r"/libc[-.]"):
-            # A statically linked Python has no separate library.
+            # gdb fails if Python is statically linked, because then there is no separate library.
             with suppress(DebuggerFailed):
                 self.set(f"sharedlibrary {library}")
 

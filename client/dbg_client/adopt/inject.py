@@ -133,8 +133,8 @@ class Injection:
             self._run_in(gdb, main)
             return
         if not self._asked:
-            # A waiting thread makes this call. If there is none, the main thread makes it: the queue of calls is locked
-            # only while a call is added, or while the main thread takes a call out.
+            # A waiting thread adds the call to the interpreter's queue. If no other thread waits, the main thread adds
+            # it: the queue is locked only while a call is added, or while the main thread takes a call out.
             self._ask_main(gdb, others[0] if others else main)
         if is_late and self._holder is None and others:
             self._run_in(gdb, others[0])
@@ -145,9 +145,9 @@ class Injection:
             return False
         if found[1] in self._memory:
             # This thread waits for the interpreter's lock. The code would make it wait for the lock a second time, and
-            # might hang: the lock counts its waiters, and all waiters must return before the next group is woken.
+            # it might hang: the lock counts its waiters, and all waiters must return before the next group is woken.
             return False
-        # A thread that reads a file from disk may be loading a library.
+        # A thread that reads a file from disk may be loading a library, so it is not used.
         is_read = found[0] == (0 if self._machine == "x86_64" else 63)
         return not (is_read and is_file_on_disk(self._pid, found[1]))
 

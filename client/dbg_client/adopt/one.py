@@ -156,7 +156,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
             raise NoSuchProcess(f"process {pid}", "has ended", "name the processes that are left") from None
         raise
     finally:
-        with suppress(OSError):  # not empty if the process has not run the file yet
+        with suppress(OSError):  # the folder still has the file if the process has not run it yet
             Path(folder).rmdir()
     if answer.outcome is Outcome.FAILED:
         remedy = "the program continues as before; install dbg-broker in its environment, then try again"
@@ -179,7 +179,7 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
 def _run(target: Target, folder: str, code: str, pipe: Pipe) -> Answer:
     pid = target.seen.pid
     why = "can't run the code now, because its main thread does not return to Python code"
-    # Use gdb if the main thread sleeps in a system call: Python looks for a file to run only between instructions.
+    # If the main thread sleeps in a system call, use gdb, because Python runs such a file only between instructions.
     if not target.needs_gdb and (target.gdb is None or system_call(pid, pid) is None):
         try:
             answer = run_remotely(pid, folder, code, pipe.answer)

@@ -113,7 +113,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The code's answer; ``key`` is the rank's key, and ``text`` is the reason for a failure.
+    """The code's answer; ``key`` is the key of the new rank, and ``text`` is the reason for a failure.
 
     ``main`` means that the rank can be interrupted. It is False until the code has run in the main thread.
     """

@@ -22,7 +22,7 @@ from dbg_wire.libraries import call_names
 PROC = Path("/proc")
 
 GOOD_SECONDS = 1.0
-"""Maximum time that a thread waits for a disk or for memory, in seconds; a longer wait may never end."""
+"""Longest normal wait of a thread for a disk or for memory, in seconds; a longer wait may never end."""
 
 
 class CantAdopt(DbgError):
@@ -95,7 +95,7 @@ def all_pids() -> list[int]:
 
 
 def mappings(pid: int) -> dict[str, range]:
-    """Return the address range of each file in a process's memory, including its zero-initialized variables.
+    """Return the address range of each file that is mapped into a process, including zero-initialized variables.
 
     Raises OSError if access is forbidden.
     """
@@ -225,7 +225,7 @@ def is_tried(machine: str) -> bool:
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 
 _SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-"""Variables with a scheduler's job number. A user may have several jobs on a node; only the current job is adopted."""
+"""Variables with a scheduler's job number. A user may have several jobs on a node; a command only adopts its own."""
 
 _TRACKER = "from multiprocessing.resource_tracker "
 """Beginning of the code of multiprocessing's helper process, which has its rank's variables but is not a rank."""
@@ -333,7 +333,7 @@ class TargetPython:
 
 
 def find_python(pid: int, mapped: Mapping[str, range]) -> TargetPython | None:
-    """Return the Python in a process, or None if there is none. Raises OSError."""
+    """Return the Python in a process, or None for a process without Python. Raises OSError."""
     executable = str((PROC / str(pid) / "exe").readlink())
     library = next(filter(_LIBRARY.search, mapped), executable)
     if library not in mapped or (library == executable and not _is_interpreter(executable, mapped)):

@@ -42,10 +42,10 @@ COLUMNS = 116
 """Characters per line of the compressed evidence."""
 
 MAX_TEXTS = 1 << 16
-"""Size of the cache of cleaned texts: a thousand ranks report the same paths and names."""
+"""Maximum number of texts in the cache of cleaned texts: a thousand ranks report the same paths and names."""
 
 SHORTEST_SECRET = 8
-"""Minimum characters of a name and a secret."""
+"""Minimum length of a quoted text that is searched for secrets: a shorter one can't have a secret and its name."""
 
 OUT = "[taken out]"
 
@@ -65,7 +65,7 @@ _KNOWN = re.compile(
 """Keys and tokens that are recognizable by their prefix."""
 
 _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
-"""Letters and digits in an order that people do not write; paths and file names are kept.
+"""A random sequence of letters and digits, which is probably a secret. It does not match paths and file names.
 
 A broker's token has 43 characters, and one token in a thousand has no digit.
 """
@@ -89,7 +89,7 @@ class SavedSnapshot(Record):
 class CaseFile(Record):
     """Evidence and the other contents of a report: ``about`` is its first line, ``versions`` the software versions.
 
-    ``output`` are the last lines of the job's output. ``problem`` states why there are no snapshots.
+    ``output`` has the last lines of the job's output. ``problem`` states why there are no snapshots.
     """
 
     about: str
@@ -144,7 +144,8 @@ def cleaned(saved: CaseFile) -> CaseFile:
 def lines_of(saved: CaseFile) -> Iterator[str]:
     """Yield the last lines of a report: the compressed evidence.
 
-    If the evidence is too large, omit the snapshots in between, then all but the last. Yield nothing if that fails.
+    If the evidence is too large, keep only the first and the last snapshot, or else only the last. If that is too large
+    as well, yield nothing.
     """
     snapshots: Sequence[SavedSnapshot] = saved.snapshots
     for kept in (snapshots, (snapshots[0], snapshots[-1]) if len(snapshots) > 2 else (), snapshots[-1:]):

@@ -39,7 +39,7 @@ MAX_PROBLEMS = 10
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
-"""The rank in a file name: ``nccl_trace_rank_3``, ``rank3.pkl``; otherwise ``trace.3``."""
+"""Rank in a file name such as ``trace.3``, if the name has none as in ``nccl_trace_rank_3`` or ``rank3.pkl``."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
             notify(f"dbg-attach: {printable(target)} is used as a file, because it exists; for ranks, {where}")
         files = (target,)
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
-        # It may be a misspelled target.
+        # The word may be a misspelled target, which this call reports.
         parse_target(files[0])
     return files
 

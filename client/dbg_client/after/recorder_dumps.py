@@ -27,10 +27,10 @@ FIRST_GROUP = "0"
 """torch's name of the group of all ranks."""
 
 LATE_SECONDS = 900.0
-"""Maximum delay of a dump after a collective's timeout, in seconds; a newer file is a later copy."""
+"""Maximum delay of a dump after a collective's timeout, in seconds; a file with a later time is taken for a copy."""
 
 MAX_PLACES = 8
-"""Maximum number of reported places of last calls."""
+"""Maximum number of different last calls that are reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _silent(number: int, world: int) -> RankEvidence:
 
 
 def _rank(number: int, world: int) -> RankInfo:
-    # The rank ran when it wrote the dump.
+    # A rank writes its dump while it runs.
     return RankInfo(
         identity=RankIdentity(key=f"/{number}", job=RUN[0], run=RUN[1], host="", rank=number),
         process=RankProcess(pid=0, script="", directory="", release="", python=""),
@@ -156,7 +156,7 @@ def _told_of(entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
 
 
 def _now(one: RankDump, entry: RecorderEntry) -> int | None:
-    """Return the time to which an entry's state refers, in nanoseconds; None if the file is a later copy."""
+    """Return the time to which an entry's state refers, in nanoseconds; None if the file's time is unreliable."""
     seconds = one.written - entry.created / 1e9
     limit = entry.timeout / 1000 if entry.timeout > 0 else LATE_SECONDS
     return int(one.written * 1e9) if 0 <= seconds <= limit + LATE_SECONDS else None

@@ -34,7 +34,7 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REPORTS = 20
-"""Maximum reports for one output; each further hang replaces the last report."""
+"""Maximum reports next to one output file; the report of each later hang replaces the report with this number."""
 
 TAIL_BYTES, MAX_LINES, MAX_LINE = 256 * 1024, 40, 200
 """Bytes to read from an output's end, the number of last lines to show, and the maximum characters of each."""
@@ -203,7 +203,7 @@ def last_lines(output: str) -> list[str]:
             if stat.S_ISREG(status.st_mode):
                 file.seek(max(0, status.st_size - TAIL_BYTES))
                 text = file.read(TAIL_BYTES).decode("utf-8", "replace")
-    # Progress bars redraw their line: people see only the text after its last carriage return.
+    # Progress bars redraw their line: people see only the text after the line's last carriage return.
     seen = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     return [printable(line, MAX_LINE) for line in seen if line.strip()][-MAX_LINES:]
 

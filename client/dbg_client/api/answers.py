@@ -87,7 +87,7 @@ class Answer(RenderedAnswer):
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Reason why each other rank has not answered, by address: the rank runs, is silent, or was lost."""
+        """Reason why each of the other ranks has not answered, by address: the rank runs, is silent, or was lost."""
         return {
             rank.address: safe_text(answer.text)
             for rank, answer in self._answer.answers
@@ -173,7 +173,7 @@ class Slow(RenderedAnswer):
 
 
 class Collectives(RenderedAnswer):
-    """The last collective of each process group, and the ranks in it."""
+    """The most recent collective of each process group, and the ranks in it."""
 
 
 def safe_text(text: str) -> str:

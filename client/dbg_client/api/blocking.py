@@ -1,4 +1,4 @@
-"""The library without ``await``: each call runs in a thread with its own event loop, so it works in notebooks.
+"""The library without ``await``: each call runs in a thread with its own event loop, so this works in notebooks.
 
 One thread serves one connection. Ctrl-C cancels the call, but not an action that a rank has begun. Each class has the
 methods of its asynchronous twin, with the same docstrings.
@@ -108,7 +108,7 @@ class Blocking(Generic[T]):
         self._thread = thread
 
     def _now(self, call: Callable[[], R]) -> R:
-        """Run ``call`` in the loop's thread and return its result, because that thread changes the twin's state."""
+        """Run ``call`` in the loop's thread, which changes the twin's state, and return the result of the call."""
         return self._thread.do(_called(call))
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class Stop(Entered[AsyncStop]):
 
     @property
     def place(self) -> Place | None:
-        """Place where the rank stopped last, as the rank reported it. Raises StopEnded."""
+        """Place of the rank's most recent stop, as the rank reported it. Raises StopEnded."""
         return self._twin.place
 
     stack = waits(AsyncStop.stack)
@@ -300,7 +300,7 @@ class Broker(Blocking[AsyncBroker]):
         return Job(self._now(lambda: self._twin.job(name)), self._thread)
 
     def close(self) -> None:
-        """Close the connection and all stops over it; the ranks stay as they are."""
+        """Close the connection and all stops that use it; the ranks stay as they are."""
         self._thread.close(self._twin.close)
 
     def __enter__(self) -> Broker:

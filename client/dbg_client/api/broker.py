@@ -63,7 +63,7 @@ class AsyncBroker:
         return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
     async def close(self) -> None:
-        """Close the connection and all stops over it; the ranks stay as they are."""
+        """Close the connection and all stops that use it; the ranks stay as they are."""
         await self._switchboard.close()
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_NAMED = 3
-"""Maximum number of files of one name that an error lists."""
+"""Maximum number of files with the same name that an error lists."""
 
 
 def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
@@ -71,7 +71,7 @@ async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> s
     if name.startswith("/"):
         return posixpath.normpath(name)
     if name.startswith("<"):
-        # Code without a file, such as the code of a notebook's cell.
+        # The name is not of a file, but of other code, such as a notebook's cell.
         return name
     places = [rank.where.file for rank in ranks if rank.where is not None]
     found = files_named(name, [*(rank.script for rank in ranks), *places])

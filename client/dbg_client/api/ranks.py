@@ -111,7 +111,7 @@ class AsyncRanks:
         return Slow(await self.ask(load_verb("slow")(seconds=seconds), timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
-        """Return the last collective of each process group of the job, and the ranks in it."""
+        """Return the most recent collective of each process group of the job, and the ranks in it."""
         return Collectives(await self.ask(load_verb("collectives")(), timeout=timeout))
 
     # --------------------------------------------------------------------------------------------------------- orders
@@ -266,7 +266,7 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
     directory = switchboard.directory
 
     def chosen() -> Choice | None:
-        # The broker may still list a rank at its stop after the rank was resumed.
+        # The broker may still list a rank as stopped for a short time after the rank was resumed.
         return choose_when_ready(target, memory.without_resumed(directory.ranks)) if directory.complete else None
 
     try:
@@ -292,7 +292,10 @@ def target_text(wanted: Wanted) -> str:
 
 
 def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return the target for ranks of one job; ``groups`` are of the last answer. Raises BadTarget and UnknownGroup."""
+    """Return the target for ranks of one job; ``groups`` are those of the most recent answer.
+
+    Raises BadTarget and UnknownGroup.
+    """
     return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
 
 
@@ -302,7 +305,7 @@ def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
 
 
 class Memory:
-    """Groups of the last answer, by name, and the stops from which ranks were resumed."""
+    """Groups of the most recent answer, by name, and the stops from which ranks were resumed."""
 
     def __init__(self) -> None:
         self.groups: Mapping[str, frozenset[str]] = {}
@@ -317,5 +320,5 @@ class Memory:
         self._resumed.update((rank.key, rank.stop_id) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return the ranks except those that were resumed from the stop that the broker still lists."""
+        """Return the ranks without those that have been resumed but that the broker still lists as stopped."""
         return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.stop_id)]

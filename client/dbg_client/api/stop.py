@@ -67,7 +67,7 @@ class AsyncStop:
 
     @property
     def place(self) -> Place | None:
-        """Place where the rank stopped last, as the rank reported it. Raises StopEnded."""
+        """Place of the rank's most recent stop, as the rank reported it. Raises StopEnded."""
         return self._stop.where
 
     async def stack(self) -> tuple[Place, ...]:

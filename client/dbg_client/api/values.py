@@ -120,7 +120,7 @@ class Values:
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
         answer = await self._tell(at, sight=InspectionKind.VALUE, text=expression)
-        # The rank returns it without a name.
+        # The rank returns the value without a name.
         return replace(self._one(answer), name=expression)
 
     async def run(self, text: str, at: At = HERE) -> Variable | None:

@@ -40,7 +40,7 @@ _WITH_TARGET = frozenset(
 )
 
 GRACE_SECONDS = 0.5
-"""Seconds after the broker's timeouts until this process exits, because name servers and file systems may hang."""
+"""Seconds after the broker's timeouts until this process exits, even if a name server or file system hangs."""
 
 
 def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
@@ -102,7 +102,7 @@ class Completion(Verb):
 
 def _write_targets(current: str) -> None:
     with Path(os.devnull).open("w") as nowhere:
-        # Nothing else can end a C call that hangs, and this process has no state to clean up.
+        # Exit after this time: nothing else can end a C call that hangs, and this process has no state to clean up.
         faulthandler.dump_traceback_later(CONNECT_SECONDS + ANSWER_SECONDS + GRACE_SECONDS, exit=True, file=nowhere)
         try:
             for find in (remembered_targets, live_ranks):
@@ -117,13 +117,13 @@ def _write(found: Sequence[str]) -> None:
 
 
 CONNECT_SECONDS = 1.0
-"""Timeout for connecting to the broker, in seconds: a distant host needs some tenths; only a silent one needs all."""
+"""Timeout for connecting to the broker, in seconds: a distant host needs some tenths, and a silent one all of it."""
 
 ANSWER_SECONDS = 2.0
 """Timeout for the broker's list, in seconds: thousands of ranks take about 0.1, and the network as long again."""
 
 MAX_TARGETS = 2000
-"""Maximum number of targets to offer: more would not be read, and a shell sorts them each time."""
+"""Maximum number of targets to offer: nobody would read more, and a shell sorts them each time."""
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/@?\[\]-]+")
 """Characters of a safe target: a rank's host and job come from the network, and appear in a shell's line."""

@@ -264,7 +264,7 @@ def _is_option(word: str) -> bool:
 
 
 class VerbParser(CommandParser):
-    """Parser of one verb's options; the words between them are left over, in their order.
+    """Parser of one verb's options; it returns the words between the options separately, in their order.
 
     ``page`` returns the page for ``--help``. A session has fewer options.
     """

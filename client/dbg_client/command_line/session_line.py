@@ -26,8 +26,8 @@ _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool = False) -> Verb | None:
     """Return the verb of a line, or None for a request for help; raise BadInput.
 
-    With ``has_ranks`` the caller has other ranks to use, so the line need not name any. For example, in ``command n``
-    all of the text after the verb is the command.
+    With ``has_ranks`` the caller uses its own ranks if the line names none. For example, the line ``command n`` has the
+    command ``n`` and no ranks.
     """
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -47,7 +47,7 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
                 found = read_verb(words, environ, in_session=True)
                 names_ranks = getattr(found, "target", None) is not None
     except SystemExit:
-        return None  # help among the options, also joined to another one, as in `-yh`
+        return None  # the option for help, perhaps joined to another option, as in `-yh`
     found.check_in_session()
     if not has_ranks and not names_ranks:
         _require_target(found)

@@ -67,7 +67,7 @@ def error_line(request: RequestId | None, code: int, text: str) -> bytes:
 
 
 def progress_line(token: str | int, seconds: float, text: str) -> bytes:
-    """Return the line that reports the duration of an open call, with the client's progress token."""
+    """Return the line that reports how long an open call has run, with the client's progress token."""
     params = {"progressToken": token, "progress": seconds, "message": text}
     return _line({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 

@@ -74,7 +74,7 @@ class McpServer:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
-            # The call may wait for the broker; pings and cancellations are answered in the meantime.
+            # Run the call as a task, because it may wait for the broker; pings and cancellations are handled meanwhile.
             request = call.id
             if why_not := self._open.start(request, lambda: self._call(call, request)):
                 self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
@@ -195,5 +195,5 @@ def _write_all(descriptor: int, line: bytes) -> None:
             try:
                 line = line[os.write(descriptor, line) :]
             except BlockingIOError:
-                # If stdin and stdout are one socket, stdout is non-blocking as well.
+                # Wait for stdout: it is non-blocking, like stdin, if both are the same socket.
                 select.select([], [descriptor], [])

@@ -29,10 +29,10 @@ MAX_WAIT = 300.0
 """Maximum wait of one call, in seconds; agents abandon a call after some minutes."""
 
 MAX_REFUSAL = 200
-"""Maximum length of an argument error, in characters: it repeats the wrong value."""
+"""Maximum length of an argument error, in characters: the error repeats the wrong value, which may be long."""
 
 MAX_LINES = 120
-"""Maximum lines of one answer: about 2,000 words for a model, and the usual length of a tree of 1,000 ranks."""
+"""Maximum lines of one answer: about 2,000 words for a model. The stack tree of 1,000 ranks usually has this length."""
 
 MAX_CHARACTERS = 8000
 """Maximum characters of one answer."""
@@ -248,7 +248,7 @@ TOOLS: tuple[type[Tool], ...] = (
 
 
 def _present_file(ranks: AsyncRanks) -> str:
-    """Return the file in which these ranks are stopped. Raises BadInput if it is more than one file, or if none is."""
+    """Return the file in which these ranks are stopped. Raises BadInput for more than one file or no stopped rank."""
     files = {rank.where.file for rank in ranks.list() if rank.where is not None}
     if len(files) != 1:
         stand = f"these ranks are stopped in {len(files)} files" if files else "none of these ranks is stopped"

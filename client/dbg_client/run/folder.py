@@ -47,7 +47,7 @@ class Folder:
         """
         path = Path(given) if given is not None else self.path / f"{job}{OUTPUT_SUFFIX}"
         if path.exists() and not path.is_file():
-            # The run also reads its output: reading a terminal would steal its keys, and a pipe would block.
+            # The run also reads this file: reading a terminal would take the user's keys, and a pipe would block.
             raise BadInput(f"--output {printable(str(path))} is not a regular file", "use another --output")
         # Files in the folder are also opened for reading, because NFS grants a shared lock only then.
         access = os.O_WRONLY if given is not None else os.O_RDWR
@@ -99,7 +99,7 @@ def _forget_oldest(runs: Path, newest: Path) -> None:
 def is_written(path: Path) -> bool:
     """Return True if the job of an output is still running."""
     try:
-        # Opened for writing, because NFS grants an exclusive lock only then.
+        # Open the file for writing, because NFS grants an exclusive lock only then.
         with path.open("r+b") as output:
             fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

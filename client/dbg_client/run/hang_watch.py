@@ -40,7 +40,7 @@ LONGEST_SECONDS = 60.0
 """Maximum interval between samples, in seconds, so that a hang is reported soon."""
 
 SILENT_SECONDS = 60.0
-"""Minimum time without an answer of the broker, in seconds, after which the silence is reported."""
+"""Time without an answer of the broker, in seconds, after which this is reported."""
 
 
 class HangWatch:
@@ -126,12 +126,12 @@ class HangWatch:
         case, found = await judge(self._asker, ranks, self._directory.ranks, unmoved=True)
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:
-            # A rank has moved after all.
+            # The verdict shows that a rank has moved after all.
             self._detector.start_again()
             return
         why = show_verdicts(found.verdicts, color=False)
         if status == UNKNOWN_STATUS:
-            # Keep the stacks of an unexplained hang, because they may be gone later.
+            # If the hang is unexplained, add the stacks of the ranks, because they may be gone later.
             with contextlib.suppress(DbgError):
                 why += (await Where().ask(self._asking(ranks))).text()
         job = printable(self._task.job)
@@ -158,7 +158,7 @@ class HangWatch:
 
     async def _end(self, ranks: Sequence[RankInfo]) -> None:
         """End the job, unless a rank has moved while the report was written."""
-        # Without an answer, rely on the last sample, in which the job did not move.
+        # Without an answer, rely on the previous sample, in which the job did not move.
         with contextlib.suppress(DbgError):
             self._detector.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)

@@ -40,16 +40,16 @@ END_SECONDS = 10.0
 don't react to SIGTERM."""
 
 GOODBYE_SECONDS = 1.0
-"""Time in seconds after a job's end in which its ranks may still disconnect before they are reported as left."""
+"""Time in seconds that ranks have to disconnect after their job's end; then they are reported as still alive."""
 
 LOOK_SECONDS = 1.0
 """Interval between two progress checks, in seconds."""
 
 STILL_SECONDS = 10.0
-"""Time without news of the ranks after which progress is reported once, in seconds: maybe no stop was reached."""
+"""Time without news of the ranks after which progress is reported once, in seconds: perhaps no stop is ever reached."""
 
 SAME_RANK_SECONDS = 1.0
-"""Time for a rank to stop again before the terminal attaches to another one, in seconds: a turn of a short loop."""
+"""Time for a rank to stop again before the terminal attaches to another one, in seconds: one pass of a short loop."""
 
 COMES_BACK = "press Enter to return"
 """Hint about the key after leaving a stop."""
@@ -240,7 +240,8 @@ class _Following:
         telling = asyncio.ensure_future(self._tell_progress(loop.time()))
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter was typed: follow again the stops that the user has left, the last one first.
+                # Enter was typed: return to the stops that the user has left, first to the one that was left most
+                # recently.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -249,7 +250,7 @@ class _Following:
             loop.remove_reader(STDIN)
             await cancel_and_wait(over, telling)
         if rank is not None:
-            # Discard earlier input, which was not meant for the debugger.
+            # Discard what was typed before, which was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
         return rank
@@ -292,7 +293,7 @@ class _Following:
             return await self._next_stop()
 
     def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
-        """Return the next stop and whether to attach at once; with ``clear``, only a stop to attach to at once."""
+        """Return the next stop and whether to attach to it at once; with ``clear``, None unless that is so."""
         if not self._directory.complete:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
@@ -390,12 +391,12 @@ def next_stop(
     wanted: int | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
-    """Return the stop to attach to or None, and whether to attach at once or first wait for the wanted rank.
+    """Return the stop to attach to or None, and whether to attach at once, without waiting for the wanted rank.
 
     ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``stop_id``.
     ``wanted`` is the number of the rank that the user has just resumed. ``back_to`` is the key of a rank to which the
     user returns, even if the target does not include that rank. Among stopped ranks, the order is: ``back_to``, then
-    ``wanted``, then the lowest.
+    ``wanted``, then the lowest rank.
     """
     try:
         found = {rank.key for rank in select(target, ranks).ranks}

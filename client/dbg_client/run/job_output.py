@@ -25,10 +25,10 @@ LOOK_SECONDS = 0.2
 """Poll interval in seconds if the kernel has no file watches, or has used them up."""
 
 MAX_BEHIND = 1024 * 1024
-"""Maximum bytes of hidden output that a terminal shows after a session; of more output, only the end is shown."""
+"""Maximum bytes of hidden output that a terminal shows after a session; if there is more, only its end is shown."""
 
 END_SHOWN = 64 * 1024
-"""Length of that end in bytes: a few thousand lines."""
+"""Number of bytes at the end of hidden output that are shown if it exceeds MAX_BEHIND: a few thousand lines."""
 
 
 class GrowingFile:
@@ -47,7 +47,7 @@ class GrowingFile:
 
     @property
     def behind(self) -> int:
-        """Number of bytes in the file that were not read."""
+        """Number of bytes in the file that have not been read yet."""
         return max(0, os.fstat(self._file).st_size - os.lseek(self._file, 0, os.SEEK_CUR))
 
     def skip(self, count: int) -> None:
@@ -55,7 +55,7 @@ class GrowingFile:
         os.lseek(self._file, count, os.SEEK_CUR)
 
     def start(self) -> None:
-        """Read the present content, and then appended data."""
+        """Read from the present position to the end, and then all data that is appended."""
         if self._started:
             return
         self._started = True
@@ -73,7 +73,7 @@ class GrowingFile:
             self._next = None
 
     def close(self) -> None:
-        """Read all of the rest at once, and stop for good."""
+        """Read all remaining content at once, and close the file."""
         self.stop()
         while data := os.read(self._file, READ_BYTES):
             self._take(data)
@@ -135,7 +135,7 @@ class JobOutput:
         self._end_line()
 
     def finish(self) -> None:
-        """Show the rest, and end."""
+        """Show the remaining output, and close the file."""
         self._file.close()
         self._calm()
 
@@ -165,5 +165,5 @@ class JobOutput:
                 with contextlib.suppress(BlockingIOError):
                     view = view[os.write(sys.stdout.fileno(), view) :]
         except OSError:
-            # `| head` has read enough, or the window is gone; the file has all of it.
+            # `| head` has read enough, or the window is gone; the file still gets all of the output.
             self._nobody_reads = True

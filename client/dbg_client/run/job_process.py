@@ -23,7 +23,7 @@ NOT_FOUND = 127
 """Exit statuses of shells for a command that can't be executed, and for one that is not found."""
 
 PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals for the job: the user types Ctrl-C and Ctrl-\\ for it, and a scheduler ends it by SIGTERM."""
+"""Signals for the job: Ctrl-C and Ctrl-\\ of the user are meant for it, and a scheduler ends it by SIGTERM."""
 
 
 class CantStart(DbgError):

@@ -113,9 +113,9 @@ class Task:
 
     ``ranks`` is a target without a job. ``attach`` is False if no terminal can attach. ``stops`` are the requested
     stops, as shown to users. ``hang_after`` is the time in seconds without a move of any rank after which the terminal
-    reports why, or None for never. ``on_hang`` is the additional action then, or None.
+    reports the cause of the hang, or None for never. ``on_hang`` is the additional action in this case, or None.
 
-    ``is_hung`` means that the job is being ended because it hangs, ``took_part`` that a rank of it has connected.
+    ``is_hung`` means that the job is being ended because it hangs, ``took_part`` that one of its ranks has connected.
     """
 
     job: str

@@ -101,7 +101,7 @@ def _reach(environ: Mapping[str, str]) -> Route:
 
 
 def _answers(reach: Route) -> bool:
-    """Return True if the broker answers; an answering broker stays up for a while, as after any connection."""
+    """Return True if the broker answers; it then stays up for a while, as after any connection."""
     try:
         asyncio.run(fetch_rank_list(reach, "run", connect_seconds=ANSWER_SECONDS, seconds=ANSWER_SECONDS))
     except (BrokerUnreachable, NotABroker, WrongCertificate):
@@ -131,7 +131,7 @@ def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Broker
             stdout=subprocess.PIPE,
             stderr=log,
             env={**own_environment(environ), HOME: str(home)},
-            # Otherwise the broker would keep the user's directory in use.
+            # In the user's directory, the broker would keep that file system in use.
             cwd="/",
             start_new_session=True,
         )
@@ -153,7 +153,7 @@ def _last_words(log: Path) -> str:
     """Return the last line of a broker's log. Raises BadSecretFile if the log can't be written to."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
-        # On a full file system the broker can neither start nor log the reason, because its log is there, too.
+        # Check whether the file system is full: then the broker can neither start nor log the reason in its log there.
         try:
             log.write_text("the broker wrote nothing\n", encoding="utf-8")
         except OSError as error:

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 NO_RANK_TOOK_PART = "no rank connected to the debugger; is dbg-broker installed in the Python that runs the job?"
 
 LONG_SECONDS = 10.0
-"""Time in seconds after which the ranks of a job have registered, even if the job fails later."""
+"""Time in seconds after which a job's ranks should have registered.
+
+If a job fails earlier, its ranks may not have had the time, so the run does not report that no rank has connected.
+"""
 
 HUNG_STATUS = 9
 """Exit status of a run that has ended its hung job; dbg-attach uses it for nothing else."""
@@ -121,7 +124,7 @@ class _OneRun:
             os.close(output)
 
     async def _follow(self) -> None:
-        # Loaded while the job is already running, so the job does not wait for this.
+        # Import this while the job is already running, so that the job does not wait for the import.
         from dbg_client.run.job import follow_job
 
         await follow_job(self._settings, self.task, self._job)

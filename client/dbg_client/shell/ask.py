@@ -126,7 +126,7 @@ class _Command:
         work = ask_and_remember(verb, self._asker, ranks, self._target, show_waiting)
         given = await (cancel_on_ctrl_c(work) if verb.is_stoppable else work)
         if given is None:
-            # The broker ends the commands when this terminal disconnects.
+            # Ctrl-C has cancelled the verb. The broker makes the ranks end their work when this terminal disconnects.
             raise KeyboardInterrupt
         answer, problem = given
         if problem:
@@ -142,7 +142,7 @@ class _Command:
                 return left + exited(known, None)
             if verb.any_job:
                 return left
-            # Without a live job, select the last job, because the stacks of a job that has ended stay readable.
+            # If no job is live, select the one that has ended most recently, because its stacks stay readable.
             return left or list(select(parse_target("all"), known).ranks)
         ranks, note = select_ranks(verb, target, known)
         if note:

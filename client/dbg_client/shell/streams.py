@@ -15,8 +15,8 @@ from dbg_wire.errors import OutputError
 
 def prepare_streams() -> None:
     """Open closed streams, and make stdout and stderr escape characters that their encoding does not have."""
-    # Each stream gets the lowest free descriptor, which in this order is its own. A closed stdout is opened read-only,
-    # because writes to it must fail.
+    # Open the streams in the order of their descriptors: each gets the lowest free descriptor, so it gets its own.
+    # A closed stdout is opened read-only, because writes to it must fail.
     sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
     sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _nowhere(os.O_WRONLY, "w")

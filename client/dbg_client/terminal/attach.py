@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dbg_client.terminal.verb import Attach
 
 WENT_ON = 7
-"""Exit status when the stop ended while attached."""
+"""Exit status if the rank's stop ended while this terminal was attached."""
 
 _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 """Beginnings of TERM for terminals with eight or sixteen colours."""
@@ -121,7 +121,7 @@ def _read(path: Path) -> list[str]:
 
 
 class Attaching:
-    """Runner of one session after another over the same link."""
+    """Runner of one session after another over the same connection to the broker."""
 
     def __init__(
         self,

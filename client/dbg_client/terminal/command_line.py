@@ -178,7 +178,7 @@ class NeedsYes(Exception):
 
 
 def _show_nothing(_line: str | None) -> None:
-    """Drop the waiting line, because the row already shows that an answer is awaited."""
+    """Do not show the waiting line, because the row already says that an answer is awaited."""
 
 
 class Answering:

@@ -65,7 +65,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to the client: the key that followed the prefix, or ``?`` for a key without a meaning."""
+    """A command to the client: the key that followed the prefix, or ``?`` if that key has no meaning."""
 
     key: str
 
@@ -85,7 +85,7 @@ class EscapeParser:
         self._marks = re.compile(b"|".join(map(re.escape, (prefix or b"", PASTE_START))))
         self._pending = False
         self._begun = b""
-        """The beginning of a second key that is not complete yet."""
+        """The first bytes of the key after the prefix, while that key is incomplete."""
         self._tail = b""
         """The last bytes of earlier reads, which may be the beginning of a paste mark."""
         self._pasting = self._dropping_paste = False
@@ -110,7 +110,7 @@ class EscapeParser:
         return _join(parts)
 
     def _second(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
-        """Parse the key after the prefix, or more bytes of that key, whose meaning is None.
+        """Parse the key after the prefix, or the remaining bytes of that key; those have the meaning None.
 
         Return the meaning, and the bytes after the key.
         """

@@ -45,7 +45,7 @@ MAX_KEPT = limits.MAX_LOG
 """Maximum number of characters of output kept while the terminal is lent; older output is dropped."""
 
 REDRAW_SECONDS = 0.02
-"""Minimum seconds between two drawings of the prompt: more are not visible, and drawing takes time."""
+"""Minimum seconds between two drawings of the prompt: people could not see more, and drawing takes time."""
 
 _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
@@ -310,7 +310,7 @@ def replies(text: str, at: PromptInfo | None) -> list[str]:
 def _is_block(text: str) -> bool:
     """Return True if a text is one block of Python.
 
-    Return False for single-line statements of which one is a bare name: ``n`` twice is two steps of pdb.
+    Return False for single-line statements if one of them is only a name: two lines ``n`` are two steps of pdb.
     """
     try:
         with warnings.catch_warnings():

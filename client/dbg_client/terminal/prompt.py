@@ -55,7 +55,7 @@ class LineOutput(Vt100_Output):
     def flush(self) -> None:
         """Write the buffered text, and record it."""
         if self.recording is not None:
-            # A recording is played without a terminal driver, which would return to the beginning of the line.
+            # Newlines are recorded with a carriage return: a recording is played without a terminal driver to add it.
             self.recording.shown("".join(self._buffer).replace("\r\n", "\n").replace("\n", "\r\n"))
         try:
             super().flush()
@@ -110,7 +110,7 @@ class PrefixKey:
 
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
-"""Characters that end a word in pdb: not ``.`` and ``/``, because names have attributes and files directories."""
+"""Characters that end a word in pdb. Not ``.`` and ``/``, because they are part of dotted names and of paths."""
 
 MAX_PARTIAL = 4096
 """Maximum number of characters of an incomplete line before the prompt; a longer line is ended and printed."""
@@ -158,7 +158,7 @@ class RankCompleter(Completer):
         finally:
             del self._waiting[request]
         for match in matches[:MAX_COMPLETIONS]:
-            # A match with control characters is not a name or file that a user wants to type.
+            # Nobody wants to type a name or a file with control characters.
             if match.isprintable():
                 yield Completion(match, start_position=start - end, display=match.rpartition(".")[2] or match)
 
@@ -167,7 +167,7 @@ _ENTERED: list[str] = []
 """Lines entered so far in this process, because one user has several sessions."""
 
 MAX_ENTERED = 1000
-"""Maximum number of lines in the history; it is faster to type an older line again than to find it."""
+"""Maximum number of lines in the history; users type an older line again faster than they find it."""
 
 
 class UserHistory(InMemoryHistory):
@@ -198,7 +198,7 @@ class Lines:
         whole, end, self.partial = text.rpartition("\n")
         if len(self.partial) > MAX_PARTIAL:
             whole, end, self.partial = text, "\n", ""
-        # A progress bar draws over itself, so its last text is its line.
+        # A progress bar overwrites itself several times in one line, so only the text after its last redraw is kept.
         return "".join(f"{_last(line)}\n" for line in whole.split("\n")) if end else ""
 
     @property
@@ -207,7 +207,7 @@ class Lines:
         return _last(self.partial)
 
     def cut(self) -> str:
-        """Begin with a new filter after a gap in the output; return the incomplete line, if any, with a line end."""
+        """Start with a new filter, because output was lost; return the incomplete line, if any, with a line end."""
         left, self.partial = self.shown, ""
         self._filter = TextFilter()
         return f"{left}\n" if left else ""

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dbg_client.terminal.session import Session
 
 READ_SIZE = 32 * 1024
-"""Maximum number of bytes per read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
+"""Maximum bytes per read of the keyboard: a large paste needs a few frames, each well below MAX_DATA_BYTES."""
 
 LEAVE_SECONDS = 0.3
-"""Seconds for a terminal to accept the last bytes before it is restored; longer would feel stuck."""
+"""Seconds for a terminal to accept the remaining bytes before it is restored; a longer wait would feel stuck."""
 
 LEND_SECONDS = 3.0
-"""Seconds for a terminal to accept the last bytes before it is lent: a network under ssh stalls for about as long.
+"""Seconds for a terminal to accept the remaining bytes before it is lent: a network under ssh stalls about as long.
 Bytes accepted later would appear among the borrower's output."""
 
 STDIN, STDOUT = 0, 1
@@ -97,7 +97,7 @@ class RawDisplay:
         if isinstance(effect, Bell):
             self._write(b"\x07")
         elif isinstance(effect, Show):
-            # The filter passes drawing sequences, and only complete ones.
+            # The filter passes only drawing sequences, and each one only once it is complete.
             self._draw(self._filter.feed(effect.data))
         elif isinstance(effect, Blank):
             self._page(effect.text)

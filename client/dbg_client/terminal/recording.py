@@ -68,7 +68,7 @@ class Recording:
         if self._problem:
             return
         try:
-            # Control characters and all non-ASCII are escaped, so that `cat` can't change the terminal.
+            # JSON escapes control characters and non-ASCII ones, so that `cat` of the file can't change the terminal.
             self._file.write(f"{json.dumps(document)}\n")
             self._file.flush()
         except OSError as error:

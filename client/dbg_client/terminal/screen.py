@@ -21,7 +21,7 @@ from types import TracebackType
 from dbg_wire.errors import BadInput, printable
 
 MAX_BUFFERED = 256 * 1024
-"""Maximum number of bytes that wait for a slow terminal: about fifty full screens; older ones are of no use."""
+"""Maximum number of bytes that wait for a slow terminal: about fifty full screens; nobody needs older ones."""
 
 RESTORE_PATIENCE = 1.0
 """Seconds for a terminal to accept the reset: a frozen window must not keep the client from exiting."""
@@ -53,7 +53,7 @@ _RESET = b"".join(
         b"\x1b]8;;\x1b\\",  # no hyperlink
         _INPUT_AS_USUAL,
         b"\x1b[>4m",  # modifyOtherKeys off; before the colours, because some terminals take it for underline
-        # Leaving the alternate screen puts the cursor where it was when the screen was last entered, perhaps long ago.
+        # Leaving the alternate screen puts the cursor where it was when that screen was entered, perhaps long ago.
         # So the screen is entered here, which has no other effect if it is already shown. Saving the cursor (`ESC 7`)
         # is not enough, because tmux keeps that position separately.
         b"\x1b[?1049h\x1b[?1049l",
@@ -96,7 +96,7 @@ class RawTerminal:
 
     As a context manager it saves the settings on entry and restores them on exit, at the latest when the interpreter
     exits. Entering raises BadInput if there is no terminal. After that, a closed terminal raises nothing, because
-    nothing is left to restore.
+    there is nothing to restore.
     """
 
     def __init__(self, fd_in: int, fd_out: int) -> None:
@@ -156,7 +156,7 @@ class RawTerminal:
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Not earlier, so that a signal handler that interrupts the lines above runs all of them again.
+        # Set this last, so that a signal handler that interrupts the lines above runs all of them again.
         self._raw = False
 
     def restore(self) -> None:
@@ -283,7 +283,8 @@ def _terminal_paths(fd: int) -> list[str]:
 
 
 def _in_foreground(fd: int) -> bool:
-    # In the background the terminal belongs to the shell, which has restored its settings; a change would stop us.
+    # While we are in the background, the terminal belongs to the shell, which has restored its own settings. If we
+    # changed them, the kernel would stop this process.
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:

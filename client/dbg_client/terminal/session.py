@@ -173,7 +173,7 @@ class Session:
     def _terminated(self, former: object) -> None:
         self.detach()
         if callable(former):
-            # In `dbg-attach run`, the former handler passes SIGTERM on to the job, which must end, too.
+            # In `dbg-attach run`, the former handler passes SIGTERM on to the job, because the job must end as well.
             former(signal.SIGTERM, None)
 
     @property
@@ -245,11 +245,11 @@ class Session:
         return f"Attached to {printable(self.attachment.rank.address)}{shown}. {leave}{note}"
 
     def _finished(self, error: BaseException | None) -> None:
-        """End the session with its rank, or go back to the user's former rank."""
+        """End the session because its rank's seat has ended, or go back to the rank that the user came from."""
         if error is not None and not isinstance(error, DbgError):
             self._failed(error)
         elif error is not None and not self.attachment.opened and self._back is not None:
-            # The user's next rank has no seat for this terminal, so the session goes back.
+            # The rank that the user went to has no seat for this terminal, so the session goes back.
             self._go_to(Choice(self._back))
             self.attachment.note(str(error), self.now())
         else:
@@ -261,7 +261,7 @@ class Session:
 
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
-            # The rank as the list has it now, because a later search recognises the ended stop by it.
+            # Return the rank's newest record: by its ``stop_id`` a later search recognises that this stop has ended.
             rank = self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
@@ -277,7 +277,7 @@ class Session:
     async def _changed(self, event: Event | None) -> None:
         """Show changes: another debugger, and the status line."""
         if event is None:
-            # Once a second, not at each change, because among thousands of ranks there is always one that changes.
+            # Count once a second, not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if not isinstance(event, (Up, Down, Output)):
             async with self._choosing:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dbg_client.seat.attachment import Attachment
 
 _LEAST_IMPORTANT_FIRST = ("help", "detail", "others", "place", "watching", "leave")
-"""Parts that are left out if the line has no room for all."""
+"""Parts of the line, in the order in which they are omitted if the line has no room for all of them."""
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which the line shows where the rank is; most steps end sooner."""
@@ -89,7 +89,7 @@ def paint(text: str, row: int) -> bytes:
 
     They may be inserted only between complete sequences of a stream.
     """
-    # The rank may have switched to line drawing; restoring the cursor restores that, too.
+    # The rank may have switched to line-drawing characters; restoring the cursor also restores that charset.
     return b"\x1b7\x1b[%d;1H\x0f\x1b(B\x1b[0;7m%b\x1b[0m\x1b[K\x1b8" % (row, text.encode())
 
 
@@ -181,7 +181,7 @@ def _advice(attachment: Attachment, others: Others, state: str, since: float | N
 
 def _how_to_end(attachment: Attachment) -> str:
     if attachment.engine != LINE_ENGINE:
-        return "q ends it"  # PuDB refuses to continue after a crash
+        return "q ends it"  # only q, because PuDB refuses to continue after a crash
     return "c or q ends it" if attachment.conversation.prompt is not None else ""
 
 

@@ -96,13 +96,13 @@ class Preferred:
 
 
 NO_FLAGS = "no flags"
-"""Marks a nested record that consists of preferences only: its options are not offered."""
+"""Marks a nested record whose options are not offered, because users set its fields only by preferences."""
 
 
 MAX_PORT = 65535
 
 LONGEST_WAIT = 30 * 24 * 3600.0
-"""Maximum of ``--for``, in seconds: no job is queued for longer, and the timers of event loops are still exact."""
+"""Maximum of ``--for``, in seconds: no job is queued for longer. The timers of event loops are still exact for it."""
 
 
 def read_seconds(text: str, name: str, most: float, least: float = 0.0) -> float:

@@ -104,13 +104,13 @@ def load_verb(name: str) -> Any:
 
 
 ANNOTATE = "why.collectives:annotate"
-"""Function of the extension that names, for ``where``, the collectives in which ranks wait."""
+"""Function of an extension. ``where`` calls it for the names of the collectives in which ranks wait."""
 
 WHY_OF_FILES = "after.files:show_files"
-"""Function of the extension with which ``why`` explains a job that has ended."""
+"""Function of an extension. ``why`` calls it to explain a job that has ended."""
 
 SAVED_JOB = "after.files:saved_job"
-"""Function of the extension that reads the report that a page shows."""
+"""Function of an extension. ``web`` calls it to read the report that a page shows."""
 
 
 _LIKE_A_VERB = re.compile(r"[A-Za-z]+")

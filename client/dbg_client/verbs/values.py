@@ -121,7 +121,7 @@ class PdbCommand(WaitingVerb):
 
 
 def refuse_for_sets(command: str, count: int) -> None:
-    """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
+    """Raise BadInput for a command that would end several ranks, or makes no sense for more than one."""
     if count < 2:
         return
     for part in command.split(";;"):
@@ -131,7 +131,7 @@ def refuse_for_sets(command: str, count: int) -> None:
 
 
 def _why_none_has_answered(by_rank: Sequence[RankAndAnswer], live: str) -> str:
-    """Return advice if no rank has answered because all of them run; else an empty text."""
+    """Return advice if no rank has answered because all of the ranks run; else an empty text."""
     if not all(answer.kind is Kind.RUNNING for _, answer in by_rank):
         return ""
     who = "none of these ranks is" if len(by_rank) > 1 else f"{printable(by_rank[0][0].address)} is not"

@@ -123,8 +123,8 @@ class RanksVerb(Verb):
     """A question or a command for any number of ranks.
 
     ``usual`` are the ranks if the user names none, None if a target is needed. With ``is_about_this_rank``, a session
-    uses its own rank instead. With ``without_target``, a shell needs no target. ``for_agents`` is the description for
-    coding agents, empty if they have no such tool.
+    uses the rank that it is attached to instead. With ``without_target``, a shell needs no target. ``for_agents`` is
+    the description for coding agents, empty if they have no such tool.
     """
 
     usual: ClassVar[str | None] = None
@@ -150,7 +150,10 @@ class RanksVerb(Verb):
         return False
 
     def start(self) -> int | None:
-        """Do the work that needs no broker. Return the exit status if that is all, or None. Blocks. Raises DbgError."""
+        """Do the work that needs no broker. Blocks. Raises DbgError.
+
+        Return the exit status if nothing else is to be done, else None.
+        """
         return None
 
     def may_change(self) -> bool:
@@ -234,14 +237,14 @@ PARTIAL = 6
 """Exit status when some ranks did not answer."""
 
 DIFFER = 1
-"""Exit status of ``--fail-if-differ``; to `git bisect run` it is a bad commit."""
+"""Exit status of ``--fail-if-differ`` if values differ; `git bisect run` takes it for a bad commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
     """Style of a text: ``columns`` is the terminal's width, None for lines of any length.
 
-    ``word`` phrases a remedy for the users of one interface; None phrases it as a shell command.
+    ``word`` phrases a remedy for the users of an interface such as the page; None phrases it as a shell command.
     """
 
     color: bool = False
@@ -299,7 +302,7 @@ class GroupedAnswer:
         if self.fails_if_different:
             if differ(self.grouped):
                 return DIFFER
-            # Ranks that run have not been compared, and a script must not take them for equal.
+            # The values of running ranks have not been compared, and a script must not take them for equal.
             if any(answer.kind is Kind.RUNNING for _, answer in self.answers):
                 return PARTIAL
         if left_unanswered(self.answers):

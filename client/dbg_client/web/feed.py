@@ -31,7 +31,7 @@ ROWS_PER_PAGE = 500
 """Maximum rows in one message: a browser reads that many within some milliseconds."""
 
 ROUND_SECONDS = 0.1
-"""Debounce interval for changes, in seconds: several changes of a rank become one row; more would not be visible."""
+"""Debounce interval for changes, in seconds: several changes of a rank become one row; people could not see more."""
 
 REST_OF_ROUND = 10
 """Pause after a round, as a multiple of its duration; a round of 10,000 ranks takes a tenth of a second."""
@@ -149,7 +149,7 @@ def hang_verdicts(found: Explanation, known: Sequence[RankInfo], *, unmoved: boo
 class VerdictWatch:
     """Periodic check of each job of a feed, until cancelled; it asks no ranks while no page is open.
 
-    A verdict stays until a sample shows progress in the job, so a page that opens receives it at once.
+    A verdict stays until a sample shows progress in the job, so a page that opens receives the verdict at once.
     """
 
     def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
@@ -188,7 +188,8 @@ class VerdictWatch:
             detector.start_again()
         else:
             detector.look(answers, asyncio.get_running_loop().time())
-            # No samples are taken without an open page, so a job may have moved unnoticed, and hang again.
+            # A job that has a verdict gets a new one: without an open page no samples are taken, so the job may have
+            # moved unnoticed, and hang again for another reason.
             is_same = self._feed.is_judged(job) and not detector.is_moving
             if is_opened or is_same or detector.is_reported:
                 messages_sent = await self._judge(ranks, unmoved=detector.is_reported)

@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 class SavedAnswers(Asker):
-    """Asker that answers questions about stacks from a report."""
+    """Asker that takes the answers to questions about stacks from a report."""
 
     def __init__(self, switchboard: Switchboard, saved: SavedJob) -> None:
         super().__init__(switchboard)
@@ -68,7 +68,8 @@ class SavedAnswers(Asker):
 class Meant(NamedTuple):
     """The ranks that a line is about.
 
-    ``target`` selects the missing ranks to report, None for all. ``whom`` is the target that the line or verb names.
+    Missing ranks are reported if ``target`` selects them, or all if it is None. ``whom`` is the target that the line or
+    the verb names.
     """
 
     ranks: Sequence[RankInfo]
@@ -134,7 +135,7 @@ class LivePage:
                 raise BadInput(f"`{verb.name}` may change the program", why_not)
             asks, those = verb.consent(meant.ranks)
             question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
-            # Ask again if other ranks match now than those to which the user has agreed.
+            # Ask again if the ranks that match now are not those to which the user has agreed.
             if question != item.yes and question:
                 self._outbox.send(messages.Confirm(id=item.id, question=question))
                 return
@@ -177,7 +178,7 @@ class LivePage:
         if text == "all":
             return Meant(found.ranks, rows.target or target, "all ranks" if verb.target else "")
         if isinstance(verb, Continue) and not named:
-            # Also resume ranks that were asked to stop and have not stopped yet.
+            # `continue` is also for ranks that were asked to stop and have not stopped yet.
             jobs = {rank.job for rank in found.ranks}
             return Meant([rank for rank in rows.ranks if rank.job in jobs], target, text)
         return Meant(found.ranks, target, text)

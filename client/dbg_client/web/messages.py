@@ -16,7 +16,7 @@ from dbg_wire.limits import KIB, MAX_COLUMNS, MAX_ROWS, MAX_TEXT
 from dbg_wire.records.record import Record, refusal
 
 MAX_FRAME = 256 * KIB
-"""Maximum size of one frame from a page, in bytes; a paste is sent in several."""
+"""Maximum size of one frame from a page, in bytes; a large paste is sent in several frames."""
 
 MAX_RANKS = 100_000
 """Maximum ranks in one question of a page."""
@@ -69,7 +69,7 @@ class Job(_Said):
 
 
 class Ranks(_Said):
-    """A page of rows, sent after ``hello``; after the page with ``last`` only ``change`` messages follow.
+    """Some rows, sent after ``hello``; after the message with ``last`` only ``change`` messages follow.
 
     A row has a rank's names and numbers, and ``coordinates``, an object with an index for each axis. Its texts are
     ``state`` (``crashed`` for a stop after an exception), ``place``, ``detail``, and ``who``, the users at the rank.
@@ -80,7 +80,7 @@ class Ranks(_Said):
 
 
 class Change(_Said):
-    """Rows changed since the last message; a rank's changes are merged into its newest row. ``gone`` are keys."""
+    """Rows changed since the last message; a rank's changes make one row. ``gone`` has the keys of removed rows."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class Answer(_Said):
 
     ``summary`` has the number of answers. ``tree`` has the stacks, ``verdicts`` are the verdicts of ``why --json``, and
     ``text`` is the terminal's text for answers without groups, tree or verdicts. ``whom`` is the target that the line
-    or its verb names. It is empty if the page has chosen the ranks by ``keys``, and for all ranks.
+    or its verb names. ``whom`` is empty if the page has chosen the ranks by ``keys``, and for all ranks.
     """
 
     id: int
@@ -139,23 +139,23 @@ class Progress(_Said):
 
 
 class Failed(_Said):
-    """No (further) answer for this id will be sent; ``sentence`` is the reason."""
+    """There is no answer, or no more of it, for this id; ``sentence`` is the reason."""
 
     id: int
     sentence: str
 
 
 class Confirm(_Said):
-    """Request for the user's consent: to agree, send the same ``ask`` with the question as ``yes``."""
+    """Request for the user's consent: to agree, send the same ``ask`` with this question as ``yes``."""
 
     id: int
     question: str
 
 
 class Verdict(_Said):
-    """Latest ``verdicts`` of ``why --json`` on a job with waiting ranks; empty once they continue.
+    """Latest ``verdicts`` of ``why --json`` on a job with waiting ranks; empty once the ranks continue.
 
-    They are sent when a page opens, when no rank has moved for a minute, then every 20 seconds, and whenever a page
+    Verdicts are sent when a page opens, when no rank has moved for a minute, then every 20 seconds, and whenever a page
     asks ``why``. ``missing`` are the keys of ranks that have not reached a collective.
     """
 
@@ -183,11 +183,12 @@ ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed
 class Ask(_Said):
     """Ask ranks by a line as typed after ``Ctrl-] :``, such as ``eval 0-7 loss``, ``where`` or ``command n``.
 
-    A line without a verb is an expression; short forms of verbs are not recognized, because programs use such names.
-    The page chooses ``id``, larger than all earlier ids. ``ranks`` is a target such as ``0-7`` or ``@2``. Ranks named
-    in the line take precedence over ``keys``, then ``ranks``, then the verb's usual ranks. ``yes`` repeats the question
-    of a ``confirm`` to agree to it. ``shown`` is the id of the answer on the screen, whose groups the line can name,
-    such as ``@2``. ``job``, if given, is the job of ranks that the line names without a job.
+    A line without a verb is an expression; short forms of verbs such as ``w`` are not recognized, because they may be
+    variables of the program. The page chooses ``id``, larger than all earlier ids. The ranks are those named in the
+    line; else ``keys``; else ``ranks``, a target such as ``0-7`` or ``@2``; else the verb's usual ranks. To agree to a
+    ``confirm``, the page sends the message again with its question in ``yes``. ``shown`` is the id of the answer on the
+    screen, whose groups the line can name, such as ``@2``. ``job``, if given, is the job of ranks that the line names
+    without a job.
     """
 
     id: _NUMBER
@@ -224,10 +225,11 @@ class State(_Said):
     """State of this seat, sent whenever it changes.
 
     ``kind`` is ``screen`` if the debugger reads bytes (PuDB), ``lines`` if it reads replies to prompts (pdb), empty if
-    no debugger is open. ``state`` is the rank's, ``place`` its file and line. ``driving`` means that this page has the
-    keyboard, ``comes`` that it has requested the keyboard; ``driver`` is the user who has it. ``link`` is empty while
-    all is connected, else it names the missing part: the broker or the rank. ``notice`` is a sentence to show for a
-    while. ``size`` is the size of the debugger's screen in rows and columns, set by the driver's terminal.
+    no debugger is open. ``state`` is the rank's state, ``place`` its file and line. ``driving`` means that this page
+    has the keyboard, ``comes`` that it has requested the keyboard; ``driver`` is the user who has the keyboard.
+    ``link`` is empty while broker and rank are connected; otherwise it names the one that is missing. ``notice`` is a
+    sentence to show for a while. ``size`` is the size of the debugger's screen in rows and columns, set by the driver's
+    terminal.
     """
 
     kind: str
@@ -250,7 +252,7 @@ class Clear(_Said):
 
 
 class Bell(_Said):
-    """Input had no effect; the next ``state`` says why."""
+    """The page's input had no effect; the next ``state`` message says why."""
 
 
 class Note(_Said):
@@ -299,7 +301,7 @@ class Release(_Said):
 
 
 class Reply(_Said):
-    """A line for the prompt with this number, or for the next prompt if that one is not open (any more)."""
+    """A line for the prompt with this number, or for the next prompt if the prompt with this number is not open."""
 
     prompt: Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
     text: _TEXT

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dbg_client.web.messages import ToPage, ToTerminal
 
 MAX_UNSENT = 32 * MIB
-"""Maximum unsent bytes for a page: the rows of 10,000 ranks are 5 MB, and an answer with 10,000 groups is, too."""
+"""Maximum unsent bytes for a page: the rows of 10,000 ranks have 5 MB, as has an answer with 10,000 groups."""
 
 COST = 100
 """Overhead of each queued message in bytes, for the objects around it."""
@@ -30,7 +30,7 @@ HEARTBEAT_SECONDS = 20.0
 """Ping interval in seconds: the page of a sleeping laptop is disconnected after 1.5 intervals."""
 
 WRONG, FAULT = 1008, 1011
-"""Close codes of RFC 6455: the page violates the protocol; internal error of the server."""
+"""Close codes of RFC 6455, for a page that violates the protocol and for an internal error of the server."""
 
 MAX_REASON = 100
 """Maximum length of a close reason, in characters; the protocol allows 123 bytes."""
@@ -49,8 +49,8 @@ class SocketHandler(Protocol):
 class Outbox:
     """Send queue for one page; sending never blocks. Belongs to one event loop.
 
-    Messages for several pages are shared. Above ``most`` bytes the connection is aborted, because the page would be
-    wrong if messages were dropped. The page then reconnects and receives the full state.
+    A message for several pages is stored once. Above ``most`` bytes the connection is aborted, because the page would
+    be wrong if messages were dropped. The page then reconnects and receives the full state.
     """
 
     def __init__(self, socket: WebSocketResponse, abort: Callable[[], None], most: int = MAX_UNSENT) -> None:

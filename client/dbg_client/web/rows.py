@@ -111,7 +111,7 @@ def _branches(answer: StackAnswer) -> Iterator[messages.Branch]:
 
 
 class RowChanges(NamedTuple):
-    """Changes of the rows; ``gone`` are keys."""
+    """Changes of the rows; ``gone`` has the keys of removed rows."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...]

@@ -43,7 +43,7 @@ SECRET_BYTES = 16
 """Random bytes of a secret: 128 bits cannot be guessed, so wrong secrets are rejected without a limit."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Host names of this server in a browser, also through a tunnel; other names are those of foreign pages."""
+"""Host names that our page uses for this server, also through a tunnel; other names come from foreign pages."""
 
 NONCE = "{{nonce}}"
 """Placeholder of the nonce in the page."""
@@ -81,7 +81,7 @@ class Access:
         self._token = self.new_token()
 
     def new_token(self) -> str:
-        """Make a new token, valid once, in place of the current one."""
+        """Replace the current token by a new one, which is valid once."""
         self._token = new_secret()
         return self._token
 
@@ -221,7 +221,7 @@ class PageServer:
         if self._saved is not None:
             return OF_REPORT
         if self._switchboard.welcome is not None:
-            # Keep the last value while the broker is away.
+            # While the broker is away, the previous value is kept.
             self._may_act = self._switchboard.may_act
         if not self._may_act:
             return WATCHES
@@ -266,7 +266,7 @@ class PageServer:
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})
-        # A browser that already has the cookie may reopen an old link; don't consume the current token for it.
+        # A browser that already has the cookie may reopen an old link; don't use up the current token for it.
         if not self._access.has_cookie(request.cookies):
             value = self._access.exchange(request.query["token"])
             answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Lax", path="/")
@@ -298,7 +298,7 @@ class PageServer:
         return await self._hold(request, come)
 
     async def _hold(self, request: web.Request, come: Callable[[Outbox], SocketHandler | None]) -> web.StreamResponse:
-        """Serve a socket of our page: a browser proves that by Origin, and other clients do not have the cookie."""
+        """Serve a socket of our page. A browser's Origin header proves that; other clients do not have the cookie."""
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is not from our page")
         if len(self._guests) >= MAX_SOCKETS:

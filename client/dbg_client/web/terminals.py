@@ -30,7 +30,7 @@ COLORS = 256
 CTRL_C = b"\x03"
 
 OVER, REFUSED, NO_RANK = 4000, 4001, 4004
-"""WebSocket close codes: the stop has ended; no seat, or an internal error; no such rank."""
+"""WebSocket close codes: the stop has ended; the seat was refused or had an internal error; no such rank."""
 
 
 class PageSeat:
@@ -88,7 +88,7 @@ class PageSeat:
         keys = CTRL_C if isinstance(item, messages.Stop) else item
         done: effects.Effects = []
         if isinstance(keys, bytes):
-            # A line debugger has its own input field.
+            # For a line debugger the page has an input field, so single keys except Ctrl-C are refused.
             refused = conversation.interrupt if keys == CTRL_C else lambda: attachment.refuse(now)
             done = refused() if is_line else attachment.keys(keys, now)
         elif isinstance(item, messages.Take):
@@ -106,7 +106,7 @@ class PageSeat:
     # --------------------------------------------------------------------------------------------------- the rank
 
     def _finish(self, error: BaseException | None) -> None:
-        """Report the end of the seat or an internal error to the page, and close the socket."""
+        """Report to the page that the seat has ended, or an internal error, and close the socket."""
         attachment = self._seat.attachment
         by = attachment.ending.by
         sentence = "the rank has resumed" + (f" ({by})" if by else "")
