@@ -1,15 +1,16 @@
 """The start of a process as a rank without a change to its code; called by a one-line file in site-packages.
 
 ``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script sets it to any word, and all processes of the
-job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank records its
-claim, with its place among the job's processes, in the same variable. Programs that the rank starts are part of it,
-unless a launcher has assigned them another place. Libraries such as Lightning make the first rank the launcher of the
-others. A launcher is never a rank. If a launcher assigns no places to its children, a script that it starts takes over
-the launcher's place.
+job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank writes into the same
+variable that it is the rank (its claim), and the place that a launcher has assigned to it: run and rank number.
+Programs that the rank starts are part of it, unless a launcher has assigned them another place. With libraries such as
+Lightning the first rank starts the other ranks, and stays a rank. A program that only launches is never a rank. If
+such a launcher assigns no places to its children, a script that it starts takes over the launcher's place.
 
 Breakpoints also work in a process that is not a rank, such as a helper or a child. The process connects when it reaches
-one. If no launcher has assigned it a place, the variable identifies its parent. A child that multiprocessing starts
-connects at its start, unless it is a worker of a library's pool. A Ray worker connects when an actor starts in it.
+one. If no launcher has assigned it a place, it takes job, run and rank number of its parent from the variable. A child
+that multiprocessing starts connects at its start, unless it is a worker of a library's pool. A Ray worker connects when
+an actor starts in it.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
         return JobPart.HELPER
-    # A child without its launcher's variables is not a new rank, nor is a child with those of the first rank.
+    # Two kinds of children are not new ranks: those to which no launcher has assigned a place, and those that inherit
+    # the place of a first rank that has started the other ranks (Lightning).
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
     return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER

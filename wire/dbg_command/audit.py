@@ -17,9 +17,9 @@ class AuditEvent(str, Enum):
     """Kind of event."""
 
     CONNECT = "connect"
-    """A token was used."""
+    """A terminal has connected with a token."""
     REFUSE = "refuse"
-    """A token was unknown, had expired, or was for something else."""
+    """A peer was rejected: its token was unknown, had expired, or was not for the requested purpose."""
     LEAVE = "leave"
     ATTACH = "attach"
     TAKE = "take"

@@ -134,7 +134,7 @@ def usage_of(action: argparse.Action) -> str:
 
 
 def complete_option(parser: argparse.ArgumentParser, before: Sequence[str], current: str) -> list[str] | None:
-    """Return a line for each option or option value that can complete a word; None if neither fits here."""
+    """Return a line for each option or value of an option that completes ``current``; None if no option fits there."""
     option = next((action for action in options_of(parser) if before and before[-1] in action.option_strings), None)
     if option is not None and option.nargs is None:
         return [FILES] if option.metavar in _FILES else lines([(each, "") for each in option.choices or ()], current)
@@ -153,7 +153,7 @@ MIN_LIKENESS = 0.7
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known word, the first one of several equals; None if none is similar enough."""
+    """Return the most similar known word, the first if several are equally similar; None without a similar word."""
     from difflib import SequenceMatcher  # loaded for mistakes only
 
     likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}

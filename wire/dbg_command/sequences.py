@@ -32,10 +32,12 @@ _MODE = f"(?:{'|'.join(map(str, sorted(PRIVATE_MODES)))})"
 _DRAWS = re.compile(
     r"\x1b[78=>DEM]|\x1b[()][0AB]"
     rf"|\x1b\[{_NUMBER}(?:[:;]{_NUMBER})*[@A-IK-MPSXZ`abdefmrsu]"
-    # Not 3J: the scrollback belongs to the user. T with five numbers begins mouse highlighting, and waits. Among the
-    # ANSI modes only 4 draws; others lock the keyboard or echo locally.
+    # Not 3J, because the scrollback, which it erases, belongs to the user. Not `T` with five numbers: it begins mouse
+    # highlighting, and the terminal then waits for a reply. Among the ANSI modes only 4 concerns drawing; others lock
+    # the keyboard or echo locally.
     rf"|\x1b\[(?:[0-2]?J|{_NUMBER}T|4[hl]|!p|\?{_MODE}(?:;{_MODE})*[hl])"
-    # Only web pages, and the end of a link: a click on a `file:` or a program's own scheme acts on the user's machine.
+    # Only links to web pages, and the end of a link: a click on a link to `file:` or to the scheme of a program acts on
+    # the user's machine.
     r"|\x1b\]8;[ -:<-~]*;(?:(?i:https?)://[ -~]*)?(?:\x07|\x1b\\)"
 )
 _COLORS = re.compile(r"\x1b\[[0-9:;]{0,40}m")
@@ -96,9 +98,9 @@ class QueryFilter(_Filter):
 
     Text, control characters (except ENQ, a query), drawing sequences, and hyperlinks to http and https pass unchanged.
     Other hyperlinks are dropped, but not their text. Also dropped are reports and queries, window and title operations,
-    clipboard, printer, graphics and other strings. Keyboard encodings are dropped so that the escape prefix stays
-    readable. Also dropped are 8-bit controls, erasing the scrollback, tab stops, full reset and change of encoding.
-    After a gap in the stream, use a new filter.
+    clipboard, printer, graphics and other strings, 8-bit controls, erasing the scrollback, tab stops, full reset and
+    change of encoding. Sequences that change the encoding of keys are dropped, so that the terminal can still find its
+    escape prefix among the keys. After a gap in the stream, use a new filter.
     """
 
     def __init__(self) -> None:

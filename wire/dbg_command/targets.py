@@ -5,7 +5,7 @@
     target = term { "," term }
     term   = [ "!" ] [ job "/" ] [ "!" ] what            "!" leaves ranks out
     what   = "all" | "stopped" | "held" | "crashed" | "running" | "unresponsive" | "lost"
-           | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8, the child 5.1, one process 5@4711
+           | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8 (every eighth), child 5.1, process 5@4711
            | [ host ] ":*"
            | [ [ host ] ":" ] "?" number                a classic session, which has no rank
            | "@" name                                   a group of an earlier answer: @2, @err, @?
@@ -16,7 +16,7 @@ Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is 
 out five ranks; ``:5`` starts a new term. A target that only leaves ranks out selects all other ranks, for ``job/!5``
 all others in that job.
 
-A term selects in these steps; each step may leave no rank:
+A term selects ranks in these steps. After any of them the selection can be empty:
 
 1. Ranks of its job, host and process id.
 2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host matches, the
@@ -116,7 +116,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """Mark of a classic session, ``?1``."""
+    """Mark ``?1`` of a classic session, which is a stock debugger without an agent."""
 
     mark: str
 
@@ -472,7 +472,7 @@ def _unique(rank: RankInfo, near: Sequence[RankInfo], living: frozenset[str]) ->
 
 
 def _classic_mark(rank: RankInfo) -> str | None:
-    """Return ``?1`` for a classic session, whose ``rank`` has no meaning, or None for a rank."""
+    """Return ``?1`` for a classic session, whose field ``rank`` is not a rank number, or None for a rank."""
     return rank.address.rpartition(":")[2] if rank.is_classic else None
 
 

@@ -1,7 +1,7 @@
 """WebSocket connection to the broker. The pinned certificate of the broker is checked before a token is sent.
 
 This module imports asyncio, TLS and websockets, which takes long, so a rank imports it only in the thread of its link.
-It raises the errors of :mod:`dbg_wire.errors`, so that other modules don't depend on the library.
+It raises the errors of :mod:`dbg_wire.errors`, so that other modules don't depend on websockets.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class BrokerWebSocket(ClientConnection):
 
     def abort(self) -> None:
         """Close the connection at once, at any stage of opening it."""
-        # The library would first send a close frame, and asyncio would wait half a minute for the peer's answer.
+        # websockets would first send a close frame, and asyncio would wait half a minute for the peer's answer.
         if (transport := getattr(self, "transport", None)) is not None:
             transport.abort()
 

@@ -75,7 +75,8 @@ def find_broker(
     if argument is not None or environ.get(BROKER):
         rendezvous = None
         if is_rank:
-            # A job script that names broker and token needs no home, so a home that hangs or is missing does no harm.
+            # If the job script names broker and token, the home is not read, so a home that hangs or is missing does no
+            # harm.
             with suppress(BadInput):
                 return resolve(seeker, argument, environ, None)
             with suppress(BadInput):
@@ -85,15 +86,16 @@ def find_broker(
         return resolve(seeker, argument, environ, rendezvous)
     rendezvous = _read_rendezvous(seeker, environ, home)
     if rendezvous is None or not is_rank:
-        # `serve` rejects an open home, so without this check the error would only be that no broker is known. A rank
-        # connects to the broker that it finds, even if its home is open to other users.
+        # `serve` rejects a home that is open to other users. Without this check the user would only read that no
+        # broker is known. A rank connects to a broker that it finds, even if the home is open to other users.
         folder = home_directory(environ) if home is None else home
         with suppress(OSError):
             check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
     if rendezvous is None:
         raise NoBroker
     reach = resolve(seeker, None, environ, rendezvous)
-    # A loopback address that a user typed may be the end of a tunnel; a broker writes only its own address.
+    # Only an address from broker.json is checked: a broker writes its own address, but a loopback address that a user
+    # typed may be the end of a tunnel.
     reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
     if reason is not None:
         raise WrongHost(reason)

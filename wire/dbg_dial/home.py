@@ -32,14 +32,15 @@ TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that contains it. The file takes precedence if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Turns the programs of a job into ranks. The value names the process that started the job, or has a rank's claim."""
+"""Turns the programs of a job into ranks. The value names the process that started the job, or contains the claim of a
+process to be the rank."""
 
 JOB = "DBG_JOB"
 """Name of the job."""
 
 STOP_AT = "DBG_STOP_AT"
 STOP_IN = "DBG_STOP_IN"
-"""Stops of a job, one per line."""
+"""Places where ranks of a job stop, one per line."""
 
 RANKS = "DBG_RANKS"
 """Ranks that stop; the others are held."""
@@ -73,7 +74,7 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
         return
-    # A user who can write the file can put another broker into it and so control a rank. That is worse than reading.
+    # A user who can write the file can name another broker in it and so control a rank. That is worse than reading it.
     if uid == own_uid and mode & 0o066:
         raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
     if mode & 0o022:

@@ -132,8 +132,8 @@ def enable_keepalive(sock: socket.socket) -> None:
             sock.setsockopt(level, option, value)
     with suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # With the option above, the kernel's default number of retransmissions takes only seconds. So TCP_USER_TIMEOUT
-        # limits the time instead of the number.
+        # With the option above, the kernel's default number of retransmissions is used up within seconds. So
+        # TCP_USER_TIMEOUT limits the time instead of the number.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 

@@ -29,7 +29,7 @@ _INPUT_KIND = 2
 
 
 class UnknownType(PeerError):
-    """Raised for a message type that this release doesn't know. A newer minor may send it, so the connection stays."""
+    """Raised for a message type that this release doesn't know. The connection stays open: the peer may be newer."""
 
 
 _BY_NAME: Mapping[str, type[Message]] = {name_of(message): message for message in MESSAGES}

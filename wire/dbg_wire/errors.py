@@ -8,7 +8,7 @@
     │   ├── BadEndpoint              invalid broker address
     │   ├── NeedsExtra               a package of an extra is not installed
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
-    │   └── NeedsAnswer              a question without a terminal, and no -y
+    │   └── NeedsAnswer              a question to the user, but no terminal and no -y
     ├── AmbiguousTarget          2   a target that fits several live ranks
     ├── NoBroker                 4   neither argument nor variable nor file names a broker
     ├── FileTimeout               4   the file system of a required file doesn't respond
@@ -41,7 +41,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 MAX_QUOTED = 200
-"""Maximum number of characters of foreign text that an error quotes; more would scroll the sentence itself away."""
+"""Maximum number of characters of foreign text that an error quotes; a longer quotation would hide the sentence
+itself."""
 
 MAX_OFFERED = 8
 """Maximum number of candidates in the error about an ambiguous target; for the others only their number is shown."""

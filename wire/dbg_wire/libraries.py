@@ -1,7 +1,7 @@
 """Facts about libraries and the kernel: the names of collective functions, and system call numbers. Pure.
 
-An operation without a Python function does not appear on a stack, such as most operations of mpi4py. The system call
-numbers come from the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+Operations that are not Python functions, such as most operations of mpi4py, don't appear on a Python stack. The system
+call numbers come from the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ SYNCHRONOUS = frozenset(
         *("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "allgather_into_tensor_coalesced"),
     }
 )
-"""Recorded collectives in which every rank waits until all ranks have called them; in others only some ranks wait."""
+"""Names, in records, of collectives in which each rank waits until all ranks have called them. In other collectives
+only some ranks wait."""
 
 _RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
 """Path suffixes of the modules with a function ``report`` that waits for all workers."""

@@ -81,7 +81,7 @@ MAX_CONDITION = 1000
 paths, take about half of MAX_CONTROL_BYTES."""
 
 MAX_PATH = 4096
-"""Maximum number of characters of a path, as in Linux, and of a function's name."""
+"""Maximum number of characters of a path, as in Linux; it also applies to a function's name."""
 
 MAX_COMPLETIONS = 200
 """Maximum number of completions of one word: nobody reads more."""
@@ -94,8 +94,8 @@ MAX_INPUT_PER_SECOND = 256 * KIB
 flood."""
 
 MAX_REPORTED_PER_SECOND = 4 * MIB
-"""Maximum rate of a rank's control messages, including answers, in bytes per second. Above it the broker pauses
-reading."""
+"""Maximum rate of a rank's control messages, including answers, in bytes per second. Above this rate the broker reads
+the rank's messages only after pauses."""
 
 MAX_VIEWERS_PER_RANK = 64
 """Maximum number of terminals at one rank, driver and watchers: enough for a whole team."""
@@ -104,11 +104,11 @@ MAX_CLIENTS = 1024
 """Maximum number of terminals at one broker: each costs at most MAX_VIEWER_BACKLOG."""
 
 MAX_RANKS = 20_000
-"""Maximum number of ranks at one broker: at 45 KiB each with TLS just below 1 GiB."""
+"""Maximum number of ranks at one broker. With TLS each takes 45 KiB of its memory, all together just below 1 GiB."""
 
 MAX_BROKERS = 64
-"""Maximum number of brokers in a list: a million ranks at MAX_RANKS each, with spare entries while brokers are
-replaced."""
+"""Maximum number of brokers in a list: enough for a million ranks, at MAX_RANKS per broker, with spare entries while
+brokers are replaced."""
 
 MAX_ENDED_RANKS = 5_000
 """Maximum number of exited or lost ranks that stay listed; the oldest are removed first."""
@@ -123,13 +123,14 @@ PROBE_ATTENDED_SECONDS = 2.0
 """Seconds between two probes of a rank with a terminal: the terminal's user soon sees that the rank is silent."""
 
 PROBE_IDLE_SECONDS = 20.0
-"""Seconds between two probes of a rank without a terminal. They cost 0.0025 % of its core."""
+"""Seconds between two probes of a rank without a terminal. The probes take 0.0025 % of one core of the rank."""
 
 SILENT_PROBES = 2
-"""Unanswered probes after which a rank is unresponsive: a garbage collection may delay one answer."""
+"""Number of unanswered probes after which a rank is unresponsive: a garbage collection may delay one answer."""
 
 CONNECTION_DEAD_SECONDS = 120.0
-"""Silence after which a connection is considered dead, in seconds: a rank may hold the interpreter for a minute."""
+"""Silence after which a connection is considered dead, in seconds: C code may keep a rank's interpreter busy for a
+minute."""
 
 KEEPALIVE_SECONDS = 2
 """Silence after which the kernel sends a TCP keepalive to the peer's kernel, in seconds; no process wakes up for it."""

@@ -118,12 +118,12 @@ class Engine(bdb.Bdb):
         except SwitchDebugger:
             return DebuggerExit.SWITCH
         except Exception as error:
-            # A fault of the debugger must not propagate from a line of the program.
+            # An error of the debugger must not become an exception in the program.
             self._workplace.broker.warn(f"{self.title} failed ({error_line(error)}); the rank continues")
             self.release()
         except BaseException:
-            # A signal handler of the program raised this exception. It must unwind the program without a halt by a
-            # step.
+            # A signal handler of the program raised this exception. It must unwind the program, and no step may halt
+            # the program on the way.
             self.release()
             raise
         if not self.going_on:
@@ -145,7 +145,7 @@ class Engine(bdb.Bdb):
             # Close to the recursion limit no debugger can stop, but the program may return from there.
             return self.trace_dispatch
         except Exception as error:
-            # A fault of the debugger must not propagate between two lines of the program.
+            # An error of the debugger must not become an exception in the program.
             self._workplace.broker.warn(f"the debugger failed ({error_line(error)}); the rank continues")
             self.release()
             return None
@@ -182,8 +182,8 @@ class Engine(bdb.Bdb):
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
         # Tracing is already on shortly before the program continues. During that time the interpreter may run a
-        # callback of its garbage collector or a signal handler, and the user's step must not end there. The signal of a
-        # break-in arrives while a step is traced, and its handler calls functions of the standard library.
+        # callback of its garbage collector or a signal handler, and the user's step must not end there. Nor must it end
+        # in the handler of a break-in's signal, which calls functions of the standard library while a step is traced.
         if (self._first is not None or self.breaks_in) and is_under_ours(frame, until=self._first):
             return False
         if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
@@ -195,8 +195,8 @@ class Engine(bdb.Bdb):
             return True
         is_inner = is_resumed_part(frame) or is_users_file(frame.f_code.co_filename)
         if is_redirected(frame) or (is_split(caller) and not is_inner):
-            # The step ends after this call if the call is a redirected breakpoint. If torch has compiled the rest of
-            # the function separately, the step ends in that rest.
+            # A call of a stock debugger's `set_trace()`, whose code the agent has replaced: the step ends after the
+            # call. If torch has compiled the rest of the caller as a separate function, the step ends in that rest.
             self.set_next(caller)
             return False
         return True
@@ -204,8 +204,7 @@ class Engine(bdb.Bdb):
     def is_skipped_module(self, module_name: Any) -> bool:
         """Return True for modules of the agent, because a step on a ``set_trace()`` line must not enter the call.
 
-        bdb's patterns would cost each traced line more, and fail for a name that is not a string, which a program may
-        have.
+        bdb's own patterns are slower on each traced line. They also fail if a program's ``__name__`` is not a string.
         """
         return isinstance(module_name, str) and module_name.partition(".")[0] in OWN_PACKAGES
 
@@ -274,9 +273,9 @@ class Engine(bdb.Bdb):
         self.release()
 
     def release(self) -> None:
-        """Continue without breakpoints.
+        """Clear all breakpoints, and continue.
 
-        Terminals keep the list of breakpoints, because no user has cleared them one by one.
+        The rank does not report at once that it has no breakpoints now, because no user has cleared them one by one.
         """
         self._workplace.breakpoints.update()
         self.has_let_go = True

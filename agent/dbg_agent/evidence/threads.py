@@ -57,7 +57,8 @@ MAX_OTHERS = 8
 """Maximum number of other processes whose activity is reported in one snapshot."""
 
 MAX_FRAMES_TEXT = 300_000
-"""Maximum number of characters of the frames of all threads, as JSON: an answer may have three times as many."""
+"""Maximum number of characters of the frames of all threads, as JSON: less than half of MAX_ANSWER_BYTES, because the
+answer has other contents, too."""
 
 
 def threads_seen(halted: int | None) -> list[ThreadWait]:

@@ -46,7 +46,7 @@ UNRESOLVED = Expression("", UNKNOWN)
 
 
 class MadePath(NamedTuple):
-    """A pathlib path that the program creates at each evaluation."""
+    """Text of the pathlib path that an expression such as ``folder / name`` would create; no path object exists yet."""
 
     text: str
 
@@ -248,7 +248,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _bound(called: Expression) -> Expression:
-    """Add the object and the name of a bound C method to its expression, if it is one."""
+    """If the called function is a bound C method, add the method's object and name to the expression."""
     if type(called.value) is not BuiltinFunctionType:
         return called
     owner = called.value.__self__

@@ -145,7 +145,11 @@ def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
 
 
 def holds_no_lock(frame: FrameType) -> bool:
-    """Return True if the innermost frame of the agent on this stack is in LOCKLESS, and contextlib is not running."""
+    """Return True if this thread holds no lock of the agent, so that an exception may be raised in it.
+
+    The innermost frame of the agent on this stack must be in one of the modules LOCKLESS. contextlib must not be
+    running, because it may be about to enter or leave a lock.
+    """
     if frame.f_globals.get("__name__") == "contextlib":
         return False
     ours = next(filter(is_own, outward(frame)), None)
@@ -409,7 +413,7 @@ def is_at_end(frame: FrameType) -> bool:
 
 
 def _ending_codes() -> set[CodeType]:
-    """Return the code of the functions that the interpreter and a multiprocessing child call at their end."""
+    """Return the code of the functions that run at the end of the interpreter or of a multiprocessing child."""
     # Looked up, not imported: the module is only loaded if the program uses it.
     processes = sys.modules.get("multiprocessing.util")
     functions = (sys.excepthook, getattr(threading, "_shutdown", None), getattr(processes, "_exit_function", None))

@@ -378,7 +378,7 @@ class Guard:
             self._stopping.wait(BEAT_SECONDS)
 
     def _beat(self) -> bool:
-        """Send a beat to the guard. Return True if beats continue."""
+        """Send a sign of life to the guard. Return True if further ones must be sent."""
         with self._lock:
             if self._is_calm or self._pipe.write < 0:
                 return False

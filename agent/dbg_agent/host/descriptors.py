@@ -65,7 +65,10 @@ def openers(path: str) -> list[int]:
 
 
 def other_ends(pipe: str, *, reads: bool) -> list[int]:
-    """Return which of this process and its children have the pipe's write end if ``reads``, else its read end."""
+    """Return the pids, of this process and its children, that hold the pipe's write end.
+
+    Without ``reads``, return those that hold its read end.
+    """
     mode = os.O_WRONLY if reads else os.O_RDONLY
     return [pid for pid, number in _descriptors([os.getpid(), *children()], pipe) if _mode(pid, number) == mode]
 
@@ -268,8 +271,9 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     """Return the local and the peer address of a socket of this process; empty if it has none."""
     import _socket
 
-    # With -1 the constructor queries the address family, which is needed to decode addresses. The type does not matter,
-    # but without SOCK_NONBLOCK the descriptor becomes non-blocking if the program has set a default socket timeout.
+    # With -1 the constructor queries the address family, which is needed to decode addresses. If the program has set a
+    # default socket timeout, the constructor makes the descriptor non-blocking, unless the type has SOCK_NONBLOCK.
+    # Otherwise the type does not matter.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:

@@ -1,6 +1,7 @@
 """Readers for files of /proc and of control groups.
 
-This module imports only modules that a bare interpreter has loaded anyway, because a guard uses it from its start on.
+This module imports only modules that a bare interpreter has loaded anyway, because the guard, a small process next to
+each rank, imports it at once.
 """
 
 from __future__ import annotations

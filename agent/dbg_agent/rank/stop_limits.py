@@ -324,7 +324,7 @@ class StopLimits:
             self._broker.call_later(torch.timeouts.seconds, lambda: self._restore(begun))
 
     def _deadline(self) -> Deadline | None:
-        """Return the current first deadline."""
+        """Return the deadline that ends the stop first, as it is now; None without a deadline."""
         first, end = self._first, self.lease.max_lease_deadline
         if end is None or (first is not None and first.at <= end):
             return first

@@ -429,7 +429,7 @@ def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
     kind = type(owner)
     is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    # If the program defines `__getattribute__`, `.name` may return another value than the attribute.
+    # If the program defines `__getattribute__`, `owner.name` may return another value than `owner.__dict__["name"]`.
     is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):

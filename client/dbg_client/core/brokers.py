@@ -44,7 +44,8 @@ MOVED = "its rank is at another broker now"
 """Reason for the loss of a seat whose broker is still connected."""
 
 NOT_ASKED = "its broker does not answer"
-"""Answer for a rank whose broker is silent or away, so that the rank did not get the question or can't answer."""
+"""Answer for a rank whose broker is silent or unreachable: the question did not reach the rank, or its answer can't
+come back."""
 
 
 @dataclass(eq=False)
@@ -61,8 +62,8 @@ class Brokers:
     """Link of a program to the broker, or to all brokers of its site.
 
     Belongs to one event loop; one task reads :meth:`next`. The first broker is found and dialled like a single broker.
-    Each further broker that a broker names gets its own link, as long as any broker is connected. A message about a
-    rank is sent to the broker of that rank.
+    Each other broker that a welcome lists gets its own link. These links are dropped when no broker is connected. A
+    message about a rank is sent to the broker of that rank.
     """
 
     def __init__(self, find: Callable[[Opening], Route], name: str, seconds: float, *, logs: bool = False) -> None:
@@ -257,7 +258,7 @@ class Brokers:
             self._tell_list(self._list.whole())
 
     def _answer_all(self, broker: _Broker) -> None:
-        """Answer all open questions to a broker in its place, because it will not answer them."""
+        """Answer all open questions in place of this broker, because it will not answer them."""
         for request in [request for request, parts in self._asked.items() if broker in parts]:
             self._answer_for(broker, request)
 
@@ -270,7 +271,10 @@ class Brokers:
         self._ready.append(event)
 
     def _part(self, broker: _Broker, event: Answers | Refusal) -> Answers | Refusal:
-        """Adapt a broker's message about its part of a question to the whole question, which ends only once."""
+        """Turn a broker's message about its part of a question into a message about the whole question.
+
+        Only the answers that end the last open part keep ``last``. A refusal ends all parts.
+        """
         parts = self._asked.get(event.request or 0)
         if parts is None:
             return event
@@ -353,7 +357,7 @@ class Brokers:
             self._stop_reading(broker)
 
     def _taken(self, broker: _Broker) -> set[str]:
-        """Return the addresses of the brokers that have other links."""
+        """Return the addresses of all other brokers. Their own links dial them, so this broker's link must not."""
         return {other.name for other in self._all if other is not broker}
 
 

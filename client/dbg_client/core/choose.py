@@ -148,7 +148,7 @@ def exited(known: Sequence[RankInfo], target: Target | None) -> list[RankInfo]:
 def listed(
     known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool
 ) -> list[RankInfo]:
-    """Return the ranks to list, in any order; ``found`` are the ranks that the target fits.
+    """Return the ranks to list, in any order; ``found`` are the ranks that match the target.
 
     The result includes the exited ranks of live runs, because a user must see that they are missing.
     """

@@ -244,7 +244,8 @@ That much data may delay the answer to a ping. Messages on changes of a few rank
 CONNECT_SECONDS = 2.0
 """Maximum seconds to connect if another attempt follows.
 
-The kernel repeats an unanswered connection request (SYN) at growing intervals, but a new attempt sends one at once.
+It is short, because a new attempt sends a connection request (SYN) at once, while the kernel repeats an unanswered one
+at growing intervals.
 """
 
 OUTBOX = 1024

@@ -32,7 +32,7 @@ async def wait_for_stop(
     notify: Notify = ignore,
     line: WaitingLine | None = None,
 ) -> Choice:
-    """Wait for a rank of ``target`` to attach to, and return it; see :func:`.choose.choose_when_ready`.
+    """Wait until the terminal can attach to a rank of ``target``, and return it; see :func:`.choose.choose_when_ready`.
 
     The broker may disconnect and reconnect during the wait. Raises TimedOut after ``seconds``, and AmbiguousTarget.
     """

@@ -305,8 +305,9 @@ class Attachment:
         offer = Send(Resize(rows=rows, columns=columns))
         session = self.report.session if self.report else None
         is_known = session is not None and (session.rows, session.columns) == (rows, columns)
-        # A driver's new size makes the rank draw everything. The rank ignores a watcher's size, and a size that it
-        # already has, such as after a window was made smaller and larger again. Then a repaint must be requested.
+        # If the driver sends a new size, the rank draws the whole screen. The rank ignores the size of a watcher, and a
+        # size that it already has, such as after a window was made smaller and larger again. In these two cases a
+        # repaint must be requested.
         if self.driving and not is_known:
             return [offer]
         return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]

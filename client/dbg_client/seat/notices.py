@@ -1,4 +1,4 @@
-"""State of one seat in addition to the rank's latest report, and the notices that are shown for some seconds. Pure.
+"""State of a seat (one terminal at one rank) that the rank's latest report lacks, such as notices to show. Pure.
 
 The user must not miss a notice that typed keys had no effect.
 """

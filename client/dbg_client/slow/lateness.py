@@ -179,7 +179,10 @@ def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | Non
 
 
 def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int]]:
-    """Yield the end, the duration, and the last rank, of each wait of a rank in other groups."""
+    """Yield each wait of the rank ``number`` in groups other than ``one``.
+
+    A wait consists of its end, its duration, and the rank that arrived last.
+    """
     for other in others:
         # The ranks of all meetings of a group are the same.
         meetings = other.of.meetings

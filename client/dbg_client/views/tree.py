@@ -31,7 +31,8 @@ MAX_JOINED = 10
 """Maximum places on one line. Of more places, only the outermost and innermost ones are shown."""
 
 KEPT_OUTER = 3
-"""Number of outermost places that a shortened line keeps, to show the caller. The others it keeps are innermost."""
+"""Number of outermost places that a shortened line shows, so that it names the caller; the rest are innermost
+places."""
 
 MAX_FILE = 60
 """Maximum characters of the name of a file."""
@@ -130,7 +131,7 @@ def show_others(others: Sequence[AnswerGroup], naming: Naming) -> list[str]:
 
 
 def fold(frames: Sequence[Place]) -> list[Step]:
-    """Return a stack as steps: each place of the user's code, and each run of library frames in between as one step.
+    """Return a stack as steps: one for each frame of the user's code, and one for the library frames in between.
 
     Library frames outside of the user's outermost frame are omitted. A stack with only library frames is kept.
     """

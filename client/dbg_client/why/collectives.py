@@ -98,7 +98,7 @@ def _reason(pending: PendingCollective) -> str:
 def show_pending(pending: PendingCollective) -> str:
     """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
 
-    The tag of a send or receive, or the root that all ranks have passed, follows the group.
+    The tag of a send or receive, or the root if all ranks have called with the same one, follows the group.
     """
     arguments = tag_and_root(pending)
     label = printable(pending.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
@@ -147,7 +147,7 @@ def group_rows(matched: Matched) -> list[PendingCollective]:
 
 
 def show_collectives(everybody: Sequence[Matched], *, color: bool) -> str:
-    """Return a table for each job, followed by the limitations of its libraries; a sentence without any job."""
+    """Return a table for each job, followed by the limitations of its libraries. Without a job, return a sentence."""
     several_jobs = len({one.run for one in everybody}) > 1
     blocks = [_block(one, named=several_jobs, color=color) for one in everybody]
     return "\n".join(blocks) if blocks else "no rank has an agent that could answer\n"

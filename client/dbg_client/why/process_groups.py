@@ -51,7 +51,7 @@ class RankEvidence:
 
     @property
     def is_in_collective(self) -> bool:
-        """Whether the main thread is in a collective, a send or a receive, or in another call of their library.
+        """Whether the main thread is in a collective, a send or a receive, or in another call of the same library.
 
         Some libraries keep a processor busy while they wait there.
         """

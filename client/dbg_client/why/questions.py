@@ -59,7 +59,8 @@ async def gather_case(
     now = time.time()
     # With ten thousand ranks this call takes seconds, and keys typed in this process must not wait for it.
     found = await asyncio.to_thread(explain, tuple(snapshots), now)
-    # Compare start times. On a busy host, times that include a snapshot's duration would end the queries too early.
+    # Compare the times at which snapshots start. On a busy host a snapshot may end late, and the time of its end would
+    # stop the queries too early.
     while not found.is_settled and snapshots[-1].at < longest:
         show("checking again for progress")
         try:

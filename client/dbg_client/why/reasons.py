@@ -19,7 +19,7 @@ from dbg_wire.records.evidence import Activity, Relation, Target, WaitKind
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, EndKind, RankInfo
 
 MAX_TEXT, MAX_NAME = 300, 40
-"""Maximum characters of a text from a rank, and of a name, in one line."""
+"""Maximum number of characters of a text from a rank in one line, and of a name."""
 
 MAX_LINKS = 3
 """Maximum length of a chain of waits in a sentence. Further waits are in the evidence of the ranks they lead to."""
@@ -88,7 +88,10 @@ class Reasons:
 
     @property
     def has_ago(self) -> bool:
-        """Whether to state how long ago ranks diverged. At level 1, the error that a rank handles takes precedence."""
+        """Whether to state how long ago ranks diverged.
+
+        Level 1 has no room for this beside the error that a rank handles; level 2 omits the error.
+        """
         return self._way.level in (0, 2)
 
     @property
@@ -282,6 +285,6 @@ def _last_seen(one: RankEvidence) -> str:
     own = own_frames(one.answer.frames)
     if not own or one.rank.reason != DIED:
         return ""
-    # The text of a signal is longer, so there is less room.
+    # If a signal ended the process, the sentence also describes the signal, so there is no room for the function.
     function = "" if (one.rank.exit or 0) < 0 else f" {printable(own[-1].function, MAX_NAME)}"
     return f"; last seen in {file_line(own[-1])}{function}"

@@ -234,7 +234,10 @@ class _Lines:
         return lines
 
     def _others(self, found: Finding) -> list[str]:
-        """Return lines about silent and missing members, and about collectives that the same ranks block."""
+        """Return lines about other silent or missing members, and about other collectives that these ranks block.
+
+        "Other" means in addition to the finding's own ranks and collective.
+        """
         names, pending = self.analysis.names, found.pending
         lines = []
         silent = [number for number in pending.unheard if number not in found.ranks]

@@ -87,7 +87,7 @@ class Topic(enum.Enum):
     HELD = enum.auto()
     """Ranks wait for a resource, such as a file lock, of a rank that waits for them in a collective."""
     CONFLICT = enum.auto()
-    """Ranks make different calls as one collective, or pass different data."""
+    """Ranks make different calls where one collective is expected, or pass different data to it."""
     LONELY = enum.auto()
     """Only one rank has created the group."""
     PEERLESS = enum.auto()

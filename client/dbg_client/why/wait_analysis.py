@@ -133,7 +133,10 @@ class WaitGraph:
         return len(component) > 1 or component[0] in self._edges.get(component[0], {})
 
     def leading_to(self, ends: Sequence[Sequence[Node]]) -> dict[Node, int]:
-        """Return for each node that leads to an end, or belongs to it, the index of the first such end."""
+        """Return the nodes from which a chain of waits leads to a component of ``ends``, with the component's index.
+
+        The nodes of the components are included. A node that leads to several components has the index of the first.
+        """
         before = self._reversed()
         found: dict[Node, int] = {}
         for place, nodes in enumerate(ends):
@@ -225,7 +228,7 @@ class WaitAnalysis:
         return all(self.conditions[number].is_sure for number in numbers if number in self.conditions)
 
     def certainty(self, numbers: Iterable[int]) -> Certainty:
-        """Return how certain the conditions of these ranks are."""
+        """Return SURE if all conditions of these ranks are reported, LIKELY if one of them is inferred from stacks."""
         return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
 
 
@@ -308,7 +311,10 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
 def _add_child(
     graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: RankCondition
 ) -> dict[Node, Doer]:
-    """Add the waits of a process that is not a rank. Return its own report, which is better than reports of others."""
+    """Add the waits of a process that is not a rank but has an agent, and return the process's report about itself.
+
+    This report replaces a rank's report about the process, because it knows more.
+    """
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
         return {}

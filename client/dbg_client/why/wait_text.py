@@ -1,6 +1,6 @@
-"""Activity of a thread or process as the end of a sentence: ``waits for the lock guard that thread a holds``. Pure.
+"""Text about the activity of a thread or process: ``waits for the lock guard that thread a holds``. Pure.
 
-Ranks report facts; only this module turns them into text.
+Each text is the end of a sentence. Ranks report only facts, and this module turns the facts into text.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Action(str, enum.Enum):
     RELEASE = "release"
     """Resume a held rank."""
     EXEC = "exec"
-    """Run a command next to the rank. The guard runs this and ``native``, so they also work while the rank hangs."""
+    """Run a command in a process next to the rank. The rank's guard performs this action and ``native``, so both also
+    work while the rank hangs."""
     NATIVE = "native"
     """Return the stack with its native frames, from a profiler that reads the memory of the rank."""
     INSPECT = "inspect"
@@ -86,7 +87,7 @@ class DetailLevel(str, enum.Enum):
     COLLECTIVES = "collectives"
     """The rank's groups and its unfinished collectives."""
     EVIDENCE = "evidence"
-    """The waits of each of its threads, and its process."""
+    """The wait of each thread of the rank, and facts about the rank's process."""
 
 
 class PromptState(str, enum.Enum):
@@ -99,7 +100,7 @@ class PromptState(str, enum.Enum):
     COMMANDS = "commands"
     """Commands for a breakpoint, until ``end``."""
     INTERACT = "interact"
-    """A statement in ``interact``."""
+    """A statement for the Python prompt that pdb's command ``interact`` opens."""
     INPUT = "input"
     """A line for the program's own ``input()`` or ``sys.stdin``, in code that a command runs."""
     CONFIRM = "confirm"
@@ -107,7 +108,10 @@ class PromptState(str, enum.Enum):
 
 
 class Kind(str, enum.Enum):
-    """Kind of one rank's answer. ``lost`` comes from the broker and ``silent`` from the terminal that asked."""
+    """Kind of one rank's answer.
+
+    In place of a rank that can't answer, the broker answers ``lost``, and the terminal that asked shows ``silent``.
+    """
 
     VALUE = "value"
     ERROR = "error"
@@ -199,7 +203,7 @@ entered: list[type["Message"]] = []
 
 
 class MessageType(RecordType):
-    """Metaclass of messages. It adds each class to ``entered``; its type on the wire is its name in snake case."""
+    """Metaclass of messages: adds each class to ``entered``. On the wire, the type is the class name in snake case."""
 
     def __new__(
         mcs,
@@ -233,13 +237,13 @@ class Asked(Message, sender=()):
     """Base of a question to ranks, from the terminal to the broker and from the broker to each rank.
 
     ``text`` is the expression or command. ``inquiry`` has the parameters of the action, such as the size of a
-    ``screen`` or the command of an ``exec``. In an ``eval`` it requests parts of the value of the last answer, without
-    evaluating an expression. With ``live`` running ranks answer as well. ``withdrawn`` cancels an earlier
-    ``interrupt``. With ``threads`` the answer to ``where`` has the stacks of all Python threads. ``frame`` is the frame
-    to evaluate or run in, or to open the debugger at. It is the name of a function, or an index into the frames,
-    outermost first, as in Python; empty for the default frame. ``look`` is the detail level of a ``where``.
-    ``asked`` is the number of ranks that get the same question and can answer it, in all pages of the question; 0 if
-    unknown. A rank cancels the work after ``seconds``.
+    ``screen`` or the command of an ``exec``. With ``live`` running ranks answer as well. ``withdrawn`` cancels an
+    earlier ``interrupt``, or the command that a guard runs for the same question. With ``threads`` the answer to
+    ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run in, or to open the
+    debugger at. It is the name of a function, or an index into the frames, outermost first, as in Python; empty for the
+    default frame. ``look`` is the detail level of a ``where``. ``asked`` is the number of ranks that get the same
+    question and can answer it; 0 if unknown. It also counts the ranks of other messages, if a question to many ranks is
+    sent in several messages. A rank cancels the work after ``seconds``.
     """
 
     request: Integer

@@ -43,7 +43,8 @@ Size = Annotated[int, integers(0, MAX_RANK)]
 class StopInfo(Record):
     """The current stop: its number in this process, reason, place, and age in seconds.
 
-    The number is 0 if the stops can't be distinguished. The place is empty if it is unknown.
+    The number is 0 in a session of a stock debugger, where stops can't be distinguished. The place is empty if it is
+    unknown.
 
     ``error`` is the exception of a crash and ``limit`` the earliest time limit. The stop ends by itself after ``lease``
     seconds without a driver, or without a key from the driver; ``lease_seconds`` is the time left. Both are None if the
@@ -67,7 +68,7 @@ class StopInfo(Record):
 
 
 class Arrival(Record):
-    """Numbers of arrivals at a site, and of completed stops there, of a rank that was chosen to stop at the site."""
+    """Counts of a rank at a site, a line where it was chosen to stop: its arrivals, and its completed stops there."""
 
     site: Sentence
     arrived: Integer
@@ -106,12 +107,13 @@ class PromptInfo(Record):
 class RankReport(Record):
     """Complete current state of a rank.
 
-    ``generation`` is the last driver's number that the rank knows. ``applied`` counts the bytes of that driver's
-    input that the debugger accepted or the rank discarded. ``stepping`` means that the stopped thread is executing a
-    step; the state is ``running``, but the stop has not ended. ``breakpoints`` counts the breakpoints that may stop
-    the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the prompt of a line debugger, if
-    any. ``arrivals`` are the sites where this rank was chosen to stop. ``waits`` is the condition that ends its hold.
-    ``passed`` is the last stop that the program passed while there was no broker, and why: the end of a sentence.
+    ``generation`` is the number of the most recent driver that the rank knows of. ``applied`` counts the bytes of that
+    driver's input that the debugger accepted or the rank discarded. ``stepping`` means that the stopped thread is
+    executing a step; the state is ``running``, but the stop has not ended. ``breakpoints`` counts the breakpoints that
+    may stop the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the prompt of a line
+    debugger, if any. ``arrivals`` are the sites where this rank was chosen to stop. ``waits`` is the condition that
+    ends its hold. ``passed`` says where the program last skipped a stop because it had no broker, and why it had none;
+    it is the end of a sentence.
     """
 
     state: RankState
@@ -156,8 +158,8 @@ class Register(Message, sender=Sender.AGENT):
     identifies the kernel boot and process-id namespace; a broker with the same value can check if the process is
     alive. Only this process, its guard and the broker know ``secret``, so no other process can replace the rank.
     ``placement`` is None for a session that is not a rank of a job. ``epoch`` counts the registrations of this process,
-    including this one. If two brokers list the rank, it is connected to the broker with the higher epoch. ``epoch`` is
-    0 if a guard registers the rank.
+    including this one. If two brokers list the rank, it is connected to the broker that lists the higher epoch.
+    ``epoch`` is 0 if a guard registers the rank.
     """
 
     minor: RankNumber
@@ -269,8 +271,8 @@ class ProbeReply(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Answer a Probe: the interpreter runs.
 
     ``where`` is the place of the stopped thread, or otherwise of the main thread; it is None while the thread is
-    halted. ``frames`` is the stack of that thread, outermost first. It is the last known stack if the rank falls silent
-    later.
+    halted. ``frames`` is the stack of that thread, outermost first. If the rank falls silent later, this is its last
+    known stack.
     """
 
     where: Place | None

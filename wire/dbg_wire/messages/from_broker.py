@@ -101,7 +101,10 @@ class ChosenRank(Record):
 
 
 class Chosen(Message, sender=Sender.BROKER):
-    """Report to a held rank the progress of the ranks it waits for: first of all, then of the ones that changed."""
+    """Report to a held rank the progress of the ranks it waits for.
+
+    The first message has all these ranks, and each later message only those whose progress has changed.
+    """
 
     site: Sentence
     ranks: Annotated[tuple[ChosenRank, ...], Items]
@@ -118,7 +121,7 @@ class Probe(Message, sender=Sender.BROKER):
 
 
 class Ask(Asked, sender=Sender.BROKER):
-    """Forward a question to one rank; the rank cancels the work after ``seconds``."""
+    """Forward a terminal's question to one rank; the rank cancels the work after ``seconds``."""
 
 
 class Snapshot(Message, sender=Sender.BROKER):
@@ -200,7 +203,7 @@ class SameAnswer(Record):
         except InvalidMessage as error:
             kind, read = Kind.ERROR, clamp(AnswerBody, text=f"its answer can't be read: {error}")
         fields = {name: getattr(read, name) for name in _BODY}
-        # A list of another length can't be assigned to these ranks.
+        # If the numbers of ages and ranks differ, no age can be assigned to its rank.
         ages = self.ages if len(self.ages) == len(self.keys) else (None,) * len(self.keys)
         for key, age in zip(self.keys, ages, strict=True):
             yield RankAnswer(key=key, kind=kind, age=age, **fields)

@@ -34,13 +34,13 @@ class Greet(Message, sender=Sender.CLIENT):
     name: PersonName
 
     def __post_init__(self) -> None:
-        """Reject a name that could act on the terminals that show it."""
+        """Reject a name with control characters, because they would act on the terminals that show the name."""
         if not self.name.isprintable():
             raise InvalidMessage("greet", ".name contains characters that are not printable")
 
 
 class Subscribe(Message, sender=Sender.CLIENT):
-    """Request a snapshot of all ranks and, unless ``once``, every later change; no change in between is lost.
+    """Request a snapshot of all ranks and, unless ``once``, every change after the snapshot, without a gap.
 
     With ``logs`` the broker also sends the texts of log points of all ranks.
     """
@@ -84,7 +84,7 @@ class Resize(Message, sender=Sender.CLIENT):
 
 
 class Question(Asked, sender=Sender.CLIENT):
-    """Request one action from every named rank; answered by Answers, until all ranks have answered or a Withdraw."""
+    """Request one action from each rank of ``keys``. Answers follow until all ranks have answered, or a Withdraw."""
 
     keys: Texts  # type: ignore[misc] # fields are keyword-only
 
@@ -105,7 +105,7 @@ class Hang(Message, sender=Sender.CLIENT):
     """Report a verdict of ``why`` to the broker, which sends it to its event hook; there is no answer.
 
     ``job`` is the job's name, ``kind`` the kind of the verdict, and ``ranks`` a rank set, empty if the verdict names no
-    rank. The message contains no command, because a person who reads it might type that command.
+    rank. The message contains no command: a person who reads the event might run a command that another user has sent.
     """
 
     job: Name
