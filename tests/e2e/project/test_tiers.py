@@ -19,7 +19,7 @@ DIALS = "import socket\ndef test_it():\n    with socket.socket() as one:\n      
 ASKS_FOR_PROCESSES = "def test_it(processes): pass\n"
 SKIPS = "import pytest\ndef test_it(): pytest.skip('not here')\n"
 BURNS = (
-    "import time\ndef test_it():\n    until = time.process_time() + 1.2\n    while time.process_time() < until: pass\n"
+    "import time\ndef test_it():\n    until = time.process_time() + 6\n    while time.process_time() < until: pass\n"
 )
 PASSES = "def test_it(): pass\n"
 
