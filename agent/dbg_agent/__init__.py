@@ -48,7 +48,7 @@ def set_trace(
     can't be used causes a warning, and its default is used.
 
     With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only these ranks stop. Each
-    other rank of the job that gets here waits, outside of any collective, until all of them have been resumed. With
+    other rank of the job that gets here waits, outside of any collective, until all these ranks have been resumed. With
     ``hold=False`` (``DBG_HOLD=0``) those other ranks continue at once. A rank does not wait longer than ``hold_grace``
     seconds (60; ``DBG_HOLD_GRACE``) for a chosen rank to arrive here. With ``lease`` (``DBG_LEASE``) the stop ends by
     itself if no terminal has attached within so many seconds.
@@ -71,12 +71,12 @@ vars(set_trace)["_torchdynamo_disable"] = True
 def install(
     *unexpected: object,
     broker: str | None = None,
-    breakpoint: bool | None = None,  # noqa: A002 - the name of the builtin whose meaning it changes
+    breakpoint: bool | None = None,  # noqa: A002 - the argument has the name of the builtin that it changes
     connect_timeout: float | None = None,
     on_missing: str | None = None,
     classic: bool | None = None,
     guard: bool | None = None,
-    exec: bool | None = None,  # noqa: A002 - the name of the verb that it allows
+    exec: bool | None = None,  # noqa: A002 - the argument has the name of the command that it allows
     post_mortem: bool | None = None,
     lease: float | None = None,
     mesh: object = None,
@@ -98,7 +98,7 @@ def install(
 
     With ``post_mortem`` (``DBG_POST_MORTEM=1``) a rank with an uncaught exception, in any thread, prints its traceback
     as always and is then kept as a stop. It is kept for ``lease`` seconds (600, but 0 where ``CI`` is set;
-    ``DBG_LEASE``), or until a terminal resumes it; then it ends as it would have. During this time the other ranks of
+    ``DBG_LEASE``), or until a terminal resumes it; then it ends as usual. During this time the other ranks of
     the run delay their exits. ``mesh`` (``DBG_MESH="pp=2,tp=4"``) gives the sizes of the job's parallel groups, the
     slowest-changing group first.
 
@@ -181,9 +181,9 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             return None
         return call(*arguments)
     except KeyboardInterrupt:
-        # CPython records a KeyboardInterrupt that ends the execution of a module or of another whole source text, here
-        # perhaps an imported module of the agent. At its exit the process would then die of SIGINT, although the
-        # program has caught the exception. Executing another source text clears the record.
+        # If a KeyboardInterrupt ends the execution of a module, here perhaps one of the agent, CPython records this. At
+        # its exit the process would then die of SIGINT, even if the program has caught the exception. Executing another
+        # source text clears the record.
         exec("")  # noqa: S102
         raise
 

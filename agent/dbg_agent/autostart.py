@@ -8,9 +8,9 @@ Lightning the first rank starts the other ranks, and stays a rank. A program tha
 such a launcher assigns no places to its children, a script that it starts takes over the launcher's place.
 
 Breakpoints also work in a process that is not a rank, such as a helper or a child. The process connects when it reaches
-one. If no launcher has assigned it a place, it takes job, run and rank number of its parent from the variable. A child
-that multiprocessing starts connects at its start, unless it is a worker of a library's pool. A Ray worker connects when
-an actor starts in it.
+a breakpoint. If no launcher has assigned it a place, it takes its parent's job, run and rank number from the variable.
+A child that multiprocessing starts connects at its start, unless it is a worker of a library's pool. A Ray worker
+connects when an actor starts in it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _start(environ: Mapping[str, str]) -> None:
         if part is not JobPart.HELPER:
             os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
     if "t" in sys.abiflags:
-        # Without the GIL nothing else starts; `install` reports that such a Python is not supported.
+        # A Python without the GIL is not supported: the agent does not start, and in a rank `install` reports this.
         if part is JobPart.RANK:
             from dbg_agent import install
 
@@ -113,7 +113,8 @@ def _watch_children(module: ModuleType) -> None:
     if module.__name__ == "multiprocessing.util":
         module.register_after_fork(sys.modules[__name__], _child_begins)
     else:
-        # A spawned child has no after-fork work, but calls this as well, once it knows its process object.
+        # multiprocessing calls this method also in a spawned child, once the child knows its process object. The
+        # original method does nothing there.
         module.SpawnProcess._after_fork = staticmethod(_child_begins)
 
 
@@ -130,7 +131,7 @@ def _child_begins(_: object = None) -> None:
         from dbg_agent import install
         from dbg_agent.program.own_rank import say_goodbye
 
-        # A forked child ends without running atexit functions.
+        # A forked child ends without running atexit functions, so the goodbye is registered with multiprocessing.
         util.Finalize(None, say_goodbye, exitpriority=-1)
         install()
 
@@ -222,8 +223,8 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
     from dbg_wire.launchers import is_launcher
 
     if program.is_ray_worker:
-        # A Ray worker does not replace the claim of Ray's driver process in the variable, because that claim identifies
-        # the worker's job.
+        # The variable contains the claim of Ray's driver process, which identifies the job of this Ray worker. A helper
+        # does not overwrite it.
         return JobPart.HELPER
     if is_launcher(program.argv, program.module, environ):
         return JobPart.LAUNCHER
@@ -234,8 +235,8 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
         return JobPart.HELPER
-    # Two kinds of children are not new ranks: those to which no launcher has assigned a place, and those that inherit
-    # the place of a first rank that has started the other ranks (Lightning).
+    # A child is not a new rank if no launcher has assigned it a place, or if it inherits the place of a first rank
+    # that has started the other ranks (Lightning).
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
     return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER

@@ -4,8 +4,8 @@ The compiled code is never written to a cache. Each call has the line number of 
 line numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
 
 For an imported module, the interpreter's own finders are used, and only the loader is replaced. The script of the
-command line is not imported, so it has no loader to replace. A path hook therefore passes it to the interpreter like a
-directory that contains a ``__main__``.
+command line is not imported, so it has no loader to replace. Instead, a path hook accepts the script's path, and the
+interpreter then runs the script as it runs a directory that contains a ``__main__``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dbg_agent.breakpoints.monitored import Find, Lines, Reached
 
 CALL = "__dbg_stop_point__"
-"""Name of the function that the inserted calls call with a number. It is a builtin, to hide no name of a module."""
+"""Name of the function in each inserted call. The function is a builtin, so that it hides no name of a module."""
 
 COMPILES = "invoke_and_store_as_constant"
 """Name of the Dynamo function that calls a function marked as constant while Dynamo compiles."""
@@ -37,17 +37,19 @@ COMPILES = "invoke_and_store_as_constant"
 LATER = "the file is loaded already; the breakpoint takes effect at the rank's next stop"
 
 _served: list[AtImport] = []
-"""The instances, newest first. If two stop at one line, the newer one is called first, as in `sys.monitoring`."""
+"""All AtImport objects, newest first. If two of them have a stop at the same line, the newer one is called first, as in
+`sys.monitoring`."""
 
 _numbered: list[tuple[AtImport, str, int]] = []
-"""Instance, file and line, by the number in the call. Entries stay, because compiled code may use them at any time."""
+"""The AtImport object, file and line of each inserted call. The call passes its index in this list. Entries are never
+removed, because compiled code may use them at any time."""
 
 
 class AtImport:
-    """Caller of ``reached`` before lines of files that are loaded from now on; see :class:`.monitored.Monitored`."""
+    """Calls ``reached`` before lines with stops, in files that are loaded later; see :class:`.monitored.Monitored`."""
 
     replaces_tracing = False
-    """Whether all threads stop without tracing. They don't: functions that were loaded earlier contain no calls."""
+    """False: functions that were loaded earlier contain no inserted calls, so only a traced thread stops in them."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self.reached = reached
@@ -80,7 +82,7 @@ class AtImport:
 
 
 def reach(number: int) -> None:
-    """Call ``reached`` of the instance that owns the line with this number. The inserted calls call this function."""
+    """Call ``reached`` of the AtImport object that has the stop of this number. Inserted calls call this function."""
     frame = sys._getframe(1)
     if frame.f_code.co_name != COMPILES:
         served, file, line = _numbered[number]

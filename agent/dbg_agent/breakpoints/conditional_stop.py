@@ -91,7 +91,8 @@ def _parsed(text: str) -> list[ast.expr]:
     if "{" not in text:
         # A closing brace without an opening one is literal.
         return [ast.Constant(text.replace("}}", "}"))]
-    # A raw string keeps backslashes. The blank separates a final backslash or quote from the closing quotes.
+    # A raw string keeps backslashes. The blank before the closing quotes keeps them apart from a final backslash or
+    # quote.
     quotes = "'''" if "'''" not in text else '"""'
     try:
         parsed = ast.parse(f"rf{quotes}{text} {quotes}", "<log point>", "eval").body
@@ -209,9 +210,9 @@ def check_stop(
     tracer = sys.gettrace()
     try:
         if tracer is not None:
-            # Otherwise a user who steps would see lines of this module and of a condition; set_trace does the same.
+            # If tracing stayed on, a user's step would end in this module or in the code of the condition.
             sys.settrace(None)
-        # Conditions and log texts need free stack, too: a RecursionError would look like an error of the user's.
+        # Conditions and log texts need free stack, too. Otherwise a RecursionError would look like a user's error.
         if reports_no_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:

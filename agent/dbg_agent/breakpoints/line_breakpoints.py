@@ -40,7 +40,7 @@ from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, Break
 from dbg_wire.records.record import clamp
 
 MAX_ROWS = 500_000
-"""Maximum number of characters of an answer's rows: half of a message's limit, because some characters are escaped."""
+"""Maximum number of characters of an answer's rows: half of a message's limit, because JSON escapes some characters."""
 
 NOT_LOADED = "the file is not loaded yet"
 
@@ -49,7 +49,7 @@ MAX_OF_RANK = 10
 """Maximum number of log texts of one rank per second: nobody reads more lines while they scroll by."""
 
 MAX_OF_JOB = 2000
-"""Maximum number of log texts of all ranks per second. In a larger job, each rank may send one per second."""
+"""Maximum number of log texts of all ranks together per second. With more ranks than this, each may send one."""
 
 
 class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
@@ -59,7 +59,8 @@ class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
         bdb.Breakpoint.__init__(self, file, line)
         ConditionalStop.__init__(self, None)
         self.asked: dict[tuple[str, int], None] = {}
-        """The files and lines of the requests for this breakpoint."""
+        """The files and lines for which this breakpoint was requested. Requests for several lines may lead to the same
+        line with code."""
         self.hits_text = ""
         self.log_text = ""
         self.stops_at: Callable[[int], bool] | None = None
@@ -163,9 +164,11 @@ class LineBreakpoints:
         self._served: dict[str, frozenset[int]] = {}
         self._mechanism = mechanism(self.reached)
         self._traced: dict[str, frozenset[int]] = {}
-        """Lines with breakpoints when the rank was last stopped: a thread that is traced since then stops there."""
+        """The lines that had breakpoints when the rank was last stopped. A thread that has been traced since that stop
+        stops at these lines in any case."""
         self._failure = ""
-        """Why breakpoints stop only a traced thread: the mechanism's error. Empty if the mechanism works."""
+        """The error of `sys.monitoring` or :mod:`.at_import`. After an error only a traced thread stops at breakpoints.
+        Empty if there is no error."""
 
     def apply(self, spec: BreakpointChanges) -> tuple[BreakpointState, ...]:
         """Clear and set the requested breakpoints; return all breakpoints of the rank, and the refused requests."""
@@ -180,7 +183,7 @@ class LineBreakpoints:
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
-        """Pass the present breakpoints to the mechanism; return True if no breakpoint needs a traced thread."""
+        """Make the present breakpoints stop threads without tracing; return True if this works for all of them."""
         with self._lock:
             is_all = self._refresh()
             if self._is_halted():
@@ -191,7 +194,7 @@ class LineBreakpoints:
         wanted, is_all = self._wanted()
         if wanted != self._served:
             self._served = wanted
-            # The mechanism may accept these lines even if it has failed before.
+            # The error of an earlier call of `serve` does not apply to these lines.
             self._failure = ""
             try:
                 self._mechanism.serve(wanted)
@@ -335,7 +338,7 @@ class LineBreakpoints:
         def stop() -> None:
             self._halts.stop(frame, "breakpoint", before_line=True)
             if stops_at(file, line):
-                # The line also has a stop of the command line, which comes next. It must not stop here a second time.
+                # A `--stop-at` is at the same line and is checked next. It must not stop the thread here a second time.
                 self._halts.note_halt(frame)
 
         unharmed(stop, self._failed)
@@ -440,7 +443,8 @@ class _LogOutput:
 class _Spot(NamedTuple):
     """The path under which the program has loaded a file, and the line where a breakpoint stops.
 
-    The line is None if no breakpoint can be set; the problem is the reason. If there is a line, it is a warning.
+    The line is None if no breakpoint can be set; the problem is the reason. If there is a line, the problem is a
+    warning.
     """
 
     path: str
@@ -458,7 +462,7 @@ def _spot_of(spec: BreakpointSpec) -> _Spot:
 
 
 def _problem_of(spec: BreakpointSpec) -> str:
-    """Return the reason why a request is invalid whatever its line contains, or an empty string."""
+    """Return the reason why a request is invalid at any line; empty if it is valid."""
     if len(json.dumps([spec.file, spec.condition, spec.hits, spec.log])) > MAX_TEXT - 2 * MAX_CONDITION:
         return "file name, condition, hits and log text are too long together"
     if is_ours(spec.file):

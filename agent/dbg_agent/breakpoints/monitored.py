@@ -24,8 +24,8 @@ Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
 
 Find = Callable[[str, str], frozenset[int]]
-"""Called with the file and the name of a module that starts to run. Returns the lines of the file that have stops: only
-then can they be determined."""
+"""Called with the file and the name of a module when the module starts to run, because its lines with stops are not
+known earlier. Returns these lines."""
 
 TOOL = "dbg-agent"
 """The name of this tool, which other tools see as the owner of its tool id."""
@@ -43,10 +43,10 @@ class NoIdFree(Exception):
 
 
 class Monitored:
-    """Caller of ``reached`` in each thread that runs a line with a breakpoint, by events of `sys.monitoring`."""
+    """Calls ``reached`` in each thread that runs a line with a breakpoint, by events of `sys.monitoring`."""
 
     replaces_tracing = True
-    """Whether all threads stop without tracing. They do, because `sys.monitoring` reports lines of each thread."""
+    """True: all threads stop without tracing, because `sys.monitoring` reports the lines of each thread."""
 
     def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self._reached = reached
@@ -76,7 +76,7 @@ class Monitored:
                 self._set_line_events(code, wanted=False)
         for code in running_codes():
             self._watch(code)
-        # Functions and lines whose events were disabled after the first one report again.
+        # Enable events again in functions and at lines that have disabled them after their first event.
         self._monitoring.restart_events()
 
     def problem(self, file: str, line: int) -> str:
@@ -93,8 +93,8 @@ class Monitored:
             except ValueError:
                 continue
             self._id = number
-            # After its exit callbacks the interpreter clears our modules, but finalizers of the program still run, with
-            # events.
+            # The interpreter calls this exit callback before it clears our modules. Finalizers of the program run even
+            # later, and must not cause events then.
             atexit.register(self._free)
             monitoring.register_callback(number, events.PY_START, self._begins)
             monitoring.register_callback(number, events.PY_RESUME, self._begins)
@@ -109,8 +109,8 @@ class Monitored:
         monitoring, events, number = self._monitoring, self._monitoring.events, self._id
         self._id = None
         atexit.unregister(self._free)
-        # Without events, no thread adds code to _codes any more. A thread that is just adding some may still do so, but
-        # to the former dict, which nothing reads.
+        # From here on no event makes a thread add code to _codes. A thread that has already begun adds its code to the
+        # former dict, which nothing reads.
         monitoring.set_events(number, events.NO_EVENTS)
         codes, self._codes = self._codes, {}
         for code, _, _ in list(codes.values()):

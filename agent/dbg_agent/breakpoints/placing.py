@@ -1,6 +1,7 @@
 """Placement of stops: the line where a stop for a line or function takes effect, and the loaded path of its file.
 
-A stop takes effect before an executable statement: the one of its line, the next one, or the first one of a function.
+A stop takes effect before an executable statement: the statement at its line, the next statement, or a function's first
+statement.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Placed:
 class Spot:
     """A statement, or the head of a compound statement, with its lines.
 
-    ``body`` is the statement list where a call can be inserted ``before`` a statement. ``owner`` is the whole
+    A call can be inserted into the list ``body``, in front of the statement ``before``. ``owner`` is the whole
     statement, ``except`` clause or ``case``.
     """
 
@@ -88,7 +89,7 @@ def _lines_of(code: CodeType) -> set[int | None]:
 
 
 def _line_inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the line of the function's first statement with code; if none, of its docstring or declaration."""
+    """Return the line of the function's first statement with code; if there is none, of its first statement."""
     first = next((statement for statement in function.body if _has_code(statement)), None)
     return _first_line(first) if first is not None else function.body[0].lineno
 
@@ -198,13 +199,13 @@ def _loaded_paths() -> Iterator[str]:
     for frame in list(all_frames().values()):
         walk = frame
         while walk is not None:
-            # A script that another script executes is not in sys.modules.
+            # Frames also show a script that another script executes, which is not in sys.modules.
             yield os.path.abspath(walk.f_code.co_filename)  # noqa: PTH100
-            walk = walk.f_back  # type: ignore[assignment] # the outermost frame has none
+            walk = walk.f_back  # type: ignore[assignment] # the outermost frame has no caller
 
 
 def same_file(name: str, files: Collection[str]) -> str:
-    """Return the one of ``files`` that ``name``, a code object's ``co_filename``, refers to, or an empty string."""
+    """Return the path in ``files`` of the file ``name``, a code object's ``co_filename``; empty if there is none."""
     path = os.path.abspath(name)  # noqa: PTH100
     if path in files:
         return path

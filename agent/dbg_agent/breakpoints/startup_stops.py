@@ -86,7 +86,8 @@ class StartupStop(ConditionalStop):
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
         global _process  # noqa: PLW0603 - one per process
-        # If the stop is at a loop, sys.monitoring reports its line at each iteration; an inserted call runs once.
+        # A `--stop-in` stops once per call. If the function begins with a loop, sys.monitoring reports the loop's line
+        # at each iteration.
         if isinstance(self.stop, StopIn) and WITHIN_STATEMENTS and not _begins_line(frame):
             return False
         if not self.is_reached:

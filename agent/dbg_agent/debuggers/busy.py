@@ -28,7 +28,7 @@ class Busy:
         self._call_later = call_later
         self._lock = threading.RLock()
         self._begun = 0
-        """Number of times that such work has started."""
+        """The number of the latest piece of work, by which a timer recognises the piece that it was started for."""
         self._ticket = 0
         self.is_working = False
         """Whether code of the program works for the debugger now; may be read from any thread."""
@@ -65,7 +65,7 @@ class Busy:
                     self._stops.work_is_over()
 
     def _check(self, work: int) -> None:
-        """Report the rank as running if that work still lasts; runs in the link's thread."""
+        """Report the rank as running if the piece of work with this number still lasts; runs in the link's thread."""
         with self._lock:
             if self.is_working and self._begun == work:
                 self._stops.work_is_slow()

@@ -51,15 +51,15 @@ TAIL_SECONDS = 0.2
 prompt."""
 
 MAX_REPLAY = MAX_LOG // 2
-"""Maximum number of bytes that are sent again at once. The outgoing queue has less room than a full log needs, and
-would drop the log. A terminal requests the rest when it has these bytes."""
+"""Maximum number of bytes of the log that are sent again for one request. The outgoing queue has less room than a full
+log needs, and would drop messages. When a terminal has received these bytes, it requests more."""
 
 MAX_TAIL = 4096
 """Maximum number of characters at the start of a line that are held back because they may be a prompt."""
 
 
 class Terminal:
-    """The screen's size and viewers; divides the written bytes into frames, tagged with session and offset."""
+    """The screen's size and viewers; sends the written bytes in pieces, each with its session and offset."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -165,8 +165,8 @@ class Console(io.TextIOBase):
         self._log = SessionLog()
         self._tail = ""
         self._begun = 0
-        """Number of lines so far whose beginning was written without their end. A timer remembers the number that its
-        line had."""
+        """Number of lines so far that were written without a newline at first. The latest number is the id of the
+        unfinished line, by which its timer notices that a newer line has begun."""
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
@@ -279,8 +279,8 @@ class Console(io.TextIOBase):
             prompt = self.prompt
             if prompt is None or prompt.number != number:
                 return False
-            # Both steps are made under one lock, because `ask` closes the prompt under this lock; the stop can't end
-            # before that.
+            # The reply is queued and recorded under one lock. `ask` closes the prompt under the same lock, so the stop
+            # can't end between these two steps.
             if not self._inbox.put(self._stops.number, TypedLine(text, number)):
                 return False
             self._replied = number
@@ -320,7 +320,7 @@ class Console(io.TextIOBase):
             self._receive_written()
             self._number += 1
             self._prompt = clamp(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
-            # The command that a recorded interrupt was meant for has ended.
+            # A recorded interrupt was meant for the command that has ended, and not for this prompt.
             self._is_interrupted = False
         self._broker.publish()
         reply: str | None = None
@@ -337,10 +337,10 @@ class Console(io.TextIOBase):
         finally:
             with self._lock:
                 self._prompt = None
-                # A terminal that watches or reconnects sees the question and the reply.
+                # The log gets the question and the reply, for terminals that watch or reconnect.
                 self._append(text if reply is None else f"{text}{reply}\n")
                 if self._tail:
-                    # A line that began during the prompt was not shown when it was due.
+                    # Another line began while the prompt waited, and was not shown then. Its delay starts again now.
                     self._begin_line()
             self._show_later()
             self._broker.publish()
@@ -369,7 +369,7 @@ class Console(io.TextIOBase):
                 self._terminal.send_again(session, first + start, piece)
 
     def replay_end(self, session: int) -> None:
-        """Send the end of the log again, so that terminals request missing bytes before it; in the link's thread."""
+        """Send the end of the log again: terminals then request the bytes that they lack. Runs in the link's thread."""
         with self._lock:
             first, data = self._log.since(self._log.end - MAX_DATA_BYTES)
             self._terminal.send_again(session, first, data)

@@ -116,7 +116,7 @@ class Debuggers:
         them.
         """
         is_open = self._stops.phase is StopPhase.OPEN
-        from dbg_agent.frames.variables import WRITES_THROUGH  # only a stop needs it
+        from dbg_agent.frames.variables import WRITES_THROUGH  # imported here: only a stop needs it
 
         if WRITES_THROUGH or not is_open or getattr(self.last, "curframe", None) is not frame:
             return None
@@ -134,7 +134,7 @@ class Debuggers:
             self.open_one.show_breakpoints()
 
     def have_one(self) -> None:
-        """Load a debugger if none is loaded, because breakpoints that were set without an open one must be traced."""
+        """Load a debugger if none is loaded. It must trace breakpoints that were set before a debugger opened."""
         if self.last is None:
             self.last = self._load(self.wanted())
 
@@ -167,7 +167,7 @@ class Debuggers:
         return self._loaded[name]
 
     def is_log_watched(self, name: str) -> bool:
-        """Return True if a terminal shows the log of the debugger of that name and no other was opened since."""
+        """Return True if the debugger of that name was opened most recently, and a terminal shows its log."""
         before, last = self._stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name
         return is_same and self.terminal.viewers > 0

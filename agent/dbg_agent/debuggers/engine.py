@@ -40,7 +40,7 @@ SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 
 class Engine(bdb.Bdb):
-    """One debugger for the life of the process; all of them share the rank's breakpoints.
+    """A debugger of the rank, for the life of the process. All engines share the rank's breakpoints.
 
     All methods run in the stopped thread unless their docstring names another thread.
     """
@@ -64,8 +64,8 @@ class Engine(bdb.Bdb):
         """Whether the present step is an IDE's: it does not end at a call or a return, but at the line that follows."""
         self._is_untraced = False
         """Whether bdb must see no breakpoints as it continues, because all of them are served without tracing."""
-        # bdb's constructor assigns an empty table of breakpoints. All engines share the table, so the breakpoints that
-        # users set in the other engine would be lost.
+        # bdb's constructor replaces the table of breakpoints, which all engines share, by an empty one. The table is
+        # restored, because it may contain breakpoints that users have set in the other engine.
         kept = workplace.breakpoints.lines
         super().__init__(skip=OWN_PACKAGES, **options)
         workplace.breakpoints.lines = kept
@@ -98,7 +98,7 @@ class Engine(bdb.Bdb):
             one.f_trace = self.trace_dispatch
             self.botframe = one
             if sys.version_info >= (3, 13):
-                # From Python 3.13 on bdb restores these two attributes when it stops tracing the frame.
+                # From Python 3.13 on bdb restores both attributes from this dict when it stops tracing the frame.
                 self.frame_trace_lines_opcodes[one] = (one.f_trace_lines, one.f_trace_opcodes)
                 one.f_trace_lines = True
         return self.trace_dispatch
@@ -135,8 +135,8 @@ class Engine(bdb.Bdb):
         try:
             follow = super().trace_dispatch(frame, event, arg)
             if event == "return" and frame.f_back is None:
-                # Only the end of the thread or of the interpreter follows, and at the interpreter's end the agent's
-                # modules are torn down.
+                # The program's code in this thread has ended. Tracing must end before the interpreter does, because the
+                # agent's modules are torn down then.
                 sys.settrace(None)
             return self._workplace.tracing.hand_over(self, frame, follow)
         except ProgramRaised as raised:
@@ -149,7 +149,7 @@ class Engine(bdb.Bdb):
             self._workplace.broker.warn(f"the debugger failed ({error_line(error)}); the rank continues")
             self.release()
             return None
-        # Outside of the except block the exception keeps its own cause and context.
+        # The exception is raised outside of the except block, so that it keeps its own cause and context.
         raise to_raise
 
     def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
@@ -225,7 +225,7 @@ class Engine(bdb.Bdb):
         return True
 
     def move(self, wanted: StepRequest, frame: FrameType | None) -> None:
-        """Set where the thread stops next after this command at this frame."""
+        """Set where the thread stops next: ``wanted`` is the user's command, ``frame`` the frame where it was given."""
         command = wanted.command
         self.ends_at_lines = command in STEPS_OF_IDES
         if command == "continue" or frame is None:

@@ -42,7 +42,7 @@ END_OF_INPUT = "EOF"
 
 @contextmanager
 def _waiting_for(console: Console, state: PromptState) -> Iterator[None]:
-    """Set the state of prompts in this context."""
+    """Report prompts in this context with this state, which is the kind of input that they wait for."""
     before, console.state = console.state, state
     try:
         yield
@@ -76,7 +76,7 @@ class Interpreter(code.InteractiveConsole):
         self._console.write(prompt)
         with _waiting_for(self._console, PromptState.INTERACT):
             line = self._console.readline()
-        # An empty string is the end of input of a command that was not typed at a terminal.
+        # A command that was not typed at a terminal has no input: it reads an empty string.
         if line in ("", "EOF\n"):
             raise EOFError
         return line.rstrip("\n")
@@ -87,7 +87,7 @@ INTERACT_BANNERS = (
     if sys.version_info < (3, 13)
     else ("*pdb interact start*", "*exit from pdb interact command*")
 )
-"""Lines at the start and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
+"""The lines that ``interact`` prints at its start and end. Before Python 3.13 pdb itself printed no line at the end."""
 
 
 def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
@@ -96,7 +96,10 @@ def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
 
 
 class QuitDeclined(KeyboardInterrupt):
-    """Raised to end the commands of a breakpoint as Ctrl-C does; after a `q` among them pdb itself would resume."""
+    """Raised if the user declines a `q` among a breakpoint's commands. Ends these commands, as Ctrl-C does.
+
+    pdb itself would resume the program.
+    """
 
 
 def is_block(text: str) -> bool:
@@ -205,7 +208,8 @@ class RankPdb(CompletingPdb):
         """Prepare tracing of this frame, so that pdb then stops at the same place as its own ``set_trace``."""
         self._first = id(frame)
         super().set_trace(frame)
-        # The agent's own calls that follow need no step. The caller turns tracing on again as its last action.
+        # `set_trace` has switched tracing on, and a step must not end in the agent's calls that follow. The caller
+        # switches tracing on again as its last action.
         sys.settrace(None)
         self.going_on = False
         self._stepper = threading.get_ident()
@@ -275,7 +279,7 @@ class RankPdb(CompletingPdb):
         self._halts(frame, partial(super().user_line, frame), goes_on=self._goes_on())
 
     user_opcode = user_line
-    """bdb calls this from Python 3.13 on: a stop is at the instruction after ``set_trace()``, on the same line."""
+    """From Python 3.13 on, bdb calls this method after a ``set_trace()``: the next instruction is on the same line."""
 
     def user_return(self, frame: FrameType, return_value: Any) -> None:
         """Stop at a return."""

@@ -70,8 +70,8 @@ CHOSEN_BY_USER = "breakpoint"
 class Unmoved:
     """The place of the program's thread, its arrival time there, and its processor time, as of the latest check.
 
-    That the thread is at the same instruction in the same frames does not prove that it has not moved. A loop returns
-    to the instruction, and a new frame may have the address of an old one, because Python reuses memory. The frames
+    A thread may have moved although it is at the same instruction in the same frames. A loop returns to the
+    instruction, and a new frame may have the address of an old one, because Python reuses memory. The frames
     themselves are not kept for a comparison, because they would keep their variables alive, tensors among them. But a
     thread that has run through a loop has used processor time, and a waiting thread has used none. A thread that
     computes or spins in C code counts as moving.
@@ -117,20 +117,26 @@ class Position:
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
-        """Return the present place of the stop's or else the program's thread; None while that thread is halted."""
+        """Return the place of the stop's thread, or of the program's thread if there is no stop.
+
+        Return None if that thread is halted.
+        """
         if self._stands():
             return None
         frame = self._moving_frame()
         return place_of(frame) if frame is not None else None
 
     def stack(self) -> tuple[Place, ...]:
-        """Return the stack of the stop's thread, or else of the program's thread: the main one, except in Ray."""
+        """Return the stack of the stop's thread. If there is no stop, return the stack of the program's thread.
+
+        The program's thread is the main thread, except in Ray.
+        """
         crash = self._halt.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
         if not self._stands():
             return stack_of(self._moving_frame())
-        # A stop is reported shortly before it has begun.
+        # A stop is reported shortly before `halt` has its frame; `arrived_at` has the frame earlier.
         return stack_of(self._halt.frame or self._stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
@@ -153,7 +159,7 @@ class Position:
         return self._stops.is_halted and not self._stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
-        """Return the innermost frame of the stepping thread, or else of the program's thread."""
+        """Return the innermost frame of the stop's thread, or of the program's if there is no stop."""
         return thread_frame(self._stops.owner or program_thread())
 
 
@@ -161,7 +167,7 @@ class FrameSelector:
     """The selected frame of the current stop; methods run in the stopped thread."""
 
     def __init__(self, halt: Halt, open_engine: Callable[[], Engine | None], send: Callable[[Message], None]) -> None:
-        """Keep the callbacks; ``open_engine`` returns the debugger that is open on the stop, if any."""
+        """Make the selector; ``open_engine`` returns the debugger that is open on the stop, if any."""
         self._halt = halt
         self._open_engine = open_engine
         self._send = send

@@ -33,7 +33,7 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
-"""Reason for rejecting some of PuDB's keys."""
+"""Reason for rejecting the keys of PuDB that need a terminal."""
 
 NO_PREFERENCES = (
     "PuDB's preferences are not available here: they would be written to the rank's home, and a rank writes nothing "
@@ -44,15 +44,15 @@ NO_PREFERENCES = (
 NO_COMPLETION = "PuDB's completion is not available here: it writes to the rank's home. Use pdb for completion."
 
 MAX_VALUE = 10_000
-"""Maximum number of characters drawn of one value: several screens. PuDB lays out all of a value again at every key."""
+"""Maximum number of characters of one value that PuDB draws, because it lays out the whole value again at every key."""
 
 MAX_ENTRY = 64 * 1024
-"""Maximum number of characters of one text at the command line: many screens. The layout of a longer text takes
+"""Maximum number of characters of one text at the command line: many screens. To lay out a longer text takes too
 long."""
 
 MAX_ENTRIES = 4000
-"""Maximum number of texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest are
-dropped."""
+"""Maximum number of texts, mostly lines, that PuDB's command line keeps, so that they use only some megabytes. The
+oldest are dropped."""
 
 
 def make(workplace: Workplace) -> Engine:
@@ -62,7 +62,7 @@ def make(workplace: Workplace) -> Engine:
     screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
     with _making_window():
         debugger = RankDebugger(workplace, screen, stdin=NoFile(), stdout=NoFile())
-    # The other shells start on the rank's own stdin; only the internal shell runs on PuDB's screen.
+    # Only PuDB's internal shell runs on PuDB's screen. The shells that a user may choose instead read the rank's stdin.
     pudb_debugger.CONFIG["shell"] = "internal"
     debugger.open_afresh()
     screen.start()
@@ -75,7 +75,8 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
     name = PUDB
     title = "PuDB"
 
-    # This class has its own list, because the program may use PuDB by itself, and PuDB allows one debugger per list.
+    # PuDB keeps its only debugger in this list of its class. The agent's class has a list of its own, because the
+    # program may use PuDB by itself.
     _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
     def __init__(self, workplace: Workplace, screen: Any, **options: Any) -> None:
@@ -219,16 +220,16 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.setup_palette(screen)
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run PuDB's interaction.
+        """Run PuDB's interaction. This method replaces PuDB's own method.
 
-        During this, PuDB's own method replaces the process's warnings filters, which is not safe if other threads do
-        the same. It also stops and starts the screen, which makes the screen flicker.
+        PuDB's own method replaces the process's warnings filters, which is not safe if other threads do the same. It
+        also stops and starts the screen, which makes the screen flicker.
         """
         with unwarned():
             return call(*args, **kwargs)
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
-        """Raise PuDB's failure, which leads to pdb; a dialog may be the part that fails."""
+        """Raise PuDB's failure, so that pdb shows the stop. PuDB would show a dialog, which may fail, too."""
         raise exc_tuple[1]
 
     def add_cmdline_content(self, s: str, attr: str) -> None:
@@ -239,7 +240,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         del self.cmdline_contents[: max(0, len(self.cmdline_contents) - MAX_ENTRIES)]
 
     def update_stack(self) -> None:
-        """Show the stack; PuDB asks the program's objects for their class."""
+        """Show the stack, which may run code of the program: PuDB asks objects for their class."""
         self._work(super().update_stack)
 
     def update_var_view(self, *arguments: Any, **named: Any) -> None:

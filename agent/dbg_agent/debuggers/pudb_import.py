@@ -56,10 +56,10 @@ def without_optional() -> Iterator[None]:
 
 
 class _Seen(str):
-    """The configuration's version of PuDB's welcome, which compares as newer than any welcome of PuDB.
+    """The version of the welcome that the user has seen. It compares as newer than any, so PuDB shows no welcome.
 
-    Its text stays unchanged: a program that uses PuDB itself may save it, and PuDB then still greets in the next
-    process.
+    Its text stays unchanged, because a program that uses PuDB itself may save the configuration. In the next process
+    PuDB then shows the welcome as usual.
     """
 
     __slots__ = ()
@@ -76,7 +76,7 @@ def _users_folder() -> str:
 
 @contextmanager
 def untraceable() -> Iterator[None]:
-    """Context to import and build PuDB in; afterwards PuDB can't write any file."""
+    """Context in which PuDB is imported and built; afterwards PuDB can't write any file."""
     had_shortcut = hasattr(builtins, "pu")
     from pudb import settings
 
@@ -87,7 +87,7 @@ def untraceable() -> Iterator[None]:
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
     try:
         loaded = settings.load_config()
-        # This applies even if the program uses PuDB itself: an unexpected dialog would read the keys of a stop.
+        # PuDB's welcome is hidden even if the program uses PuDB itself: the dialog would read keys meant for the stop.
         loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
         from pudb import debugger
 

@@ -78,7 +78,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
         """Draw, and keep the drawing for :meth:`text`."""
         # No interrupt may be raised here, because a drawing uses locks of the link's thread.
         with self._workplace.interruptible.suspended():
-            # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
+            # Breakpoints are reported before they are drawn: a terminal may leave as soon as it shows a new breakpoint.
             self._workplace.breakpoints.update()
             self._canvas = canvas
             super().draw_screen(size, canvas)

@@ -33,8 +33,8 @@ MAX_WORKERS = 32
 """Maximum number of workers that are checked."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
-"""Kinds of waits of a worker that count as idle. A worker that waits for a lock may be idle or busy. So if no worker is
-busy according to the first tuple, the second one is used, and then the third one, with which all are busy."""
+"""Three definitions of an idle worker, by the kinds of its wait. A worker that waits for a lock may be idle or busy. So
+the next definition is used only if no worker is busy by the one before. By the third, every worker is busy."""
 
 
 class Worker(NamedTuple):
@@ -191,7 +191,8 @@ class LibraryFrame(NamedTuple):
         for frame in self.thread.frames[self.at + 1 :]:
             site = call_site(frame, reads=False)
             text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
-            # Another method of the same object may have called it, as `wait_for` does.
+            # If another method of the same object has called this one, as `wait_for` does, the expression is `self`.
+            # Then a frame further out has the object's name.
             if text != "self" or module_of(frame) != module_of(self.frame):
                 return text if text not in ("self", "super") else ""
         return ""
@@ -396,7 +397,7 @@ _PLAIN = {
     ("multiprocessing.connection", "accept"): Activity.LISTEN,
     ("concurrent.futures._base", "wait"): Activity.FUTURES,
 }
-"""Functions that wait; only the name of the object whose method they are is reported."""
+"""Functions whose wait is reported without details, except for the name of the object whose method is called."""
 
 _INNERMOST = {
     ("concurrent.futures.thread", "_worker"): Activity.POOL_WORK,
@@ -420,7 +421,7 @@ _RULES: dict[tuple[str, str], Callable[[LibraryFrame], Wait | None]] = {
     ("torch.utils.data.dataloader", "_try_get_data"): _loader,
     ("torch.utils.file_baton", "wait"): _baton,
     ("filelock._api", "acquire"): _file_lock,
-    ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 on
+    ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 of filelock on
     ("pdb", "interaction"): _pdb,
     ("ray._private.worker", "get_objects"): _ray_get,
     ("selectors", "select"): _loop,

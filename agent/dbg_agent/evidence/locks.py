@@ -111,7 +111,7 @@ def _open_blocks(spot: Spot) -> Iterator[ast.expr]:
 
 
 def _acquired(spot: Spot) -> list[ast.expr]:
-    """Return the objects whose last `acquire` or `release` in source order, up to the running call, is `acquire`."""
+    """Return the objects with a call of `acquire`, and no `release` after it, in the source before the running call."""
     _, line, _, column = span_of(spot.node)
     last: dict[str, tuple[str, ast.expr]] = {}
     calls = [one.func for one in nodes_in(spot.scope) if isinstance(one, ast.Call) and one is not spot.node]

@@ -142,7 +142,7 @@ def _looked_for(spot: Spot, loop: Loop, reads: bool) -> Iterator[str]:
 
 
 def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
-    """Yield the variables to evaluate a call with: for each known item if the call is in a comprehension, else once."""
+    """Yield the values of variables that a call uses. In a comprehension, yield them once for each known item."""
     values = Values(spot.frame, reads)
     around = next((parent for parent, _ in spot.outward(call) if isinstance(parent, COMPREHENSIONS)), None)
     (only, *others) = around.generators if around is not None else (None,)
@@ -182,5 +182,5 @@ def _is_reading(modes: Sequence[Any]) -> bool:
 def _functions(names: frozenset[str]) -> list[Any]:
     modules = [os.path, os, sys.modules.get("glob")]
     found = [vars(module)[name] for module in modules if module is not None for name in names if name in vars(module)]
-    # Without `os.open`, which can also create files.
+    # `os.open` is excluded, because it can also create files.
     return [one for one in found if one is not os.open] + ([open] if "open" in names else [])

@@ -56,9 +56,9 @@ def seen_tasks(loop: object) -> list[SeenTask]:
 
 
 def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[SeenTask]:
-    """Return the tasks that a thread with these frames waits for in its loop: all that no other task waits for.
+    """Return the tasks of a thread's loop that no other task waits for. ``frames`` are the frames of the thread.
 
-    But return only the program's main task if it waits for other tasks, or for something that no task can provide.
+    If the program's main task waits for other tasks, or for something that no task can provide, return only this task.
     """
     main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
     alone = [one for one in tasks if one.task is main and (one.awaits or one.does.kind not in _OF_TASKS)]
@@ -69,7 +69,7 @@ def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[S
 
 
 _OF_TASKS = frozenset({WaitKind.LOCK, WaitKind.DATA})
-"""Kinds of waits that another task of the loop may end, by a release of the lock or by data."""
+"""Kinds of waits that another task of the loop may end, by releasing a lock or by sending data."""
 
 
 def _all_tasks(native: Any, loop: object) -> Iterator[Any]:

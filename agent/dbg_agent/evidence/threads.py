@@ -83,7 +83,7 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
 def _tasks(
     threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
 ) -> Iterator[tuple[object, bool, ThreadWait]]:
-    """Yield the tasks of loops that threads wait in: loop, True if no other task waits for the task, and its record."""
+    """Yield the tasks of loops that threads wait in: loop, whether no other task waits for it, and its record."""
     for thread in threads:
         loop = waits[thread.ident].loop
         if loop is None or loop is UNKNOWN:
@@ -171,7 +171,7 @@ def _bounded(record: list[ThreadWait]) -> list[ThreadWait]:
 def _by_frames(
     thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, halted: int | None
 ) -> Wait | CallSite | None:
-    """Return the thread's wait, or the call that it is in if frames don't show the wait; None without a call."""
+    """Return the thread's wait. If its frames don't show a wait, return the call that the thread is in, or None."""
     if thread.ident == halted:
         return Wait(ActivityInfo(what=Activity.STOP))
     if not thread.frames:
@@ -262,7 +262,7 @@ def _named(text: str, frame: FrameType) -> dict[str, str]:
 
 
 def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
-    """Return the wait of a thread at another blocking object, by the object's class, or None."""
+    """Return the wait of a thread at an object other than a lock, such as a queue; None if there is no such wait."""
     value = site.called.value if site.is_with else site.called.owner
     kind = class_of(value)
     # class_of() does not return the module of a C class, because it is part of the class's name.
@@ -303,7 +303,7 @@ def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
     main, outermost = threading.main_thread(), thread.frames[-1] if thread.frames else None
     if outermost is None or main.ident != thread.ident or main.is_alive():
         return wait
-    # The frame still belongs to the program: it ended after the frames of this snapshot were read.
+    # The program has ended after this snapshot was made, so the outermost frame is still the program's.
     if outermost.f_code.co_name == "<module>" or module_of(outermost) == "threading":
         return wait
     return wait._replace(does=wait.does.replace(at_exit=printable(outermost.f_code.co_name[:MAX_FUNCTION])))

@@ -63,7 +63,7 @@ class Communicator:
 def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
     """Return the MPI calls of all threads, with their communicators; empty if the program does not use mpi4py."""
     mpi = sys.modules.get(MODULE)
-    # Two threads may use the same communicator.
+    # Two threads may use the same communicator, which is returned once.
     return list(dict.fromkeys(_seen(mpi))) if mpi is not None else []
 
 
@@ -131,7 +131,7 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
 def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
     communicator = _communicator(mpi, call.called.owner, may_ask)
     ranks = communicator.ranks
-    # Open MPI gives the same name to all communicators that one split creates, so the ranks are added.
+    # Open MPI gives the same name to all communicators that one split creates, so the ranks are added to the name.
     name = f"{communicator.name} {format_ranks(ranks)}".strip()
     if name:
         yield clamp(

@@ -17,7 +17,7 @@ MAX_CAPTURED = 1 * MIB
 
 
 class Capture(io.TextIOBase):
-    """The stdout of a command, and its stdin, which is always at its end."""
+    """The stdout of a command, and its stdin, which contains no input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def redirected(ours: Any, *names: str) -> Iterator[None]:
 
 
 def _in_use(stream: Any) -> Any:
-    """Return the stream behind those redirections of other threads that have ended meanwhile."""
+    """Return the stream without redirections that other threads have started and ended in the meantime."""
     while type(stream) is ThreadStream and stream.is_released:
         stream = stream.real
     return stream

@@ -54,8 +54,9 @@ class MadePath(NamedTuple):
 class CallSite(NamedTuple):
     """The call that a frame is in, with the values of its arguments. A value that can't be read is UNKNOWN.
 
-    ``is_with`` is True for the entry of a ``with`` block. ``is_whole`` is True if no argument is missing here. ``made``
-    is the call that returned the object whose method is called, as in ``group.broadcast(tensor).wait()``.
+    ``is_with`` is True for the entry of a ``with`` block. ``is_whole`` is True if ``positional`` and ``named`` contain
+    all arguments. ``made`` is the call that returned the object whose method is called, as in
+    ``group.broadcast(tensor).wait()``.
     """
 
     called: Expression

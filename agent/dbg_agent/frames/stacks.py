@@ -51,7 +51,8 @@ LOCKLESS = (
     "dbg_agent.frames.capture",
     "dbg_agent.values",
 )
-"""Modules and packages that hold no lock of the agent while they call the program's code, also for debuggers."""
+"""Modules and packages that hold no lock of the agent while they call the program's code. In addition to RUNNERS, these
+include debuggers, and the code that answers questions."""
 
 REDIRECTED = "_dbg_agent_redirected"
 """Name of the code objects with which the agent replaces the code of stock debuggers' functions."""
@@ -64,7 +65,7 @@ MAX_NAME = 200
 """Maximum number of characters of a thread's name."""
 
 OWN_NAMES = "dbg-agent"
-"""Prefix of the names of the agent's threads. A thread that was just started has no frame of the agent yet."""
+"""Prefix of the names of the agent's threads. Frames don't suffice to recognise a thread that has just started."""
 
 UNNAMED = "unnamed"
 """Name shown for a thread that C code created and that Python does not know."""
@@ -77,7 +78,8 @@ STACK_FRAMES = 100
 fail halfway."""
 
 DEBUGGER_FRAMES = 250
-"""Frames for debuggers and questions: urwid nests 100 calls to draw PuDB, and its first import nearly as many."""
+"""Depth of calls that debuggers and questions need: urwid nests 100 calls to draw PuDB, and nearly as many when it is
+imported."""
 
 _LOCKLESS_PREFIXES = tuple(f"{name}." for name in LOCKLESS)
 
@@ -96,8 +98,8 @@ def all_frames() -> dict[int, FrameType]:
         return sys._current_frames()
     frames: dict[int, FrameType]
     try:
-        # One call of C code, during which no other thread runs. Another thread may have disabled collection after the
-        # check above; then it is disabled again below.
+        # No other thread runs during this call of C code, which enables collection again at its end. Another thread may
+        # have disabled collection just before this call; then the code below disables it again.
         is_on, _, frames, _ = tuple(map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
     except BaseException:
         gc.enable()
@@ -178,7 +180,7 @@ def is_resumed_part(frame: FrameType) -> bool:
 
 
 def skip_runner(frames: Sequence[FrameType]) -> int:
-    """Return the number of frames of runpy and the agent before the program's first frame; outermost frames first."""
+    """Return the number of frames of runpy and the agent at the start of ``frames``, which are outermost first."""
     for number, frame in enumerate(frames):
         if not (is_own(frame) or frame.f_globals.get("__name__") == "runpy"):
             return number
@@ -326,7 +328,7 @@ def _is_own_thread(thread: Any, frame: FrameType) -> bool:
 
 
 FrameAt = tuple[FrameType, int]
-"""A frame and its line, as in :mod:`bdb`. They differ for a traceback, whose frames may have moved on."""
+"""A frame and a line in it, as in :mod:`bdb`. In a traceback this is the line where the exception left the frame."""
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")

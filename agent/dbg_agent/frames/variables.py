@@ -1,7 +1,8 @@
 """Readers of the program's variables and attributes that run no code of the program.
 
 No property, ``__getattr__``, ``__eq__`` or ``__repr__`` is called. A value that can't be read in this way is UNKNOWN.
-The functions in the first part are called from other threads than the frame's, those in the last part in its thread.
+The functions in the first part are called from other threads than the frame's. Those in the last part are called in the
+frame's own thread.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def local(frame: FrameType, name: str) -> Any:
 
 
 def is_traced(frames: Sequence[FrameType]) -> bool:
-    """Return True if a frame is traced before Python 3.13, so that reading a variable of these frames could change it.
+    """Return True if reading a variable of these frames, which are of one thread, could change the variable.
 
-    The frames are of one thread. The reason is that Python writes the snapshot back into the variables after each call
-    of a trace or profile function.
+    Before Python 3.13 this is so if one of the frames is traced: after each call of a trace or profile function, Python
+    writes the snapshot ``f_locals`` back into the variables.
     """
     return not WRITES_THROUGH and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
 

@@ -1,8 +1,8 @@
 """Parser for a guard's pipe: faulthandler's dumps, and the lines that the rank itself writes between them.
 
 The parser does no input or output. A dump has no end mark, so the code that reads the pipe decides when a dump is
-complete. A dump may be cut off anywhere. A line that the rank writes may split a line of a dump. It can still be
-recognised, because it starts with a character that no dump contains.
+complete. A dump may be cut off anywhere. A line that the rank writes may split a line of a dump. The rank's line can
+still be recognised, because it starts with a character that no dump contains.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ class GuardCommands:
 
     def environ(self) -> dict[str, str]:
         """Return the environment of a command: the rank's environment at the start of its guard, with PID and RANK."""
-        # The variable AUTOSTART would make a command that is a Python program a rank.
+        # With the variable AUTOSTART, a command that is a Python program would become a rank.
         environ = {name: value for name, value in os.environ.items() if name != AUTOSTART}
         return environ | {PID: str(self._pid), RANK: str(self._about["rank"])}
 

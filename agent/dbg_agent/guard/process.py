@@ -12,8 +12,8 @@ import select
 import sys
 import time
 
-# The guard's interpreter is started without site-packages, so it must be told where the agent is. The rank's own
-# ``sys.path`` may find other modules of the same names, so it is only added when there is something to report.
+# The guard's interpreter is started without site-packages, so the agent's folder is added here for these imports. The
+# rank's ``sys.path`` is added later, and only for a report: it may contain other modules of the same names.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 from dbg_agent.host.watched import (
     GRACE_SECONDS,

@@ -36,8 +36,8 @@ MARK = "\x01"
 BEAT = "beat"
 CALM = "calm"
 """Words with which the rank's lines begin. ``beat``: the rank's interpreter runs. ``calm``: the process ends, and sends
-no more beats. The line continues with the kernel's id of the thread that sends beats, the rank's key and the address of
-its broker."""
+no more beats. After the word, each line contains the kernel's id of the thread that sends beats, the rank's key and the
+address of its broker."""
 
 END = "end"
 LEAVE = "leave"
@@ -244,7 +244,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 class Guard:
-    """The guard of this process, from :meth:`start` to :meth:`stop`. Each is called once, from any thread.
+    """The guard of this process, from :meth:`start` to :meth:`stop`. Both methods are called once, from any thread.
 
     ``key`` returns the rank's key at the broker, and ``owner`` the address of its broker if there are several brokers.
     ``broker`` is the configured address, ``registration`` the rank's frame for registration, and ``rank`` its global
@@ -353,8 +353,8 @@ class Guard:
 
     def forget(self) -> None:
         """Detach from the parent's guard, in a forked child."""
-        # Both are replaced, because another thread of the parent may have held the lock, or the one inside the event,
-        # at the fork. That thread does not exist here and can't release them.
+        # The lock and the event are replaced: at the fork, another thread of the parent may have held the lock, or the
+        # event's own lock. That thread does not exist in the child and can't release it.
         self._lock, self._stopping = threading.RLock(), threading.Event()
         self.child = None
         self._let_go()
@@ -378,7 +378,7 @@ class Guard:
             self._stopping.wait(BEAT_SECONDS)
 
     def _beat(self) -> bool:
-        """Send a sign of life to the guard. Return True if further ones must be sent."""
+        """Send a beat to the guard. Return True if more beats must follow."""
         with self._lock:
             if self._is_calm or self._pipe.write < 0:
                 return False
