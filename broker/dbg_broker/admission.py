@@ -129,7 +129,7 @@ class Admission:
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
 
     def _close_at_expiry(self, number: int, expires: float) -> None:
-        """Close a connection when its token expires; the wall clock decides, because ``expires`` is in its time.
+        """Close a connection when its token expires. ``expires`` is a time of the wall clock, so that clock decides.
 
         The timer stores only the connection's ``number``, so that no closed connection remains in memory.
         """

@@ -20,7 +20,8 @@ NOTHING = -1
 """Position of a reader that has not read anything."""
 
 MAX_REST_SECONDS = 1.0
-"""Maximum pause between two passes over readers, in seconds: ``rest_each`` would exceed it for thousands of readers."""
+"""Maximum pause between two passes over readers, in seconds. The pause grows with the number of updated readers, and
+thousands of readers would make it too long."""
 
 
 class Feed(Generic[K]):

@@ -1,6 +1,7 @@
 """The process groups of torch in this process, and the collectives on the stacks of threads.
 
-Nothing here calls Python code of torch or of the program. Stacks show calls that no recorder records.
+Nothing here calls Python code of torch or of the program. Stacks also show calls that torch's flight recorders don't
+record.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def process_groups(module: ModuleType) -> list[Group]:
     native = _native_class()
     found: list[Group] = []
     for handle in list(names)[:MAX_GROUPS]:
-        # Reading attributes of an instance of the program's subclass could run the program's code.
+        # The program may derive a class from torch's. Reading attributes of its instances could run the program's code.
         if type(handle) is not native:
             continue
         name, ranks = names.get(handle), members.get(handle)
@@ -101,10 +102,10 @@ def _backends(config: object) -> tuple[str, ...]:
 
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
-"""Point-to-point functions, and the argument with the peer's global rank."""
+"""Point-to-point functions, each with the name of its argument for the peer's global rank."""
 
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
-"""Collectives with a root, and the argument with its global rank."""
+"""Collectives with a root, each with the name of its argument for the root's global rank."""
 
 _COLLECTIVES = frozenset(
     {
@@ -147,7 +148,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
 
 
 def _called_at(frame: FrameType) -> Place | None:
-    """Return the innermost place in the user's code on the stack."""
+    """Return the place of the innermost frame whose code belongs to the user."""
     users = (one for one in islice(outward(frame), MAX_FRAMES) if is_users_file(one.f_code.co_filename))
     return next(map(place_of, users), None)
 
@@ -159,7 +160,8 @@ def groups_being_created(module: ModuleType, everybody: tuple[int, ...]) -> list
         frames = list(_frames(innermost, module.__dict__))
         making = next((frame for frame in frames if frame.f_code.co_name == "_new_group_with_tag"), None)
         if making is not None:
-            # The barrier in the store waits for all ranks of the job, unless only the members create the group.
+            # At the end of the creation, torch waits in a barrier: for all ranks of the job, or, with
+            # `use_local_synchronization`, only for the group's members.
             in_store = frames[0].f_code.co_name == "_store_based_barrier"
             ranks = local(making, "ranks")
             if in_store and local(making, "use_local_synchronization") is not True:
@@ -190,7 +192,7 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
 
 
 def _of_group(made: CallSite | None) -> Call | None:
-    """Return the call of a process group's method that created the awaited object, or None."""
+    """Return the collective whose result a thread waits for; None if no process group's method made that result."""
     name = name_of(made.called.name)[0] if made is not None else ""
     is_call = made is not None and type(made.called.owner) is _native_class() and name in _COLLECTIVES
     return Call(group=made.called.owner, name=name) if made is not None and is_call else None
@@ -217,7 +219,7 @@ def _p2p(frame: FrameType) -> Call:
 
 def _partner(frame: FrameType, argument: str) -> tuple[int | None, bool]:
     """Return the rank argument of a call, and True if it is a rank of the group, not a global one."""
-    # A caller passes one of the two arguments, and torch converts it into the other.
+    # A caller passes the global rank (`src`) or the rank in the group (`group_src`), and torch sets the other argument.
     of_group = _argument(frame, f"group_{argument}")
     is_local = type(of_group) is int
     number = of_group if is_local else _argument(frame, argument)

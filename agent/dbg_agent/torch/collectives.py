@@ -54,7 +54,7 @@ CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 """Environment variable that makes torch compare each collective between all ranks before it starts."""
 
 OPEN_SECONDS = 5.0
-"""Age, in seconds, at which an unfinished call may be a hang, so that a search for its place is worth the cost."""
+"""Age, in seconds, at which an unfinished call may be a hang. From then on the line that made it is searched for."""
 
 _before = LastStatus()
 
@@ -88,7 +88,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
 
 def _version(torch: ModuleType) -> str:
     version = vars(torch).get("__version__")
-    # torch.__version__ is an instance of a subclass of str.
+    # torch.__version__ belongs to a subclass of str. It is converted to a plain str.
     return str.__str__(version) if isinstance(version, str) else ""
 
 
@@ -115,7 +115,7 @@ def _lack(version: str, groups: Sequence[Group], states: dict[str, Recorded]) ->
 
 
 def _lack_of_names(entries: Sequence[RecorderEntry]) -> str:
-    """Return why no entry names its group: torch's collective checks wrap the backend. Empty if one does."""
+    """Return why no entry names its group, or an empty string if one does. torch's collective checks hide the names."""
     if not entries or any(entry.group for entry in entries):
         return ""
     return f"{CHECKS_VARIABLE}=DETAIL hides group names from the flight recorder; the call is taken from the stack"
@@ -146,7 +146,10 @@ def _groups_seen(
 
 
 def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
-    """Add the recorder's numbers to a rank's only group if the recorder's entries were not read."""
+    """Add the recorder's numbers to a rank's only group if the recorder's entries were not read.
+
+    With several groups this is impossible, because the numbers don't name their group.
+    """
     if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
         return seen
     ((enqueued, completed),) = recorded.numbers
@@ -190,7 +193,10 @@ def _counted(
 def _places(
     recorders: Sequence[Recorder], entries: Sequence[RecorderEntry], calls: Sequence[Call]
 ) -> dict[RecordedCall, Place | None]:
-    """Return the places of old unfinished calls that no thread is in: the program may wait for them later."""
+    """Return where the program made each old call that is unfinished and on no thread's stack.
+
+    Such a call is asynchronous: the program may wait for its result later.
+    """
     before = time.time_ns() - int(OPEN_SECONDS * 1e9)
     old = [entry for entry in entries if entry.is_unfinished and entry.created < before]
     left = [entry for entry in old if not any(_is_of(call, entry) for call in calls)]
@@ -253,7 +259,7 @@ def _global_of(call: Call, group: Group, number: int | None) -> int | None:
 def _calls_seen(
     groups: list[Group], entries: Sequence[RecorderEntry], calls: Sequence[Call], states: dict[str, Recorded]
 ) -> list[CollectiveSeen]:
-    """Return the calls on stacks that no recorder has, such as gloo's sends and receives, or all calls of old torch."""
+    """Return the calls on stacks that no recorder has: gloo's sends and receives, or all calls without a recorder."""
     found = []
     for call in calls:
         group = group_of(call, groups)
@@ -268,7 +274,7 @@ def _calls_seen(
 
 
 def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
-    """Return each group that threads are creating, with one collective: its members wait for each other."""
+    """Return each group that threads are creating, with one collective ``new_group``, in which the members wait."""
     found: list[Seen] = []
     for ranks in dict.fromkeys(making):
         title = format_ranks(ranks)

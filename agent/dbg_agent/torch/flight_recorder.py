@@ -56,7 +56,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Recorder:
-    """The functions that return one recorder's content; it records the collectives of ``backend``."""
+    """The functions that return the content of the recorder of one ``backend``."""
 
     backend: str
     status: Callable[[], bytes] | None
@@ -122,7 +122,10 @@ def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
 
 
 class CallPlaces:
-    """Places of recorded calls in the user's code, read by a background thread. The link's thread uses it."""
+    """The places in the user's code where recorded calls were made. A background thread reads them from the recorder.
+
+    The thread of the agent's connection calls :meth:`read`.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, dict[RecordedCall, Place | None]] = {}
@@ -167,7 +170,7 @@ def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_
     numbers = recorded.numbers = tuple(_numbers(document))
     recorded.is_used = bool(numbers)
     enqueued = sum(last for last, _ in numbers)
-    # A main thread that waits for a GPU uses CPU time, so it is not seen to be waiting (``is_still``).
+    # A main thread that waits for a GPU uses CPU time, so ``is_still`` is False. The numbers show that it waits.
     waits_for_gpu = recorder.backend == "nccl" and any(last > completed for last, completed in numbers)
     return bool(numbers) and (enqueued <= FEW_ENTRIES or is_still or is_unchanged or waits_for_gpu)
 

@@ -22,7 +22,7 @@ MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
 
 _STORE = ("", "store")
-"""Key of the store's timeout among the groups' timeouts; group names are never empty."""
+"""Key under which the store's timeout is kept with the timeouts of groups. No group has an empty name."""
 
 
 def shortest() -> tuple[str, float] | None:
@@ -156,7 +156,7 @@ class GroupTimeouts:
             if not self._is_raised or wanted is None or not isinstance(own, timedelta) or own >= wanted:
                 return stock(*arguments, **options)
             before: set[tuple[str, str]] = set()
-            # An error, because this release has other internals, must not prevent the call of torch's own function.
+            # Another release of torch may have other internals. The resulting error must not prevent torch's own call.
             with suppress(Exception):
                 before = self._forget_destroyed()
                 self._raise_store(options.get("store", arguments[4] if len(arguments) > 4 else None))
@@ -172,7 +172,7 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Record ``own`` as the own timeout of the new groups, and raise all timeouts that are still shorter."""
+        """Record ``own`` as the own timeout of the new groups. Then raise all timeouts that are shorter than wanted."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own

@@ -135,5 +135,5 @@ def _in_one_piece(effort: DigestBudget, numpy: Any, array: Any) -> Iterator[Any]
 def _literal(array: Any) -> str:
     if array.ndim:
         return f"[{', '.join(map(_literal, array))}]"
-    # str() of a float32 has fewer digits than the Python float that item() returns.
+    # item() turns a float32 into a Python float with more digits, which mean nothing. str() omits them.
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())

@@ -165,7 +165,7 @@ def hides_content(kind: type) -> bool:
 
 
 def has_hidden_state(kind: type) -> bool:
-    """Return True if an object has more in memory than its attributes: state in C, as in a generator."""
+    """Return True if objects of a class have hidden state in C in addition to their attributes, such as generators."""
     classes = [one for one in kind.__mro__ if not one.__flags__ & _IMMUTABLE]
     attributes = sum(type(value) is MemberDescriptorType for one in classes for value in vars(one).values())
     offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
@@ -179,7 +179,8 @@ TENSOR_ATTRIBUTES = ("shape", "dtype", "device", "layout", "requires_grad", "is_
 ARRAY_ATTRIBUTES = ("shape", "dtype", "nbytes")
 
 TORCH_GROUPS = ("_modules", "_parameters", "_buffers")
-"""The dicts of a torch module whose items users know as its attributes."""
+"""Names of the dicts that store a torch module's submodules, parameters and buffers. Users know the stored objects as
+attributes of the module."""
 
 MAX_KEY = 200
 """Maximum number of characters of a key's literal."""
@@ -239,7 +240,7 @@ class Children:
 
 
 NameOf = Callable[[Any], str]
-"""Returns the name of a mapping's item for its key."""
+"""Function that returns the name of a mapping's item; its argument is the item's key."""
 
 
 def children_of(value: Any, name_of_key: NameOf) -> Children:
@@ -377,7 +378,7 @@ def _of_tensor(value: Any) -> Children:
         return Child(str(index), read, f"[{index}]" if is_usual else "", partial(put, index))
 
     local = untouched(lambda: local_shard(value))
-    # Reading the gradient of a tensor that is not a leaf causes a warning.
+    # Only a leaf's gradient is read: for another tensor, torch would print a warning.
     names = (*TENSOR_ATTRIBUTES, *(["grad"] if untouched(lambda: value.is_leaf) else []))
     named = [
         Child(name, partial(untouched, partial(getattr, value, name)), f".{name}" if is_usual else "") for name in names
@@ -429,7 +430,8 @@ def _in_dictionary(owner: Any, values: dict[str, Any]) -> list[Child]:
     kind = type(owner)
     is_torch = _is_torch_module(kind)
     finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
-    # If the program defines `__getattribute__`, `owner.name` may return another value than `owner.__dict__["name"]`.
+    # If the program defines `__getattribute__`, `owner.name` may not return `owner.__dict__["name"]`. Then the
+    # child's expression contains `.__dict__`.
     is_usual = type(finders[0]) is WrapperDescriptorType
     found = []
     for name in in_order(values):

@@ -48,19 +48,19 @@ MAX_DEPTH = 100
 """Maximum depth of nested containers that are read: more than users look at, and far below the recursion limit."""
 
 LONG_STRING = 16_384
-"""Number of characters or bytes above which a literal is made only of the ends of a string or buffer: several times as
-many as are shown."""
+"""Length of a string or buffer, in characters or bytes, above which only its two ends are turned into a literal. It is
+several times the length that is shown."""
 
 LONG_INT_BITS = 10_000
 """Number of bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
 MAX_OBJECTS = 10_000
-"""Maximum number of times that an object is compared by its attributes, within one value; so many take about a second.
-An object is read again on each path that leads to it, and a graph of objects has far more paths than objects."""
+"""Maximum number of objects whose attributes are read for one value; 10,000 take about a second. An object counts again
+on each path that leads to it. So a graph of few objects can reach the limit, because it has far more paths."""
 
 RUN = 1024
-"""Number of elements that are written at once if they are numbers. A list of ten million then takes seconds, and not
-half a minute."""
+"""Number of elements that one call of ``repr`` writes if all are numbers. A list of ten million numbers then takes
+seconds; with one call for each number it would take half a minute."""
 
 ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
 SIMPLE: frozenset[type] = ATOMS | {str}
@@ -70,11 +70,11 @@ BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
 PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
 
 SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
-"""Classes of objects that are compared by their repr alone. Its addresses are left out, as in any repr."""
+"""Classes of objects that are compared by their repr alone, without the memory addresses in it."""
 
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
-"""Signs that a repr omits elements, rounds the elements of a tensor or an array, or hides a random generator."""
+"""Signs in a repr that it omits elements or a random generator's state, or rounds numbers of a tensor or an array."""
 
 
 class Walk(ValueRecord):

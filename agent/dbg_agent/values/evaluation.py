@@ -31,9 +31,9 @@ class Namespaces:
         self.locals: MutableMapping[str, Any] = frame.f_locals if known_locals is None else known_locals
 
     def together(self) -> dict[str, Any]:
-        """Return both as one dict.
+        """Return globals and locals as one dict.
 
-        If they were passed to ``eval`` as two, a comprehension or lambda in the expression would not see the locals.
+        If ``eval`` got two dicts, a comprehension or lambda in the expression would not see the locals.
         """
         return {**self.globals, **self.locals}
 

@@ -51,7 +51,7 @@ SHARE = 0.5
 """Fraction of a question's remaining time that one value may use."""
 
 MAX_EXPRESSION = 1000
-"""Maximum number of characters of an expression. A child that is so deep that its expression is longer has none."""
+"""Maximum number of characters of an expression. A deep child whose expression would be longer gets no expression."""
 
 KEY_SECONDS = 0.2
 """Maximum time in seconds for the text of one key of a mapping."""
@@ -186,7 +186,7 @@ class Listing:
         try:
             children = self.children(value)
         except Exception:
-            # A value that can't be opened, such as a range longer than any list, is still shown.
+            # A value is also shown if its children can't be counted: `len()` fails for a range longer than any list.
             children = Children()
         named, indexed = len(children.named), children.size
         return clamp(
@@ -333,7 +333,8 @@ def _root_of(text: str) -> str:
     if _SIMPLE.fullmatch(text):
         return text
     try:
-        # The expression is made again: a comment or line break at its end would separate it from the appended text.
+        # The expression is written again from its syntax tree, which removes a comment or line break at its end. Steps
+        # appended to a comment would have no effect.
         return f"({ast.unparse(ast.parse(text, mode='eval'))})"
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""

@@ -15,8 +15,8 @@ MAX_VALUE_TEXT = 4096
 """Maximum number of characters of a value's text: two screens, and a quarter of the protocol's limit for one string."""
 
 HEAD, TAIL = 2600, 900
-"""Number of characters that are shown of the beginning and of the end of a longer text. The rest of MAX_VALUE_TEXT is
-for the text's length and the remark after it."""
+"""Number of characters that are shown of the beginning and of the end of a text that is too long. The rest of
+MAX_VALUE_TEXT is for the text's length and the remark after it."""
 
 MAX_REMARK = 400
 """Maximum number of characters of the remark after a text."""
@@ -59,7 +59,7 @@ class ValueText:
 
     def write_ends(self, value: Any) -> None:
         """Add the literal of a long string or buffer, without making the literal of the whole."""
-        # The literals of both ends are at least as long as the part that is shown. What is between them is only
+        # The literals of both ends are at least as long as the part that is shown. The text between the ends is only
         # counted.
         self.write(repr(value[:HEAD]))
         self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))

@@ -54,24 +54,24 @@ def source_text(path: str, start: int, count: int, frames: Iterable[FrameType] =
 
 
 def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
-    """Return the code from this file that runs in any thread."""
+    """Return the code objects from this file that are on the stack of some thread."""
     running = (frame for innermost in all_frames().values() for frame in outward(innermost))
     return {frame.f_code for frame in (*frames, *running) if frame.f_code.co_filename == path}
 
 
 def _is_module(path: str) -> bool:
-    # A script's name may have no `.py`.
+    # The name of the script that users start may not end in `.py`, so it is compared separately.
     main = vars(sys.modules["__main__"]).get("__file__") if "__main__" in sys.modules else None
     return path == main or any(file_of(module) == path for module in list(sys.modules.values()))
 
 
 def _is_made(path: str) -> bool:
-    """Return True for the name of code that comes from no file; the program has given its text to Python."""
+    """Return True if a path is the name of code without a file, such as ``<string>``, and Python has its text."""
     return path.startswith("<") and path.endswith(">") and path in linecache.cache
 
 
 def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
-    """Return the text of code without a file: typed in a notebook, made by a library, or in an archive."""
+    """Return the lines of code without a file of its own: typed in a notebook, made by a library, or in an archive."""
     if os.path.lexists(path):
         return []
     owners = [frame.f_globals for frame in frames if frame.f_code.co_filename == path]
@@ -80,7 +80,7 @@ def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
 
 
 def _chunks(lines: list[str], start: int, room: int) -> Iterator[tuple[int, str]]:
-    """Yield pieces of the text, each with the number of its first line, and of at most ``room`` bytes in a message."""
+    """Yield pieces of the text, each with the number of its first line. A piece takes ``room`` bytes at most."""
     piece: list[str] = []
     size = pieces = 0
     for number, line in enumerate(lines, start):

@@ -28,7 +28,7 @@ STREAM_PAUSE = 0.001
 """Time in seconds between two checks whether a stream is done. No framework can wait for a stream with a time limit."""
 
 SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""The modules of torch's class DTensor: the first one since torch 2.5, the second one before."""
+"""The module that defines torch's class DTensor: the first name since torch 2.5, the second name before."""
 
 
 def is_tensor(kind: type) -> bool:
@@ -110,7 +110,7 @@ def _is_stored(tensor: Any) -> bool:
 
 def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
-    # If no digest is made, a tensor is copied only to show its elements.
+    # Without a digest, only the text needs the content, and the text shows the elements of small tensors only.
     if record.effort.reason and not small:
         return
     record.effort.count(tensor.numel() * tensor.element_size())
@@ -133,7 +133,10 @@ def _on_cpu(effort: DigestBudget, torch: Any, tensor: Any) -> Iterator[Any]:
 
 
 def wait_for_stream(effort: DigestBudget, torch: Any, device: Any) -> None:
-    """Wait until the device's stream is done, as a copy would; raise OutOfTime if a collective is stuck there."""
+    """Wait until the device's stream is done, because a copy would wait, too. Raise OutOfTime if that takes too long.
+
+    A collective on the stream may be stuck.
+    """
     current = getattr(getattr(torch, device.type, None), "current_stream", None)
     if device.type == "cpu" or current is None:
         return

@@ -32,7 +32,7 @@ MAX_ENDED = 64
 """Maximum number of listed ended sessions: anybody may open and end one, and they must not displace many ranks."""
 
 MAX_HEAD = 64 * limits.KIB
-"""Maximum number of bytes before a caller has shown a debugger's screen."""
+"""Maximum number of bytes that a caller may send before it shows a debugger's screen."""
 
 SILENCE_SECONDS = 20.0
 """Timeout for showing a debugger's screen, in seconds: PuDB, once imported, draws it at the program's next line."""
@@ -90,7 +90,7 @@ class StockPeer:
         self._do(self._session.received(data, self._loop.time()))
 
     def list_as(self, number: int) -> None:
-        """List the session under this number of its host."""
+        """List the session as the rank with this number on its host."""
         self.link = self._from_ranks.link(self)
         key = f"classic/{secrets.token_hex(8)}"
         register = self._session.registration(key, self.host, number, self._loop.time())
@@ -129,7 +129,7 @@ class StockPeer:
         return self.send_message(message)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Drop a message to many ranks: a stock session never waits for other ranks."""
+        """Drop a message about other ranks: a stock session never waits for them."""
         return True
 
     def send_data(self, data: bytes, reserve: int) -> bool:
@@ -152,7 +152,7 @@ class StockPeer:
         self._writer.transport.abort()
 
     def seconds_since_ack(self) -> float:
-        """Return 0, because the kernel is not asked."""
+        """Return 0: the kernel is not asked, so the peer always counts as alive."""
         return 0.0
 
     def _take(self, item: Message | Input) -> None:
@@ -191,7 +191,7 @@ class StockPort:
         # The numbers are negative, because the server gives positive numbers to its connections.
         self._numbers = itertools.count(-1, -1)
         self._peers: dict[StockPeer, tuple[str, int] | None] = {}
-        """Each connection, with its host and its number there once it is listed."""
+        """The connections. For a listed one: its host's name and its number on that host; otherwise None."""
         self._ended: deque[str] = deque()
         self._turn = asyncio.Lock()
         self._server: asyncio.Server | None = None
@@ -201,7 +201,7 @@ class StockPort:
         self._server = await asyncio.start_server(self._serve, sock=listener, limit=SLICE_BYTES, backlog=MAX_CALLERS)
 
     def stop(self) -> None:
-        """Stop accepting and end all connections, which ends most of their programs."""
+        """Accept no more connections, and end the existing ones. Most of the debugged programs then end, too."""
         if self._server is not None:
             self._server.close()
         for peer in tuple(self._peers):

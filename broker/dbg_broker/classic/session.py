@@ -44,34 +44,37 @@ JOB = "classic"
 """The job of stock sessions; a stock session doesn't know its own."""
 
 STOP, SESSION = 0, 1
-"""Number of every stop, and of a connection's only session: a stop can't be distinguished from the end of a step."""
+"""The id of every stop, and the id of a connection's only session. All stops have the same id, because a new stop looks
+like the end of a step."""
 
 QUIET_SECONDS = 0.5
 """Time without the debugger's screen until a program is reported as running, in seconds; most steps end sooner."""
 
 REACTION_SECONDS = 3.0
-"""Time for PuDB to draw something after the first keys, in seconds; on a busy host it needs one second."""
+"""Time within which PuDB must draw something after the first keys, in seconds; on a busy host it needs one second."""
 
 PAGE_SECONDS = 0.1
-"""Minimum interval between two pages of printed text, in seconds: a program may print and open a page at each step."""
+"""Minimum interval between two pages, in seconds, because a program may print at each step. A page is printed text that
+terminals show in place of the debugger's screen while the program runs."""
 
 MAX_KEPT = 768 * limits.KIB
 """Maximum number of stored bytes of a screen, some 200 redraws; more would not fit into the queue of a terminal."""
 
 MAX_SETUP = 4 * limits.KIB
-"""Maximum number of bytes before the first drawing. They set up the terminal and are never cut."""
+"""Maximum number of bytes before PuDB's first drawing that set up the terminal. They are kept even if a stored screen
+becomes too long and loses its older drawings."""
 
 MAX_PRINTED = 64 * limits.KIB
 """Maximum number of stored characters of the program's printed text: several pages."""
 
 MAX_PAGE_LINES = 200
-"""Maximum number of printed lines for a new terminal while the program runs: twice the height of a large window."""
+"""Maximum number of printed lines that a terminal gets while the program runs: twice the height of a large window."""
 
 MAX_SHOWN = 120
 """Maximum length of the last printed line in the status line, in characters."""
 
 MAX_HELD = 64
-"""Maximum length of an incomplete escape sequence, in characters; the relevant ones have a dozen."""
+"""Maximum length of an incomplete escape sequence, in characters; the relevant sequences have a dozen."""
 
 NO_REACTION = (
     "this PuDB has not reacted to any key so far: stock pudb.remote accepts none on Python 3.12 and newer with "
@@ -80,7 +83,7 @@ NO_REACTION = (
 
 NO_PROCESS = RankProcess(pid=0, script="", directory="", release="0", python="0")
 NOWHERE = Place(file="", line=0, function="")
-"""Process and place of a session, which reports neither."""
+"""Values for the process and the place of a session: a stock debugger reports neither."""
 
 _ANSWERS = {
     Action.CONTINUE: "a stock PuDB resumes only when somebody types c; attach and type it",
@@ -103,7 +106,7 @@ _HOME = b"\x1b[H"
 """Start of each drawing of PuDB."""
 
 _SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
-"""Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
+"""Escape sequences that make a terminal cut off rows that are too long, instead of wrapping them into the next row."""
 
 _PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
 
@@ -299,7 +302,8 @@ class StockSession:
         self._printed = (self._printed + text)[-MAX_PRINTED:]
         if self._page_is_open:
             return self._show(_lines(text))
-        # A page is long. Shortly after a page, the next one waits until the program has run for some time.
+        # A page has up to MAX_PAGE_LINES lines. If one was opened a moment ago, the next one is only opened if the
+        # program continues to run (`tick`).
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
     def _open_page(self, now: float) -> list[SessionOutput]:

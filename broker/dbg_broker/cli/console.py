@@ -57,7 +57,10 @@ def columns() -> int | None:
 
 
 def directory_of(path: str | None) -> str:
-    """Return the directory that a relative path starts from. Raise BadInput if it is needed and was removed."""
+    """Return the directory that a relative path starts from.
+
+    Raise BadInput if ``path`` is relative and the directory was removed.
+    """
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:

@@ -58,7 +58,7 @@ def show_log(home: Path, options: LogOptions, print_line: Callable[[str], None])
 
 
 def shown(entry: AuditEntry) -> str:
-    """Format an entry as one line: the broker's facts, with the terminal's own name in quotes, and then any text."""
+    """Format an entry as one line. A terminal chooses its own name, so the name is in quotes."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
     if entry.what is AuditEvent.CUT:
@@ -89,7 +89,7 @@ def _who(entry: AuditEntry) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name in quotes, with quotes in it escaped: text after the last quote comes from the broker itself."""
+    """Return a name in quotes, with the quotes in it escaped: a terminal's name can't look like text of the broker."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 
@@ -141,7 +141,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _is_replaced(path: Path, descriptor: int) -> bool:
-    """Return True if the name now belongs to another file, so that this one gets no more lines."""
+    """Return True if the path now belongs to another file: then the open file gets no more lines."""
     try:
         return path.stat().st_ino != os.fstat(descriptor).st_ino
     except FileNotFoundError:

@@ -32,7 +32,7 @@ def add_options(serve: argparse.ArgumentParser) -> None:
         default="text",
         help="write the log as text, or as one JSON document per line (default: text)",
     )
-    # `dbg-attach run` starts its own broker with it.
+    # Hidden: `dbg-attach run` uses this option when it starts a broker of its own.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log events; twice: also each message")
 
@@ -95,7 +95,7 @@ def _add_account_options(to: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Serve until a signal ends it, and return the exit status. Raise DbgError."""
+    """Run the broker until a signal ends it, and return the exit status. Raise DbgError."""
     from dbg_broker.serve.serve import serve
     from dbg_broker.settings import serve_settings
 

@@ -63,7 +63,7 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
 
 
 def _cluster(welcome: Welcome) -> dict[str, object]:
-    """Return the part about the cluster, or nothing for a single broker."""
+    """Return the part of the JSON document about the cluster; empty for a single broker."""
     if not welcome.brokers:
         return {}
     urls = [broker.url for broker in welcome.brokers]

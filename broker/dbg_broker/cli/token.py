@@ -56,7 +56,7 @@ class TokenOptions:
 
 
 def print_token(home: Path, options: TokenOptions, print_line: PrintLine, aside: PrintLine) -> int:
-    """Print the requested token; make it if it has a name or a validity. Raise DbgError."""
+    """Print the requested token. If the options give a name or a validity, make a new one. Raise DbgError."""
     if options.job is not None and not JOB.fullmatch(options.job):
         raise BadInput(f"--job {printable(options.job)!r} is not a job name", "write it as `dbg-attach list` shows it")
     if options.name is not None and not NAME.fullmatch(options.name):

@@ -1,1 +1,1 @@
-"""Several brokers that act as one, connected by NATS: members, shared tokens, and facts about awaited ranks."""
+"""Several brokers that act as one, connected by NATS: members, shared tokens, and facts about each other's ranks."""

@@ -20,7 +20,8 @@ from dbg_wire.messages import BrokerAddress
 logger = logging.getLogger("dbg_broker")
 
 TOLD_SECONDS = 0.5
-"""How long changes of the members are collected, in seconds: the brokers of a cluster start and end together."""
+"""How long changes of the members are collected before peers get them, in seconds. Brokers of a cluster often start
+together, so many changes become one message."""
 
 
 class Cluster:

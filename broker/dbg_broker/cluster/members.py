@@ -25,7 +25,8 @@ GONE_SECONDS = 4.0
 """Seconds without a heartbeat after which a broker is gone."""
 
 ABSENCE_SECONDS = 3.0
-"""Minimum gap between two own heartbeats that shows that this broker or its host was suspended, in seconds."""
+"""Time between two own heartbeats, in seconds, after which this broker assumes that it or its host was suspended. Then
+it ignores that heartbeats of other brokers are missing."""
 
 MAX_MEMBERS = limits.MAX_BROKERS
 """Maximum number of brokers of one cluster: a welcome to a rank or terminal can't name more."""
@@ -60,7 +61,7 @@ def read_presence(value: bytes) -> Presence:
 
 
 class Members:
-    """The other brokers; ``came`` and ``gone`` are called with the name of a broker."""
+    """The other brokers. ``came`` is called with the name of a new broker, ``gone`` with the name of a lost one."""
 
     def __init__(self, own: Presence, timers: Timers, came: Callable[[str], None], gone: Callable[[str], None]) -> None:
         self.own = own

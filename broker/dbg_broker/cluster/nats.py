@@ -46,20 +46,20 @@ CLOSE_SECONDS = 2.0
 """Timeout for closing a connection, in seconds."""
 
 MAX_WAITING = 4096
-"""Maximum number of messages that wait to be sent, most of them below 64 KiB; beyond it, everything is sent again
-later.
+"""Maximum number of messages that wait to be sent, most of them below 64 KiB. If there are more, they are dropped, and
+everything is sent again later.
 """
 
 MAX_PENDING_MESSAGES, MAX_PENDING_BYTES = 65536, 64 * limits.MIB
-"""Limits of the messages that were received and not handled yet: 200,000 ranks at once. Others are dropped and
-requested again.
+"""Limits of the messages that were received and not handled yet: enough for news of 200,000 ranks at once. Further
+messages are dropped and requested again.
 """
 
 REFUSED_STATUS = 5
 """Exit status if a peer answers and refuses the connection."""
 
 OnMessage = Callable[[str, bytes], None]
-"""Handles a message: the sender's name, which is the last part of the subject, and the data."""
+"""Function that handles a message. It gets the sender's name, which is the last part of the subject, and the data."""
 
 
 class CantJoin(DbgError):
@@ -92,7 +92,8 @@ class _Client(Client):  # type: ignore[misc]
         self._needs_tls = needs_tls
 
     def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> Any:
-        # The client itself would continue in plain text and send the password: an attacker could request that.
+        # If a server says that it has no TLS, NATS' client would continue in plain text and send the password. An
+        # attacker could pretend to be such a server.
         if initial_connection and not info.get("tls_required") and self._needs_tls:
             raise nats.errors.SecureConnWantedError
         return super()._process_info(info, initial_connection)
@@ -162,12 +163,12 @@ class Nats:
                 max_outstanding_pings=MAX_PINGS,
                 **self._servers.login,
             )
-            # After a failed TLS handshake the client waits for a close that never arrives.
+            # The time is limited, because after a failed TLS handshake the client waits for a close that never arrives.
             await asyncio.wait_for(connecting, 2 * CONNECT_SECONDS * len(self._servers.urls))
         except (*_ERRORS, ssl.SSLError) as error:
             await self.close()
             raise _why_not(self._servers, self._error or error) from None
-        # The number of attempts is limited for the first connection only.
+        # Now that the first connection is made, the number of attempts to reconnect is unlimited.
         self._client.options["max_reconnect_attempts"] = -1
         self._writing = asyncio.create_task(self._write())
 

@@ -1,4 +1,4 @@
-"""News between brokers: facts about ranks that ranks of the same job at other brokers need.
+"""News between brokers: facts about ranks, for ranks of the same job that are connected to other brokers.
 
 Each broker sends the facts of its own ranks to all others as they change. If a broker asks, the others send all their
 facts again. A broker that shuts down hands over its ended ranks, because they never register again.
@@ -38,7 +38,7 @@ AT_ONCE = 128
 
 PAGE_BYTES = 128 * limits.KIB
 """Size after which no rank is added to a message of ended ranks, in bytes. It is an eighth of the limit of NATS,
-because the last rank may be large.
+because the rank that exceeds it may be large.
 """
 
 FORGET_SECONDS = 5.0
@@ -124,7 +124,7 @@ class RankNews(Watcher):
         page, size = list[RankRecord](), 0
         for rank in self._table.registry.ranks():
             if not rank.is_live and not self._table.elsewhere.has(rank):
-                # The last request of its debugger is useless once the rank has ended.
+                # The rank has ended, so nobody can answer the prompt of its debugger.
                 report = rank.report.replace(prompt=None)
                 page.append(replace(rank, registration=rank.registration.replace(report=report), report=report))
                 size += len(_encoder.encode(page[-1]))

@@ -22,7 +22,7 @@ SUBJECT = "dbg_broker.tokens"
 """Prefix of the subjects of token lists, followed by the ``site`` and the sender's name."""
 
 Keep = Callable[[IssuedTokens], None]
-"""Joins a list into the tokens of the home. Blocks, and raises DbgError."""
+"""Function that joins a list into the tokens of the home. It blocks, and raises DbgError."""
 
 
 class SharedTokens:

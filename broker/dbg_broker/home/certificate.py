@@ -66,7 +66,7 @@ def _shown(certificate: Path, key: Path, der: bytes) -> ServedCertificate:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # A peer must not trigger the expensive part of TLS repeatedly on one connection.
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # No peer resumes a session, and two tickets are a sixth of the broker's work for a handshake.
+    # No tickets are sent: no peer resumes a session, and two tickets are a sixth of the work for a handshake.
     context.num_tickets = 0
     # With an empty password OpenSSL does not prompt for the password of an encrypted key.
     context.load_cert_chain(certificate, key, password="")

@@ -111,11 +111,12 @@ def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> s
 
 
 def check_way(home: Path) -> None:
-    """Raise BadSecretFile if other users could replace the home in a directory above it; the error names it.
+    """Raise BadSecretFile if other users could replace the home, because they may write to a directory above it.
 
-    Missing directories are skipped. Raise OSError if one can't be inspected.
+    The error names that directory. Missing directories are skipped. Raise OSError if one can't be inspected.
     """
-    # In a container, which has no other users, a Kubernetes volume belongs to root and every user may write to it.
+    # The check is skipped in a container without other users: there a Kubernetes volume belongs to root, and every
+    # user may write to it.
     if os.environ.get(SOLE_USER) == "1":
         return
     trusted = _trusted_users()

@@ -65,16 +65,18 @@ class Bearer:
 
 
 ANY_RANK = Bearer(role=Role.RANK)
-"""A rank of any job. Stock debuggers have no token and count as one."""
+"""The bearer that stock debuggers count as, because they have no token: a rank of any job."""
 
 
 ISSUED_FILE = "issued-tokens.json"
 
 MAX_ISSUED = 1000
-"""Maximum number of tokens in the list, enough for a team of a hundred; an unknown token is compared with all."""
+"""Maximum number of tokens in the list, enough for a team of a hundred. It is limited because an unknown token is
+compared with all of them."""
 
 MAX_REVOKED = 2000
-"""Maximum number of tombstones; the newest are kept. A home that misses more of them may bring a token back."""
+"""Maximum number of tombstones, the records of revoked tokens; the newest are kept. If a home is disconnected while
+more tokens are revoked, it may bring a revoked token back."""
 
 NAME_LENGTH = 64
 
@@ -145,7 +147,8 @@ class IssuedTokens(msgspec.Struct, frozen=True):
         for tombstone in sorted((*self.revoked, *other.revoked), key=lambda one: one.since, reverse=True):
             buried[tombstone.digest] = tombstone
         living: dict[str, IssuedToken] = {}
-        # A renamed token has the longer name, and keeps it.
+        # The lists may contain the same token under two names, because a join has renamed it. The new name is longer,
+        # so it comes last and is kept.
         for token in sorted((*self.tokens, *other.tokens), key=_precedence):
             living[token.digest] = token
         tokens = sorted(
@@ -256,7 +259,7 @@ class Tokens:
         return {Role.RANK: self.rank, Role.DRIVER: self.driver, Role.WATCHER: self.watcher}[role]
 
     def by_name(self) -> dict[TokenRole, str]:
-        """Return all three tokens by their roles as files and messages name them."""
+        """Return all three tokens by the names of their roles in files and messages."""
         return {"rank": self.rank, **self.of_terminals()}
 
     def of_terminals(self) -> dict[TokenRole, str]:
@@ -283,7 +286,7 @@ class Tokens:
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
-        """Return the bearer for the job that a token names, or nothing. Its digest is that of the job's right token."""
+        """Return a bearer for the job that a token names, or nothing. Its digest is that of the job's valid token."""
         job = presented.removeprefix(JOB_MARK).rpartition(".")[0] if presented.startswith(JOB_MARK) else ""
         return (Bearer(role=Role.RANK, job=job, digest=_digest(self.for_job(job))),) if job else ()
 
@@ -365,7 +368,10 @@ def _load_token(path: Path) -> str:
 
 
 def renew_job_tokens(home: Path, tokens: Tokens) -> None:
-    """Write the tokens of all jobs again after the rank's token has changed. Raise BadSecretFile."""
+    """Write the tokens for single jobs again: they are derived from the rank's token, which has changed.
+
+    Raise BadSecretFile.
+    """
     with contextlib.suppress(FileNotFoundError):
         for file in list((home / JOB_TOKENS_DIRECTORY).iterdir()):
             write_private(file, tokens.for_job(file.name) + "\n")

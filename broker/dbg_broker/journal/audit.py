@@ -43,7 +43,7 @@ def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
         except OSError:
-            # A disk that becomes full accepts a part of the lines first.
+            # If the disk has become full, a part of the lines may be written. That part is removed.
             os.ftruncate(descriptor, size)
             raise
         if size + len(data) >= max_bytes:
@@ -94,7 +94,7 @@ def _earlier(path: Path) -> list[Path]:
 
 
 class AuditFile:
-    """The audit log for its only writer in the broker: a thread, because a disk may be slow."""
+    """The audit log, as one thread of the broker writes it. The event loop must not wait for a slow disk."""
 
     def __init__(self, home: Path, write: Callable[[Path, bytes], None] = append) -> None:
         """Set the writer; ``write`` appends lines, and may block or raise OSError."""
@@ -135,7 +135,7 @@ def encode_entry(entry: AuditEntry) -> bytes:
 
 
 def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
-    """Format ranks of one job, given by number and address: the address of a single rank, or the set of several."""
+    """Format ranks of one job, given by number and address: a single rank as its address, several as a rank set."""
     ranks = list(named)
     return ranks[0][1] if len(ranks) == 1 else format_ranks({number for number, _ in ranks})
 

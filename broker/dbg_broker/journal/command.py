@@ -103,7 +103,8 @@ class OnEvent:
         stdin, stdout = process.stdin, process.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("a process without its pipes")
-        # A command may ignore its event. A pipe accepts the whole document at once.
+        # A command that ends without reading its event is no error. The write does not block, because the document fits
+        # into the pipe.
         with contextlib.suppress(OSError), stdin:
             stdin.write(report)
         with stdout:

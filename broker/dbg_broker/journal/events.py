@@ -39,13 +39,13 @@ chat.
 """
 
 MAX_SENTENCE = 500
-"""Maximum length of a sentence, in characters: suitable for a phone, and no more of an exception than needed."""
+"""Maximum length of a sentence, in characters, so that it fits on a phone even if an exception's message is long."""
 
 MAX_NAMED = 2000
 """Maximum length of a rank set or a path, in characters: the document must fit into the 64 KiB of a pipe."""
 
 BREAK_IN = "interrupt"
-"""Reason of a stop that a user has just requested."""
+"""Reason of a stop that a user has just requested; such a stop is no event, because the user knows of it."""
 
 
 class EventKind(str, enum.Enum):
@@ -67,8 +67,8 @@ class EventKind(str, enum.Enum):
 class Event:
     """One event. ``at`` is in seconds since the epoch.
 
-    ``ranks`` is a rank set of ``job``, ``address`` the first of these ranks, or the origin of a refused request.
-    ``where`` is the place in that rank's program, ``sentence`` describes the event for people, and ``next`` is the
+    ``ranks`` is a rank set of ``job``. ``address`` is the first of these ranks, or the origin of a refused request.
+    ``where`` is the place in that rank's program. ``sentence`` describes the event for people, and ``next`` is the
     command to type now. ``broker`` is the name of the reporting broker, empty without a cluster.
     """
 
@@ -178,7 +178,7 @@ class EventDetector:
         self._recent: dict[EventKind, dict[Hashable, float]] = {EventKind.HANG: {}, EventKind.REFUSED: {}}
         """For each reported hang and refused host, the time after which it may be reported again."""
         self._noted: dict[tuple[EventKind, str], Hashable] = {}
-        """For each listed rank, the process of the last reported crash, and the stop of the last reported lease."""
+        """For each listed rank: the process whose crash, and the stop whose lease, was reported last."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Check a rank's new state for events."""
@@ -201,7 +201,7 @@ class EventDetector:
             self._noted.pop((kind, key), None)
 
     def hang(self, message: Hang, says: str = "") -> None:
-        """Report a verdict of ``why``. ``says`` is the bearer of a named token that reported it, or empty.
+        """Report a verdict of ``why``. ``says`` names the bearer who reported it; it is empty if the token has no name.
 
         The broker provides the command to type, because otherwise a driver of one job could make others run anything.
         """
@@ -241,7 +241,8 @@ class EventDetector:
 
     def _emit_gathered(self, name: tuple[EventKind, RunName]) -> None:
         kind, _ = name
-        # A launcher ends the other ranks after a crash, and the broker may learn of these ends first.
+        # A launcher ends the other ranks after a crash, and the broker may learn of these ends first. By now it
+        # knows who sent the signals that ended these ranks, so it omits them.
         seen = [
             one for one in self._gathered.pop(name).values() if kind is not EventKind.CRASH or not one.rank.end.cause
         ]

@@ -38,7 +38,7 @@ AT_ONCE = 200
 """Maximum number of entries that are written together."""
 
 MAX_EVENTS = 100
-"""Maximum number of events that wait for the command; further ones would be reported too late."""
+"""Maximum number of events that wait for the command. Further ones are dropped: they would be reported too late."""
 
 
 class _Connection(Protocol):
@@ -95,7 +95,7 @@ class Journal(Watcher):
         return 0 if self._entries is None else self._entries.lost
 
     def rank_changed(self, rank: RankRecord) -> None:
-        """Check a rank's report or end for events."""
+        """Check whether a rank's report or end is an event."""
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 END_SECONDS = 1.0
-"""Timeout at the end for the items that still wait, in seconds."""
+"""Maximum time for the items that still wait at the end, in seconds."""
 
 logger = logging.getLogger("dbg_broker")
 

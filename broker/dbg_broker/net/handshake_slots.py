@@ -20,7 +20,7 @@ EARLY_SECONDS = 2.0
 """Timeout of a slot that others wait for, in seconds; an honest peer takes 20 ms, and on a busy host a second."""
 
 SILENT_SECONDS = 0.5
-"""Seconds in line without a byte after which a connection gets no slot: an honest peer sends its bytes at once."""
+"""Seconds after which a waiting connection that has sent nothing gets no slot: an honest peer sends bytes at once."""
 
 MAX_SLOTS = 32
 """Maximum number of concurrent handshakes: if all continue in one turn of the event loop, they take 35 ms."""
@@ -46,7 +46,10 @@ class Line(Generic[W]):
         return address in self._waiting
 
     def put(self, one: W, address: str) -> W | None:
-        """Add a connection. If too many wait, remove and return the last connection of the address with the most."""
+        """Add a connection. If too many wait, remove one and return it.
+
+        It is the last connection of the address with the most connections.
+        """
         self._waiting.setdefault(address, deque()).append(one)
         self._size += 1
         if self._size <= self._most:
@@ -54,9 +57,9 @@ class Line(Generic[W]):
         return self._remove(max(self._waiting, key=lambda known: len(self._waiting[known])), last=True)
 
     def pop(self, may: Callable[[str], bool]) -> tuple[str, W] | None:
-        """Remove the first connection of the next address for which ``may`` returns True.
+        """Remove the first connection of the next address that ``may`` accepts.
 
-        Return the address and the connection, or None if there is no such address.
+        Return the address and the connection, or None if ``may`` accepts no address.
         """
         address = next(filter(may, self._waiting), None)
         if address is None:
@@ -80,7 +83,7 @@ class _Slot:
 
 
 class Slots:
-    """Slots for handshakes, by the numbers of their connections; one address may have half of them."""
+    """Slots for handshakes, by the numbers of their connections; one address may have half of the slots."""
 
     def __init__(self, most: int = MAX_SLOTS) -> None:
         self._most = most

@@ -20,7 +20,8 @@ from typing import Any
 from dbg_broker.timers import Timers
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Upper bounds of a histogram's classes, in seconds. A key must wait less than 0.05; the rest show the margin."""
+"""Upper bounds of a histogram's classes, in seconds. A key must wait less than 0.05; the other bounds show
+by how much a wait is shorter or longer."""
 
 SWITCH_SECONDS = 0.0005
 """Time after which a computing thread returns the interpreter to the loop, in seconds. The loop releases the
@@ -43,7 +44,7 @@ WHOLE_AT_LATEST_SECONDS = 6 * 3600.0
 """Interval after which all objects are traversed in any case, in seconds: garbage until then is some KiB per peer."""
 
 NEVER = 1_000_000
-"""Number of collections of young objects after which Python itself would start a full one."""
+"""Number of collections of young objects after which Python itself would start a full one: too high to be reached."""
 
 
 class Histogram:
@@ -63,7 +64,7 @@ class Histogram:
 
 
 class KeyWaits:
-    """Processor time while keys waited in an event loop; ``spent`` returns that of the loop's thread, in seconds."""
+    """Processor time while keys waited in an event loop; ``spent`` returns its thread's processor time, in seconds."""
 
     def __init__(self, spent: Callable[[], float] = time.thread_time) -> None:
         self._spent = spent

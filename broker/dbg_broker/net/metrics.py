@@ -51,7 +51,7 @@ class Gauges:
     watchers: int
     uptime: float
     cluster: ClusterFigures | None = None
-    """None for a single broker."""
+    """Numbers of the cluster, or None for a single broker."""
 
 
 def metrics(meters: Meters, gauges: Gauges) -> str:

@@ -160,7 +160,8 @@ class Outbox:
         """Drop the queued output, and accept no more until everything else has been written."""
         self._skips = True
         if not self._outputs:
-            # No output is queued, and a search of the queue for each message that does not fit would be too slow.
+            # No output is queued, so there is nothing to drop. A search of the queue for each message that does not fit
+            # would be too slow.
             return
         kept = [(name, waiting) for name, waiting in self._waiting.items() if not waiting.is_output]
         self.dropped += len(self._waiting) - len(kept)

@@ -76,7 +76,7 @@ class Owner(Protocol):
 
 
 class PeerServer(Protocol):
-    """Part of a server that its peers use."""
+    """The parts of a server that its peers use."""
 
     timers: Timers
     turns: Turns
@@ -98,7 +98,7 @@ class PeerServer(Protocol):
 class Peer(asyncio.Protocol):
     """One connection, from its TLS handshake to its end."""
 
-    # There may be tens of thousands of connections.
+    # Slots save memory: there may be tens of thousands of connections.
     __slots__ = (
         "_abort_handle",
         "_events",
@@ -174,7 +174,7 @@ class Peer(asyncio.Protocol):
             self._incoming += data
             data = b""
         if len(self._incoming) > self._piece and self._has_work:
-            # Keys are short: longer data must not delay them.
+            # The data is too long to consist of keys. It waits in the queue of tasks, so that it does not delay keys.
             self._wait()
         elif not self._is_scheduled:
             self._work(data)
@@ -276,7 +276,8 @@ class Peer(asyncio.Protocol):
             self._handle_frame(self._owner, event)
 
     def _handle_request(self, request: Request) -> None:
-        # The peer has sent more bytes before the answer. The library takes them for frames, and fails the connection.
+        # If the peer has sent more bytes before it got the answer, the library has taken them for frames, and has
+        # failed the connection.
         if not self._has_state(State.CONNECTING) or self._protocol.parser_exc is not None:
             self._server.failed(self, "it did not wait for the answer to its request")
             self.abort()
@@ -348,7 +349,8 @@ class Peer(asyncio.Protocol):
         self._has_ended = self._is_closing = True
         self._outbox.clear()
         self._message = None
-        # The library's objects refer to one another, and would stay until the next garbage collection.
+        # The library's objects refer to one another. The next two lines break this cycle: otherwise the objects would
+        # stay in memory until the next garbage collection.
         self._protocol.parser.close()
         self._protocol.parser_exc = self._protocol.handshake_exc = None
         self._server.ended(self)
