@@ -23,12 +23,15 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK = "127.0.0.1"
 
 IDLE_SECONDS = 45.0
-"""How long a run's own broker waits without a rank or terminal before it ends, in seconds. The next run after an edit
-still finds the broker. A minute after the last run, no process is left on the host.
+"""Time without a rank or terminal after which a broker that ``dbg-attach run`` has started ends, in seconds. It is long
+enough that the next run after an edit still finds the broker. It is short enough that a minute after the last run, no
+process is left on the host.
 """
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
-"""Maximum of $DBG_IDLE, in seconds; ``serve`` without ``--while-used`` runs a broker for longer."""
+"""Maximum of $DBG_IDLE, in seconds. A broker that must stay for longer is started by ``serve`` without
+``--while-used``.
+"""
 
 CLASSIC_PORT = 6899
 """Port that stock ``pudb.remote`` connects to by default."""
@@ -85,7 +88,10 @@ class Listen:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it means all addresses of this host, such as 0.0.0.0, so peers need another address in the URL."""
+        """Whether the address, such as 0.0.0.0, means all addresses of this host.
+
+        Other hosts can't connect to such an address, so the broker's URL has another one.
+        """
         address = ip_of(self.host)
         return address is not None and address.is_unspecified
 
@@ -243,7 +249,10 @@ def _network(text: str) -> Network:
 
 
 def idle_seconds(environ: Mapping[str, str]) -> float:
-    """Return the idle time of a run's own broker in seconds: $DBG_IDLE, or 45. Raise BadInput."""
+    """Return the idle time of a broker that ``dbg-attach run`` has started, in seconds.
+
+    It is $DBG_IDLE, or 45. Raise BadInput.
+    """
     text = environ.get("DBG_IDLE") or str(IDLE_SECONDS)
     try:
         seconds = float(text)

@@ -30,20 +30,25 @@ TLS_BUFFER_BYTES = 16 * limits.KIB
 """Size of the read buffer that asyncio allocates for a TLS connection, in bytes: one TLS record."""
 
 ACCEPTS_AT_ONCE = 64
-"""Maximum number of connections accepted in one turn of the event loop: accepting them takes a millisecond."""
+"""Maximum number of connections accepted in one turn of the event loop. This takes about a millisecond, and keys wait
+for it.
+"""
 
 HANDSHAKES_AT_ONCE = 16
 """Maximum number of handshakes started in one turn of the event loop: each start delays keys by up to 1 ms."""
 
 NO_ACCEPT_SECONDS = 1.0
-"""Pause after an error in accepting, such as a shortage of descriptors, in seconds."""
+"""Pause after a connection can't be accepted, for example because all descriptors are in use, in seconds."""
 
 SWEEP_SECONDS = 0.25
-"""Interval between two sweeps, in seconds; actions that depend on time may be late by this."""
+"""Interval between two sweeps, in seconds. A sweep does everything that is due, so an action may be late by this
+interval.
+"""
 
 SHUTDOWN_SECONDS = 0.5
-"""Timeout of all closing handshakes at shutdown, in seconds. The next broker starts only afterwards; terminals have
-reconnected to it 2.5 s after the shutdown. A terminal that still draws a flood of output reads the close later.
+"""Timeout of all closing handshakes at shutdown, in seconds. It is short, because the broker that replaces this one
+starts only afterwards. With this timeout, terminals have reconnected 2.5 s after the shutdown. A terminal that is still
+drawing a flood of output does not answer in time.
 """
 
 ABORT_SECONDS = 0.25
@@ -51,7 +56,7 @@ ABORT_SECONDS = 0.25
 
 
 class PendingConnection(NamedTuple):
-    """An accepted socket that waits for a slot."""
+    """An accepted socket that waits until a slot for its handshake is free."""
 
     socket: socket.socket
     peer: str
@@ -61,8 +66,9 @@ class PendingConnection(NamedTuple):
 class Server:
     """Server that accepts connections until it is stopped.
 
-    ``admit`` returns the bearer if a request may become a WebSocket, or the HTTP answer otherwise. ``opened`` returns
-    the receiver of the peer's messages. ``sweep`` does other work that depends on time.
+    ``admit`` returns the bearer of a request's token if the request may become a WebSocket, or the HTTP answer
+    otherwise. ``opened`` returns the receiver of the peer's messages. ``sweep`` is called at each sweep, for work
+    outside of this module.
     """
 
     def __init__(
@@ -91,7 +97,9 @@ class Server:
         self._line: Line[PendingConnection] = Line(capacity.line)
         self._peers: dict[int, Peer] = {}
         self._handshakes: dict[int, asyncio.Task[None]] = {}
-        """TLS handshakes in progress; a peer gets a transport only afterwards."""
+        """TLS handshakes in progress, by connection. A shutdown cancels them, because their peers have no transport
+        yet.
+        """
         self._begins_soon = False
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_empty = asyncio.Event()
@@ -163,7 +171,7 @@ class Server:
             self._loop.add_reader(self.listener, self._accept)
 
     def _let_wait(self, accepted: socket.socket, address: object) -> None:
-        """Put a connection into the line; if too many wait, close one."""
+        """Let a connection wait for a slot; if too many wait, close one of them."""
         peer = tcp.peer_name(address)
         if not self._allowed.admits(address, accepted.getsockname):
             accepted.close()
@@ -198,7 +206,7 @@ class Server:
         self._begin_soon()
 
     def _is_worth_a_slot(self, newcomer: PendingConnection) -> bool:
-        """Return True if a connection has sent something or had little time for it. Otherwise close it."""
+        """Return True if a connection has sent something, or is too new to be called silent. Otherwise close it."""
         if self.timers.clock() - newcomer.since < SILENT_SECONDS or tcp.has_bytes(newcomer.socket):
             return True
         newcomer.socket.close()
@@ -231,7 +239,7 @@ class Server:
     # ----------------------------------------------------------------------------------------------- calls of its peers
 
     def opened(self, peer: Peer, bearer: Bearer) -> Owner:
-        """Return the owner of a new WebSocket."""
+        """Return the receiver of a new WebSocket's messages."""
         logger.debug("connection %d: authenticated as %s", peer.number, bearer.shown)
         self._meters.handshakes += 1
         self._free_slot(peer)

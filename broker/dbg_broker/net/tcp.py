@@ -15,17 +15,19 @@ from dbg_wire import limits
 from dbg_wire.errors import DbgError
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
-"""Size of the kernel's send buffer for a terminal, in bytes. Data in it can't be dropped, and delays later data."""
+"""Size of the kernel's send buffer for a terminal, in bytes. It is small, because the broker can't drop output in this
+buffer, and such output delays all that follows.
+"""
 
 TERMINAL_UNSENT = 16 * limits.KIB
-"""Maximum unsent bytes in the kernel for a terminal: on a slow line they delay all later bytes."""
+"""Maximum number of unsent bytes in the kernel for a terminal: on a slow connection they delay all later output."""
 
 BACKLOG = 4096
-"""Length of the kernel's accept queue: with asyncio's default of 100, 2,000 ranks take seconds to connect."""
+"""Length of the kernel's accept queue. With asyncio's default of 100, it would take 2,000 ranks seconds to connect."""
 
 
 def prepare(listener: socket.socket) -> None:
-    """Make connections send small frames at once, and check whether a silent peer's host is alive.
+    """Make a listener's connections send small frames at once, and check whether a silent peer's host is alive.
 
     A connection inherits these options from the listening socket, so nothing has to be set for each one.
     """
@@ -80,7 +82,7 @@ _tls_view = memoryview(_tls_buffer)
 
 
 def share_tls_buffer(transport: asyncio.BaseTransport) -> None:
-    """Make a TLS connection use the shared read buffer; asyncio allocates 256 KiB for each one."""
+    """Make a TLS connection use the shared read buffer; asyncio's own buffer for each one has 256 KiB."""
     protocol: Any = getattr(transport, "_ssl_protocol", None)
     if hasattr(protocol, "_ssl_buffer_view"):
         protocol._ssl_buffer, protocol._ssl_buffer_view = _tls_buffer, _tls_view
@@ -123,15 +125,16 @@ def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
     listener: socket.socket | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # A name such as localhost may have an IPv4 and an IPv6 address. A peer that tries the IPv6 address first tries
-        # the IPv4 address next.
+        # A name such as localhost may have an IPv4 and an IPv6 address. Listen at IPv4: a peer that tries IPv6 first
+        # tries IPv4 next.
         family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)
         listener.setblocking(False)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and host == "::":
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Set before listening: ranks connect at once, long before a broker that joins a cluster accepts them.
+        # Set the options before listening, because a rank may connect at once. A broker that joins a cluster accepts
+        # the connection much later.
         prepare(listener)
         listener.bind(address)
         listener.listen(BACKLOG)

@@ -32,7 +32,7 @@ class CloseCode(enum.IntEnum):
 
 
 def pack(opcode: Opcode, payload: bytes) -> bytes:
-    """Return a server's frame, which can be sent to any number of peers."""
+    """Return a frame as a server sends it. The same frame can be sent to any number of peers."""
     size = len(payload)
     if size < 126:
         return struct.pack("!BB", 0x80 | opcode, size) + payload

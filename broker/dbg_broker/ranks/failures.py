@@ -17,11 +17,13 @@ from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
 from dbg_wire.records.record import clamp
 
 FOLLOWS_SECONDS = 60.0
-"""Time after a failure within which a launcher ends the other ranks, in seconds: SIGKILL follows SIGTERM after 30 s."""
+"""Time after a failure within which a launcher ends the other ranks, in seconds. Launchers send SIGTERM, and SIGKILL
+30 s later.
+"""
 
 EARLY_SECONDS = 1.0
-"""How long before a failure the broker may learn that the launcher ended other ranks because of it, in seconds:
-messages of different hosts arrive in any order.
+"""Tolerance for the order of messages from different hosts, in seconds. The failure that made the launcher end a rank
+may reach the broker this much later than the rank's end.
 """
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
@@ -50,19 +52,19 @@ class _Failure:
 
     @property
     def cause(self) -> str:
-        """Cause of the ends of other ranks, as the end of a sentence."""
+        """Reason why other ranks ended, as the last part of a sentence."""
         return f"likely from its launcher, after {self.text}"
 
 
 class FirstFailures:
-    """First failure of each run that is still listed."""
+    """First failure of each run, until the failed rank is no longer listed."""
 
     def __init__(self) -> None:
         self._first: dict[RunName, _Failure] = {}
         self._runs: dict[str, RunName] = {}
 
     def note(self, rank: RankRecord, everybody: Callable[[], Iterable[RankRecord]]) -> list[RankRecord]:
-        """Record how a rank ended. Return the ranks for whose ends the cause became known.
+        """Record how a rank ended. Return the ranks whose end is now explained.
 
         ``everybody`` returns all ranks. It is called only when a failure becomes the first failure of its run.
         """
@@ -77,7 +79,7 @@ class FirstFailures:
     def hear(
         self, run: RunName, key: str, at: float, how: str, everybody: Callable[[], Iterable[RankRecord]]
     ) -> list[RankRecord]:
-        """Record how a rank at another broker failed. Return the ranks here for whose ends the cause became known."""
+        """Record how a rank at another broker failed. Return the ranks here whose end is now explained."""
         first = self._first.get(run)
         if first is not None and first.key != key and first.at <= at:
             return []
@@ -116,9 +118,9 @@ def has_failed(rank: RankRecord) -> bool:
 
 
 def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
-    """Record the cause of a rank's end if a launcher ended the rank after ``first``. Return True if the cause changed.
+    """Record the cause of a rank's end if a launcher ended it after the failure ``first``.
 
-    ``before`` is the failure that was known as the first one until now.
+    Return True if the cause changed. ``before`` is the failure that was taken for the first one until now.
     """
     if first is None or first.key == rank.key or rank.state is not RankState.EXITED:
         return False
@@ -131,7 +133,7 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
 
 
 def how_it_failed(rank: RankRecord) -> str:
-    """Return how a rank failed, as a part of a sentence, or an empty string if it did not."""
+    """Return how a rank failed, as a part of a sentence, or an empty string if it did not fail."""
     if rank.state is not RankState.EXITED or not has_failed(rank):
         return ""
     end = rank.end.listed()
@@ -140,14 +142,14 @@ def how_it_failed(rank: RankRecord) -> str:
 
 @dataclass(slots=True)
 class _Launch:
-    """Ranks of a run with their read positions in the feed, and the numbers of kept ranks by their keys."""
+    """A run: the read position of each live rank in the feed of changes, and the number of each kept rank."""
 
     members: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
 
 
 class CrashedRanks:
-    """Ranks of each run, and which of them are kept. The length is the number of runs."""
+    """Ranks of each run, and which of them are kept after a crash. The length is the number of runs."""
 
     def __init__(self) -> None:
         self._launches: dict[RunName, _Launch] = {}
@@ -218,7 +220,7 @@ class CrashedRanks:
         return bool(self._due)
 
     def came_back(self, key: str) -> None:
-        """Forget which updates a rank got, because it has a new connection."""
+        """Forget which updates a rank got, so that its new connection gets the whole state."""
         run = self._run_of.get(key)
         if run is not None:
             self._launches[run].members.pop(key, None)
@@ -242,5 +244,5 @@ def is_kept(rank: RankRecord) -> bool:
     stop = rank.report.stop
     if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
         return False
-    # The process of a lost rank may still exist and be stopped.
+    # A lost rank may be kept, too: its process may still exist and be stopped.
     return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

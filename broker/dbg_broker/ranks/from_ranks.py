@@ -45,7 +45,9 @@ from dbg_wire.records.ranks import EndKind, RankState
 logger = logging.getLogger("dbg_broker")
 
 PULSE_BEGINS = encode(ProbeReply(where=None)).partition(",")[0]
-"""Start of an encoded pulse. An agent of another version may encode it differently; then it is decoded at once."""
+"""Start of an encoded pulse, a rank's reply to a probe. A pulse that starts differently, as from another version of the
+agent, is decoded at once.
+"""
 
 OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
@@ -75,7 +77,7 @@ class FromRanks:
         }
 
     def link(self, peer: RankPeer, bearer: Bearer = ANY_RANK) -> RankLink:
-        """Accept a connection of an agent or its substitute; its registration follows."""
+        """Accept a connection of an agent, or of its substitute for a stock debugger; the registration follows."""
         self.links[peer.number] = link = RankLink(peer, bearer)
         return link
 
@@ -101,16 +103,16 @@ class FromRanks:
             self._methods[type(message)](link.rank, message)
 
     def drained(self, link: RankLink) -> None:
-        """Do nothing: a rank repeats its requests by itself."""
+        """Do nothing when a rank reads again, because it repeats its requests by itself."""
 
     def overflowed(self, link: RankLink) -> None:
         """Log that a rank does not read its messages."""
         logger.info("rank at %s does not read; a message to it was dropped", link.connection.peer)
 
     def keeps_unread(self, link: RankLink, text: str) -> bool:
-        """Store a pulse undecoded if it changes nothing and no terminal is attached. Return True if it was stored.
+        """Store a pulse (reply to a probe) undecoded if it changes nothing and no terminal is attached.
 
-        Such a pulse only shows that its rank's interpreter runs.
+        Such a pulse only shows that its rank's interpreter runs. Return True if it was stored.
         """
         rank = link.rank
         if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > weights.MAX_BYTES[ProbeReply]:
@@ -159,10 +161,10 @@ class FromRanks:
         logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
     def _is_impostor(self, link: RankLink, message: Register) -> bool:
-        """Reject a process that registers under the key of a connected rank. Return True if it was rejected.
+        """Reject a process that registers under another process's key. Return True if it was rejected.
 
-        If that rank is not connected, or its host is silent, the process gets the key. Terminals that were attached to
-        that rank are notified and may attach again.
+        The new process gets the key if the other one is not connected, or its host is silent. Terminals that were
+        attached to the other process are notified and may attach again.
         """
         known = self._table.registry.find(message.identity.key)
         if known is None or known.is_same_process(message.secret):
@@ -200,7 +202,8 @@ class FromRanks:
         if not rank.steps:
             rank.waits_in = ""
         else:
-            # Its stack shows whether the step is inside a collective that waits for other ranks.
+            # The reply to the probe has the stack, which shows whether the step is inside a collective that waits for
+            # other ranks.
             self._relay.send(rank.key, Probe(), "probe")
 
     def _pass_on(self, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:

@@ -1,9 +1,9 @@
 """Guards: their findings, and the questions that they answer: commands and native stacks.
 
 A guard is not a rank and is not listed. It reports that its rank is stuck or suspended, was hit by a fatal signal, or
-was ended by one. Its findings are stored with the rank; while it is connected it answers for the rank. A guard connects
-only when it has something to report. While it is not connected, a question for it goes to the rank, which calls its
-guard. A command is sent to one connection of a guard only, so that it never runs twice.
+was ended by one. Its findings are stored with the rank; while the guard is connected, it answers for the rank. A guard
+connects only when it has something to report. While it is not connected, a question for it goes to the rank, which
+calls its guard. A command is sent to one connection of a guard only, so that it never runs twice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import InvalidMessage, decode_record
 
 MAX_ASKS = 64
-"""Maximum number of unanswered questions to one guard: one each second for a minute."""
+"""Maximum number of unanswered questions to one guard: enough for a question each second if an answer takes a minute.
+"""
 
 WAITS_FOR_RANK = frozenset({Finding.STUCK, Finding.SUSPENDED})
 """Findings that make a guard answer in place of its rank."""
@@ -126,7 +127,7 @@ class Guards:
             link.connection.close(CloseCode.DONE, "the rank has ended")
 
     def receive(self, link: RankLink, message: Message) -> None:
-        """Handle any other message of a guard. Raise PeerError if it is not a valid answer."""
+        """Handle a guard's answer. Raise PeerError if it is invalid, or if the message is not an answer."""
         if not isinstance(message, Answer) or link.guard_of is None:
             raise PeerError("a guard may send only `guard_report` and `answer`")
         if message.kind not in (Kind.VALUE, Kind.ERROR):
@@ -147,14 +148,14 @@ class Guards:
         del self._table.guards[key]
         rank = self._table.registry.find(key)
         if rank is not None and rank.is_live and key not in self._table.links:
-            # The rank itself never connected, and its guard is gone now.
+            # The rank itself never connected, and now its guard has disconnected.
             self._table.disconnected(rank)
         elif rank is not None and rank.state is RankState.UNRESPONSIVE:
             self._relay.send(key, PROBE, "probe")
         self._settle_orphaned_asks(link, key)
 
     def _enter_unregistered(self, message: GuardReport) -> RankRecord | None:
-        """Enter a rank that has not registered, and may never do so."""
+        """Register a rank in the name of its guard, because the rank has not registered and may never do so."""
         if message.registration is None:
             return None
         registered = self._table.registry.register(message.registration, self._timers.clock())
@@ -170,11 +171,11 @@ class Guards:
         elif message.kind is not Finding.CALLED:
             _note_signal(rank, message)
         elif spoke_for_rank:
-            # The rank continues, and its guard stays connected for its open questions.
+            # Probe the rank, which continues. Its guard stays connected only for open questions.
             self._relay.send(rank.key, PROBE, "probe")
 
     def _take_over(self, guard: RankLink, key: str) -> None:
-        """Ask a guard the open questions about its rank that the guard must answer, or can answer for a silent rank."""
+        """Ask a guard the open questions that only it can answer, and for a silent rank all that it can answer."""
         if guard.finding is Finding.ENDED:
             return
         actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in WAITS_FOR_RANK else GUARD_ACTIONS
@@ -184,7 +185,7 @@ class Guards:
                 self.pass_on(key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
     def _with_stack(self, rank: RankRecord, reply: EncodedAnswer) -> EncodedAnswer:
-        """Store the stack in a guard's answer with the rank. If the answer has none, add the stored stack to it."""
+        """If a guard's answer has a stack, store it with the rank; otherwise add the stored stack to the answer."""
         try:
             body: AnswerBody = decode_record(AnswerBody, reply.body)
         except InvalidMessage as error:
@@ -195,7 +196,7 @@ class Guards:
         return reply._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
     def _settle_orphaned_asks(self, guard: RankLink, key: str) -> None:
-        """Answer open questions of a guard whose connection ended, or ask the rank if it can answer them itself."""
+        """Pass a disconnected guard's open questions to its rank; answer them as failed if only a guard can answer."""
         left, guard.asks = list(guard.asks.values()), {}
         for ask in left:
             if ask.action in GUARD_ACTIONS:
@@ -208,7 +209,8 @@ class Guards:
         """Record how a rank's process ended. The guard knows it from the kernel, so its report takes precedence."""
         own = self._table.links.get(rank.key)
         if own is not None:
-            # The rank's connection is about to end, too. All its messages arrived before this message of its guard.
+            # Close the rank's connection, which is about to end anyway. All its messages arrived before this message of
+            # its guard.
             own.connection.abort()
             self._asked.rank_left(own)
         elif rank.is_live:

@@ -24,7 +24,7 @@ PAUSE = Broadcast(KeptRanks(ranks=()), (), None)
 """Message without receivers: it ends a slice of work, so that other work gets a turn."""
 
 RANKS_AT_ONCE = 256
-"""Maximum number of ranks in one message about awaited ranks: it takes two milliseconds to make."""
+"""Maximum number of ranks in one message about awaited ranks: to make such a message takes two milliseconds."""
 
 _HoldStatus = tuple[ChosenRank, float]
 """Progress of a rank, and when it ended (0 if it did not)."""
@@ -34,8 +34,8 @@ _HoldStatus = tuple[ChosenRank, float]
 class _Site:
     """Place where ranks of a run are held until others arrive.
 
-    ``status`` has the last state of each awaited rank that was or will be sent. ``groups`` are the keys of held ranks
-    by the ranks that they wait for, with their read position in the feed.
+    ``status`` has the state of each awaited rank in the latest update about it. ``groups`` has, for each set of awaited
+    ranks, the held ranks that wait for it, with their read positions in ``feed``.
     """
 
     run: RunName
@@ -43,7 +43,7 @@ class _Site:
     feed: Feed[int] = field(default_factory=Feed)
     status: dict[int, _HoldStatus] = field(default_factory=dict)
     changed: dict[int, None] = field(default_factory=dict)
-    """Ranks whose sent state may be outdated."""
+    """Awaited ranks whose state in ``status`` may be outdated."""
     groups: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)
 
 
@@ -62,7 +62,8 @@ class HeldRanks:
         """Handle a change of a rank. Return True if :meth:`news` has an update for a rank."""
         run, number = rank.run, rank.identity.rank
         if rank.child is None and (rank.is_live or (run, number) not in self._keys):
-            # A rank that ended may still change after a relaunched rank got its number.
+            # An ended rank may still change after a relaunched rank got its number, which the ended rank must not get
+            # again.
             self._settle(rank.key, (run, number))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
@@ -80,7 +81,7 @@ class HeldRanks:
         return bool(self._due)
 
     def _look(self, run: RunName, number: int) -> None:
-        """Mark the sent state of a rank as possibly outdated."""
+        """Record that a rank's state in the latest update about it may be outdated."""
         for site in self._sites.get(run, {}).values():
             if number in site.status:
                 site.changed[number] = None
@@ -110,7 +111,7 @@ class HeldRanks:
                 yield PAUSE
 
     def _since(self, site: _Site, ranks: tuple[int, ...], place: int, keys: tuple[str, ...]) -> Iterator[Broadcast]:
-        """Return the updates about awaited ranks for these keys, whose read position is ``place``."""
+        """Return the updates for held ranks with these keys, which have read the feed up to ``place``."""
         is_all = place == NOTHING
         numbers = ranks if is_all else tuple(filter(frozenset(ranks).__contains__, site.feed.since(place)))
         for start in range(0, len(numbers), RANKS_AT_ONCE):
@@ -128,7 +129,7 @@ class HeldRanks:
             self._due[site] = None
 
     def came_back(self, key: str) -> None:
-        """Forget which updates a rank got, because it has a new connection."""
+        """Forget which updates a rank got, so that its new connection gets the whole state."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             return
@@ -191,7 +192,10 @@ class HeldRanks:
     def _broadcasts(
         self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None
     ) -> Iterator[Broadcast]:
-        """Return updates about these ranks for each of these keys; receivers of the same content share a message."""
+        """Return updates about the ranks ``numbers`` for the ranks ``keys``.
+
+        Receivers of equal updates share a message.
+        """
         statuses = [site.status[number] for number in numbers]
         ends = sorted({ended for status, ended in statuses if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)

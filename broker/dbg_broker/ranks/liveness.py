@@ -16,10 +16,14 @@ from pathlib import Path
 from dbg_wire import limits
 
 DEATH_CHECKS = (0.2, 1.0, 5.0)
-"""Delays before a lost rank of this host is checked again, in seconds: its socket closes before its process is dead."""
+"""Delays between the first checks whether a lost rank's process on this host is dead, in seconds. Its socket closes a
+little before that.
+"""
 
 DEATH_CHECK_LATER = 30.0
-"""Delay between later checks, in seconds: the rank may have lost only its connection, and may end at any time."""
+"""Delay between later checks, in seconds. The process of a lost rank may still run without a connection, and end at any
+time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,7 @@ class ProbeSchedule:
             self._schedule(key, probed, now)
 
     def asked(self, key: str, now: float) -> None:
-        """Record that a rank is asked something. This counts as a probe; the next one follows if no answer arrives."""
+        """Record that a rank is asked something. This counts as a probe; if no answer arrives, a probe follows soon."""
         probed = self._ranks.get(key)
         if probed is None or probed.asked:
             return
@@ -112,7 +116,8 @@ class ProbeSchedule:
         if probed is not None and probed.asked:
             probed.asked = False
             if not probed.attended:
-                # Its entry in the heap may be earlier; it is moved to this time when it is popped.
+                # The rank's entry in the heap may be for an earlier time. When the entry is popped, it is moved to this
+                # time.
                 probed.due = probed.idle_due
 
     def due(self, now: float) -> Due:
@@ -121,7 +126,7 @@ class ProbeSchedule:
         while self._heap and self._heap[0][0] <= now:
             at, key = heapq.heappop(self._heap)
             probed = self._ranks.get(key)
-            # A rank that was rescheduled or registered again has another entry.
+            # Skip an outdated entry: a rank that was rescheduled or registered again has a newer one.
             if probed is None or probed.entry != at or probed.silent:
                 continue
             if probed.due > now:
@@ -159,7 +164,8 @@ def is_dead(pid: int, proc: Path = _PROC) -> bool:
     try:
         status = (proc / str(pid) / "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
-        # A /proc that is mounted with hidepid, as for systemd's ProtectProc=, hides the processes of other users.
+        # The process may still exist: a /proc that is mounted with hidepid, as for systemd's ProtectProc=, hides the
+        # processes of other users.
         return not _is_there(pid)
     except OSError:
         return False
@@ -185,12 +191,12 @@ class DeathChecks:
         self._heap: list[tuple[float, str, int]] = []
 
     def put(self, key: str, attempt: int, now: float) -> None:
-        """Schedule the next check of a rank after attempt number ``attempt``, which starts at zero."""
+        """Schedule the next check of a rank; ``attempt`` is the number of checks that were scheduled before."""
         delay = DEATH_CHECKS[attempt] if attempt < len(DEATH_CHECKS) else DEATH_CHECK_LATER
         heapq.heappush(self._heap, (now + delay, key, attempt + 1))
 
     def due(self, now: float) -> list[tuple[str, int]]:
-        """Remove and return the ranks whose check is due, each with the number of its attempt."""
+        """Remove and return the ranks whose check is due, each with the number of checks scheduled so far."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             _, key, attempt = heapq.heappop(self._heap)

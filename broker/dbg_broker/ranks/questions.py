@@ -33,7 +33,7 @@ def broker_answer(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: fl
 
 
 class Asker(Protocol):
-    """Sender of questions, with a number of its own and a number for each of its questions."""
+    """Sender of questions. A number identifies the sender, and another number each of its questions."""
 
     @property
     def number(self) -> int:
@@ -47,7 +47,7 @@ class Asker(Protocol):
 
 
 class Answered(NamedTuple):
-    """Receiver of an expected answer: ``asker``, which knows the question as ``request``.
+    """Receiver of an expected answer: ``asker``, which has sent the question under the number ``request``.
 
     ``is_last`` is True if the question has ended with this answer.
     """
@@ -171,7 +171,7 @@ class Asked:
         logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
     def end(self, number: int) -> None:
-        """End a question if it is open, without the missing answers."""
+        """End an open question without waiting for the missing answers. Ignore a question that has ended."""
         ended = self.questions.end(number)
         if ended is not None:
             ended.asker.end(ended.question.request)
@@ -183,7 +183,7 @@ class Asked:
             yield
 
     def _is_over(self, key: str, number: int) -> None:
-        """Record that a question to a rank is answered or ended; after the last one the rank is probed less often."""
+        """Record that a question to a rank has ended. A rank without open questions is probed less often."""
         self._table.withdraw(key, number)
         if not self.questions.is_asked(key):
             self._table.probes.ask_ended(key)

@@ -32,10 +32,10 @@ from dbg_wire.records.record import InvalidMessage, decode_record
 logger = logging.getLogger("dbg_broker")
 
 RunName = tuple[str, str]
-"""Job and run: the ranks that a launcher starts and ends together."""
+"""Job and run. A launcher starts and ends all ranks of a run together."""
 
 HostName = tuple[str, str, str]
-"""Job, run and host: the ranks that may be parents and children of each other."""
+"""Job, run and host. Only ranks with the same three may be parents and children of each other."""
 
 
 @dataclass(slots=True)
@@ -43,24 +43,24 @@ class RankEnd:
     """How a rank has ended or is about to end, as far as known: the parts become known one by one."""
 
     at: float = 0.0
-    """Time when it was lost or exited."""
+    """Time of the latest change to lost or exited."""
     left: float = 0.0
-    """Time when its connection ended or it sent its goodbye."""
+    """Time when the live rank's connection ended, or when the rank sent its goodbye."""
     exit: int | None = None
     kind: EndKind = EndKind.GOODBYE
     error: str = ""
     """Exception that ended it."""
     signal: int | None = None
-    """Signal that ends or ended it, as reported by its guard."""
+    """Signal that ends or ended the rank, as reported by its guard."""
     status: int | None = None
-    """Exit status if it ended by itself without a goodbye, as reported by its guard."""
+    """Exit status of a rank that ended by itself without a goodbye, as reported by its guard."""
     cause: str = ""
-    """Sender of that signal, as the end of a sentence; empty if it is unknown."""
+    """Sender of the signal, as the last part of a sentence; empty if it is unknown."""
     note: str = ""
     """Additional note of its guard."""
 
     def listed(self) -> End:
-        """Return the part that is listed."""
+        """Return the part that the list of ranks shows."""
         by_signal = self.signal is not None and self.exit == -self.signal
         cause, note = (self.cause, self.note) if by_signal else ("", "")
         return End(kind=self.kind, exit=self.exit, error=self.error, cause=cause, note=note)
@@ -70,9 +70,9 @@ class RankEnd:
 class RankRecord:
     """Everything known about one rank.
 
-    ``since`` is the start of the reported state, ``heard`` the time of its last message, and ``entered`` of its first.
-    The secret in its registration is only a digest, see :func:`digest_of`. A broker that shuts down sends the records
-    of ended and lost ranks to another broker.
+    ``since`` is the start of the reported state, ``heard`` the time of its last message, and ``entered`` the time of
+    its first message. The registration contains only the digest of the process's secret, see :func:`digest_of`. A
+    broker that shuts down sends the records of ended and lost ranks to another broker.
     """
 
     registration: Register
@@ -84,7 +84,7 @@ class RankRecord:
     entered: float
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
-    """Collective that its step was executing at its last pulse; empty if it does not step."""
+    """Collective that the rank's step was executing at its last pulse (reply to a probe); empty without a step."""
     will_stop: bool = False
     """Whether an interrupt is pending."""
     _place: Place | None = None
@@ -120,7 +120,7 @@ class RankRecord:
 
     @property
     def place(self) -> Place | None:
-        """Place of the rank at its last pulse."""
+        """Place of the rank at its last reply to a probe."""
         self._read_pulse()
         return self._place
 
@@ -136,11 +136,11 @@ class RankRecord:
         self._frames = frames
 
     def keep_pulse(self, text: str) -> None:
-        """Store a pulse undecoded: it is decoded when the stack is requested, and most stacks never are."""
+        """Store a reply to a probe undecoded: it is decoded when its stack is requested, which is rare."""
         self._unread = text
 
     def note_pulse(self, pulse: ProbeReply) -> None:
-        """Store the place and the stack of a pulse."""
+        """Store the place and the stack of a reply to a probe."""
         self._unread, self._place, self._frames = "", pulse.where, pulse.frames
 
     def _read_pulse(self) -> None:
@@ -159,7 +159,7 @@ class RankRecord:
 
     @property
     def host(self) -> HostName:
-        """Host of the rank in its run."""
+        """Job, run and host of the rank."""
         return (*self.run, self.identity.host)
 
     @property
@@ -170,16 +170,16 @@ class RankRecord:
 
     @property
     def halted(self) -> bool:
-        """Whether the latest report of the rank is of a stop or a hold."""
+        """Whether the rank's latest report says that it is stopped or held."""
         return self.report.state is not RankState.RUNNING
 
     @property
     def steps(self) -> bool:
-        """Whether the thread at its stop is executing a step that takes long."""
+        """Whether the stopped thread is in the middle of a step that takes long."""
         return self.report.stop is not None and self.report.stepping
 
     def delay(self, seconds: float) -> None:
-        """Move all times by some seconds, because they are times of another broker's clock."""
+        """Move all times by some seconds, to convert them from another broker's clock to this one's."""
         self.since, self.heard, self.entered = self.since + seconds, self.heard + seconds, self.entered + seconds
         self.end.at, self.end.left = self.end.at + seconds, self.end.left + seconds
 
@@ -190,12 +190,13 @@ class RankRecord:
     def listed_state(self) -> tuple[object, ...]:
         """Return the listed values that a report can change; if they are equal, the listing did not change."""
         stop, session = self.report.stop, self.report.session
-        # A limit, such as a lease, is reported again once a minute, and more often shortly before it ends.
+        # The listed stop includes its limit, such as a lease. A rank reports the limit once a minute, and more often
+        # shortly before it ends.
         shown_stop = (stop.number, stop.reason, stop.where, stop.limit) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
 
     def info(self, *, began: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
-        """Return the rank as it is listed; ``began`` is the wall clock's time at monotonic zero."""
+        """Return the rank as it is listed; ``began`` is the wall clock's time when the monotonic clock was zero."""
         registration, report = self.registration, self.report
         return RankInfo(
             identity=registration.identity,

@@ -65,8 +65,8 @@ def move_rank(state: RankState | None, event: RankEvent) -> RankState:
 
 
 MAX_TEXTS = 8192
-"""Size of the cache of texts that many ranks share: two for each host and six for each job, enough for the largest job.
-``sys.intern`` is not used, because Python 3.12 never frees its texts.
+"""Maximum number of cached texts that many ranks share. A job has six such texts and two for each host, so the cache is
+large enough for the largest job. ``sys.intern`` is not used, because Python 3.12 never frees its texts.
 """
 
 
@@ -77,7 +77,7 @@ class _Host:
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
     children: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Keys of the children, by the number of their rank and their own number."""
+    """Key of each child, by two numbers: its rank's, and its own, such as 1 for the child ``.1``."""
     last_child: Counter[int] = field(default_factory=Counter)
     size: int = 0
 
@@ -91,7 +91,7 @@ class _Run:
 
 
 def runs_of(rank: RankRecord) -> set[RunName]:
-    """Return the run of a rank, and the run of the program that started it."""
+    """Return the run of a rank, and the run of the program that started the rank's run."""
     job, run = rank.run
     return {rank.run, (job, run.partition(SUBRUN)[0])}
 
@@ -145,7 +145,7 @@ class Children:
             del host.children[at]
 
     def ended(self, rank: RankRecord) -> None:
-        """Record that a rank has exited: a later process may get its pid, and have children that are not the rank's."""
+        """Record that a rank has exited. Another process may get its pid, and then children that are not the rank's."""
         host = self._hosts[rank.host]
         if host.by_pid.get(rank.process.pid) == rank.key:
             del host.by_pid[rank.process.pid]
@@ -249,7 +249,7 @@ class Registry:
     # ---------------------------------------------------------------------------------------------- messages from ranks
 
     def register(self, message: Register, now: float) -> Registration:
-        """Enter a new rank or one that returned."""
+        """Register a new rank, or a lost one that has returned."""
         secret = message.secret
         message = _sharing(message.replace(secret=digest_of(secret)), self._share)
         old = self._ranks.get(message.identity.key)
@@ -359,7 +359,7 @@ class Registry:
             rank.end.exit = rank.end.status
 
     def condemned(self, key: str, who: str) -> None:
-        """Note the user whose terminal is about to kill a rank: the rank's goodbye and guard report only the signal."""
+        """Note who is about to kill a rank from a terminal, because the rank and its guard report only the signal."""
         rank = self._ranks.get(key)
         if rank is not None:
             rank.end.cause = f"from {who}'s debugger"
@@ -424,7 +424,7 @@ class Registry:
 
 
 def _sharing(registration: Register, share: Callable[[str], str]) -> Register:
-    """Return a registration that shares the texts that all ranks of a job have in common."""
+    """Return a registration whose texts are shared with the other ranks of the job that have equal texts."""
 
     def shared(record: Record, *names: str) -> dict[str, str]:
         mine: dict[str, str] = {name: getattr(record, name) for name in names}
@@ -440,12 +440,12 @@ def _sharing(registration: Register, share: Callable[[str], str]) -> Register:
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:
-    """Return the identity of the period that a rank's ``since`` belongs to: one stretch of running, or one stop."""
+    """Return an id of a rank's present period of running, or of its stop. ``since`` is the start of this period."""
     return report.state, report.stop.number if report.stop and report.state is not RankState.RUNNING else None
 
 
 def _began(report: RankReport, now: float) -> float:
-    """Return the start of the reported state. A stop has an age, because the broker may have started after it."""
+    """Return the start of the reported state. A stop is reported with its age: it may be older than the broker."""
     if report.stop is None or report.state is RankState.RUNNING:
         return now
     return now - report.stop.age

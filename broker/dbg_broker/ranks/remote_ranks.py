@@ -9,7 +9,8 @@ from dbg_wire.records.ranks import LIVE_STATES, RankState
 from dbg_wire.records.record import Count, FreeText, Key, Name, RankNumber, Real, Record
 
 MAX_FACTS = 200_000
-"""Maximum number of ranks at other brokers with a known fact, some 300 bytes each; beyond it, the oldest is dropped."""
+"""Maximum number of facts about ranks at other brokers, some 300 bytes each; a new fact beyond it displaces the oldest.
+"""
 
 
 class RankFact(Record, array_like=True):
@@ -44,11 +45,11 @@ class RankFact(Record, array_like=True):
 
     @property
     def is_news(self) -> bool:
-        """Whether other brokers need this fact: they do not need a rank that runs and has been at one broker only."""
+        """Whether other brokers need this fact: the rank has arrivals, is kept, has exited, or changed its broker."""
         return bool(self.epoch > 1 or self.arrivals or self.is_kept or self.state is RankState.EXITED)
 
     def delayed(self, seconds: float) -> RankFact:
-        """Return the fact with its times moved by some seconds: they are times of another broker's clock."""
+        """Return the fact with its times moved by some seconds, to convert them from another broker's clock."""
         return self if self.is_live else self.replace(ended=self.ended + seconds, left=self.left + seconds)
 
 
@@ -87,7 +88,7 @@ class RemoteRanks:
         return fact is not None and fact.epoch > rank.registration.epoch
 
     def enter(self, broker: str, fact: RankFact) -> bool:
-        """Store a fact from a broker. Return False if another broker sent a newer one."""
+        """Store a fact from a broker. Return False and ignore it if another broker sent a newer one."""
         known = self._facts.get(fact.key)
         if known is not None and known[0] != broker and known[1].epoch > fact.epoch:
             return False

@@ -25,13 +25,17 @@ from dbg_wire.messages import GUARD_ACTIONS, Notice, Probe, RefusalCode, Repaint
 from dbg_wire.records.ranks import LINE_ENGINE, RankInfo, RankState
 
 SEATS_AT_ONCE = 4
-"""Maximum number of seats that are sent at once: each may contain half a MiB of breakpoints."""
+"""Maximum number of terminals that are sent their seats at once: each message may contain half a MiB of breakpoints."""
 
 REST_SECONDS = 0.05
-"""Minimum pause, in seconds, between two passes that update ranks about others: a waiting rank does not notice it."""
+"""Minimum pause, in seconds, between two passes that inform ranks about other ranks. A pause this short does not matter
+to a rank that waits.
+"""
 
 REST_SECONDS_EACH = 0.0002
-"""Additional pause for each updated rank, in seconds: 20 times an update's cost, so updates use 1/20 of the time."""
+"""Additional pause for each informed rank, in seconds: 20 times the cost of an update, so that all updates use at most
+1/20 of the broker's time.
+"""
 
 PROBE = Probe()
 PROBE_FRAME = pack_message(PROBE)
@@ -56,7 +60,7 @@ class Watcher:
 
 
 class RankTable:
-    """All ranks. ``links`` and ``guards`` are the connections by the rank's key."""
+    """All ranks. ``links`` are their connections, and ``guards`` their guards' connections, both by the rank's key."""
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class RankTable:
 
     def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
-        # Computed each time, because the wall clock may be set and continues while the host sleeps.
+        # ``began`` is not stored, because the wall clock may be set, and it continues while the host sleeps.
         began = self._timers.wall() - self._timers.clock()
         return rank.info(began=began, seats=self._relay.seats.counts_at(rank.key))
 
@@ -319,7 +323,7 @@ class RankTable:
                     self.send_seat(number)
                 yield
         finally:
-            # After an error the other terminals still get their seats.
+            # If sending one seat fails, the other terminals still get theirs.
             if self._seats_due:
                 self._turns.start(self._sending_seats())
 
@@ -338,7 +342,8 @@ class RankTable:
     def want_repaint(self, key: str) -> None:
         """Request the whole screen of a rank, now or as soon as the rate limit allows.
 
-        A line debugger has a log instead; a terminal requests the missing part of it.
+        Do nothing for a line debugger, which has a log in place of a screen: a terminal requests the part that it
+        missed.
         """
         link = self.links.get(key)
         if link is None or link.repaint_is_due or self._engine(key) == LINE_ENGINE:

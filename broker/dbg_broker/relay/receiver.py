@@ -1,4 +1,4 @@
-"""Receiver of one connection's messages: decodes each message, charges it, and passes it to its owner."""
+"""Receiver of one connection's messages: decodes each, charges it to the rate limit, and passes it to the owner."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Receiver(Generic[L_contra]):
             self._close_bad(error)
 
     def received_control(self) -> None:
-        """Charge the peer for a frame that is not a message, as much as for a message."""
+        """Charge the peer for a control frame, such as a ping, as much as for a message."""
         self._peer.charge(weights.USUAL[self._owner.sender])
 
     def drained(self) -> None:

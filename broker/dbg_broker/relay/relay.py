@@ -18,7 +18,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Message, Refusal
 
 CONTROL_RESERVE = 128 * limits.KIB
-"""Bytes of a rank's queue that input leaves free, so that control messages fit even if the rank does not read."""
+"""Bytes of a rank's queue that keys may not use, so that control messages fit even if the rank does not read."""
 
 
 class RankPeer(Protocol):
@@ -75,8 +75,8 @@ class Relay:
     def keys(self, key: str, frame: bytes, size: int) -> bool:
         """Pass a frame with ``size`` bytes of keys on to a rank. Return False if a connected rank has no room for it.
 
-        A lost rank may return: the terminal keeps unacknowledged keys, and its new seat shows whether to send them
-        again.
+        For a lost rank the frame is dropped. The terminal keeps unacknowledged keys; if the rank returns, the
+        terminal's new seat shows whether to send them again.
         """
         peer = self.ranks.get(key)
         if peer is None:
@@ -100,7 +100,7 @@ class Relay:
     def output(self, key: str, data: bytes, most: int | None) -> None:
         """Pass a frame of terminal output to all terminals at a rank, undecoded.
 
-        Skip a terminal that is behind, by the limit of its outbox or by ``most`` bytes.
+        Skip a terminal that is behind: more bytes than ``most``, or than the limit of its outbox, would wait for it.
         """
         self._meters.bytes_from_ranks += len(data)
         numbers = self.seats.viewers(key)

@@ -1,7 +1,7 @@
 """Seats: for each rank its driver, its watchers, and the size of its screen.
 
-Pure: viewers are connection numbers, and every change is returned as data to the owner of the sockets. A rank never has
-more than one driver, and the generation of its driver only grows.
+Pure: viewers are connection numbers, and every change is returned as a :class:`Decision`, which the caller carries out.
+A rank never has more than one driver, and the generation of its driver only grows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Viewer:
 
 @dataclass(slots=True)
 class _RankSeats:
-    """Terminals of one rank. ``generation`` is the latest one that was assigned here, or 0."""
+    """Terminals of one rank. ``generation`` is the latest one that this broker assigned, or 0."""
 
     generation: int = 0
     driver: Viewer | None = None
@@ -180,7 +180,7 @@ class Seats:
         return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
     def viewers_message(self, key: str, rank_generation: int) -> Viewers:
-        """Return the message about its viewers to a rank; ``rank_generation`` is the latest generation it knows."""
+        """Return the message to a rank about its viewers; the rank knows generations up to ``rank_generation``."""
         room = self._rooms.get(key) or _RankSeats()
         return Viewers(
             viewers=room.size(),
@@ -258,7 +258,7 @@ class Seats:
         return viewer.key if self._rooms[viewer.key].driver is viewer else None
 
     def resize(self, number: int, rows: int, columns: int) -> Decision:
-        """Record a terminal's size. A rank uses its driver's size; before any driver, that of its first watcher."""
+        """Record a terminal's size. A rank uses its driver's size, or before the first driver its first watcher's."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)
@@ -271,10 +271,10 @@ class Seats:
     # ------------------------------------------------------------------------------------------------------------ ranks
 
     def rank_came(self, key: str, rank_generation: int) -> Decision:
-        """Handle the registration of a rank: its terminals and the rank itself are sent the seats again.
+        """Handle a rank's registration: send its terminals their seats again, and send the rank its viewers.
 
-        A rank that never had a terminal is sent nothing: it assumes that it has no viewers once its connection has
-        ended. If the rank had drivers at another broker in between, the driver here gets a new generation.
+        A rank that never had a terminal is sent nothing: after each disconnection, a rank assumes that it has no
+        viewers. If the rank has had drivers at another broker since, the driver here gets a new generation.
         """
         room = self._rooms.get(key)
         if room is None:
@@ -295,7 +295,8 @@ class Seats:
 
     def _seat_watcher(self, room: _RankSeats, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
-            # A watcher does not choose the engine: the next driver gets the open debugger, or the one that it requests.
+            # A watcher does not choose the engine: the next driver gets the open debugger, or without one the debugger
+            # that it requests.
             room.use_size_of(viewer)
         room.watchers[viewer.number] = viewer
 

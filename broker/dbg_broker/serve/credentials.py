@@ -27,15 +27,15 @@ from dbg_wire.errors import DbgError
 logger = logging.getLogger("dbg_broker")
 
 LOOK_SECONDS = 1.0
-"""Interval between two checks of the files, in seconds: connections of a revoked token end within 2 s. A check takes
-0.1 ms.
+"""Interval between two checks of the files, in seconds, so that connections of a revoked token end within 2 s. A check
+takes 0.1 ms.
 """
 
 CLOSE_SECONDS = 1.0
 """Timeout for a running check when the broker ends, in seconds; it takes longer only if a file server hangs."""
 
 InLoop = Callable[..., object]
-"""Calls a function with arguments in the event loop's thread."""
+"""Function that calls another function, with arguments, in the event loop's thread."""
 
 
 class Credentials:
@@ -128,11 +128,11 @@ class Credentials:
             if is_shown_anew:
                 logger.info("serving a new certificate: %s", self.shown.fingerprint)
             if are_others:
-                # When the terminals are closed now, they find the new token in the home.
+                # The home already contains the new token. The terminals that are closed now find it there.
                 in_loop(use, self.tokens)
 
     def _write_again(self) -> None:
-        # Set first, because tell_others may be called while the files are written.
+        # Set this first, because tell_others may reset it while the files are written.
         self._is_written = True
         try:
             self.write()

@@ -65,7 +65,8 @@ def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
     try:
         other = read_presence(value)
     except PeerError:
-        # Probably a broker of a later release, which can't decode this broker's messages either.
+        # Ignore the message: it is probably of a broker of a later release, which can't decode this broker's messages
+        # either.
         return
     if other.site != site:
         raise CantJoin(
@@ -107,7 +108,7 @@ _REMEDY = "name a file with one line, user:password or a token; mode 600"
 
 
 def read_login(path: Path) -> dict[str, str]:
-    """Return the credentials in a file as options of NATS' client. Raise BadSecretFile, which never quotes them."""
+    """Return a file's credentials as options of NATS' client. Raise BadSecretFile, whose text never quotes them."""
     line = read_given(path, OPTION, _REMEDY).strip()
     if not _LINE.fullmatch(line):
         raise BadSecretFile(f"{OPTION} {printable(str(path))} does not contain credentials for NATS", _REMEDY)

@@ -83,7 +83,7 @@ def host_for_others(where: Listen) -> str:
 
 
 def _own_address() -> str:
-    """Return this host's source address; connecting a datagram socket sends nothing."""
+    """Return the address from which this host sends. Nothing is sent: a datagram socket is only connected."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         address: str = probe.getsockname()[0]
@@ -130,7 +130,7 @@ def announce(
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:
     """Return the line that sets DBG_BROKER and ``more`` in a shell, or several lines if a terminal would wrap it.
 
-    A wrapped line is copied from tmux or screen with a newline inside the fingerprint.
+    If a wrapped line is copied from tmux or screen, it has a newline inside the fingerprint.
     """
     line = f"{when}:  export DBG_BROKER={shlex.quote(address)} {more}".rstrip()
     if columns is None or len(line) <= columns:

@@ -61,7 +61,7 @@ logger = logging.getLogger("dbg_broker")
 
 
 class IdleShutdown:
-    """Idle shutdown: calls ``leave`` once no connection has needed the broker for ``seconds``, or never if None."""
+    """Idle shutdown: calls ``leave`` when no connection has needed the broker for ``seconds``; None means never."""
 
     def __init__(
         self, now: float, is_used: Callable[[], bool], leave: Callable[[], None], seconds: float | None
@@ -188,7 +188,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
         leaving.sweep(now)
 
     def opened(peer: Peer, bearer: Bearer) -> Owner:
-        # This may be the check of a `run` for a broker that it can use: its terminal connects soon afterwards.
+        # `dbg-attach run` may have opened this connection to check whether the broker answers. Its terminal connects
+        # soon afterwards.
         leaving.used(loop.time())
         return broker.admission.opened(peer, bearer)
 

@@ -1,7 +1,7 @@
 """A broker as a service of its host: its log on stderr, and its messages to systemd.
 
 ``-v`` logs events, ``-v -v`` also each message; ``docs/reference/log-lines.md`` lists all lines. The protocol of
-systemd is ``sd_notify``: a datagram of lines to the socket that a variable names.
+systemd is ``sd_notify``: a datagram of lines to the socket that ``$NOTIFY_SOCKET`` names.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 STATUS_SECONDS = 5.0
-"""Interval between two checks of the status line, in seconds: only people read it, now and then."""
+"""Interval between two checks whether systemd's status line has changed, in seconds. It may be long, because only
+people read that line.
+"""
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Log levels without ``-v``, with one, and with more."""
 
 MIN_SECRET = 8
-"""Minimum length of a hidden text, in characters: hiding an empty text would split every line."""
+"""Minimum length of a text that is hidden, in characters: to hide an empty text would split every line."""
 
 
 class ServiceManager:
@@ -40,7 +42,10 @@ class ServiceManager:
         self._status = ""
 
     def ready(self, status: Callable[[], str]) -> None:
-        """Report that the broker is ready; from then on report changes of ``status``, and that the loop runs."""
+        """Report that the broker is ready.
+
+        Afterwards report each change of ``status``, and to systemd's watchdog that the event loop runs.
+        """
         self._send("READY=1")
         if self._address is not None:
             self._tick(status)

@@ -1,6 +1,6 @@
 """Answers that wait for one terminal until it can receive them. Pure.
 
-A body is stored once, regardless of how many ranks have sent it: their keys are sent with it.
+The body of an answer is stored once, regardless of how many ranks gave this answer. It is sent once, with their keys.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ PAGE_BYTES = 64 * limits.KIB
 """Maximum size of a message of several answers, in bytes: encoding it takes a millisecond."""
 
 PAGE_ANSWERS = 50
-"""Maximum number of bodies in one message: they are encoded in a millisecond."""
+"""Maximum number of different answers in one message: encoding them takes a millisecond."""
 
 KEYS_OF_ONE = 256
-"""Maximum number of ranks of one body in a message: their keys take some ten KiB."""
+"""Maximum number of ranks with the same answer in one message: their keys take some ten KiB."""
 
 RANK_BYTES = 150
 """Bytes of one rank's answer in addition to its body: a key, an age, and their entries in lists."""
 
 MAX_WAITING_BYTES = 64 * limits.MIB
-"""Maximum size of the answers that wait for one terminal, in bytes: 4096 ranks with a PuDB screen of 150 by 50."""
+"""Maximum size of the answers that wait for one terminal, in bytes: enough for 4096 ranks with a different PuDB screen
+each, of 150 by 50 characters.
+"""
 
 
 @dataclass(slots=True)
@@ -56,12 +58,12 @@ class AnswerQueue:
 
     @property
     def ended(self) -> int:
-        """Number of questions that have ended and whose last answers wait."""
+        """Number of questions that have ended, but whose last answers still wait to be sent."""
         return sum(one.is_ended for one in self._waiting.values())
 
     @property
     def may_send(self) -> bool:
-        """Whether a message should be sent now: a question has ended, or the wait for equal answers is over."""
+        """Whether to send now: a question has ended, the wait for equal answers is over, or a message is full."""
         return bool(self.ended) or self._is_gathered or self.size >= PAGE_BYTES
 
     def gathered(self) -> None:
@@ -114,7 +116,8 @@ class AnswerQueue:
                 SameAnswer(keys=tuple(keys), kind=kind, body=msgspec.Raw(body), ages=tuple(ages) if has_ages else ())
             )
         if waiting.same:
-            # The rest follows after the other questions, so that a question with many answers does not delay them.
+            # The question's other answers follow later, so that a question with many answers does not delay the other
+            # questions.
             self._waiting[request] = waiting
         self._is_gathered = self._is_gathered and bool(self._waiting)
         return Answers(request=request, answers=tuple(answers), last=waiting.is_ended and not waiting.same)

@@ -36,7 +36,8 @@ from dbg_wire.records.inspection import CommandLine
 from dbg_wire.records.ranks import RankState
 
 MAX_QUESTIONS = 16
-"""Maximum number of open questions of one terminal, with ended ones whose answers still wait to be sent."""
+"""Maximum number of open questions of one terminal, including ended questions with answers that still wait to be sent.
+"""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that a running rank answers only if they are ``live``."""
@@ -154,7 +155,8 @@ class QuestionDispatcher:
         if asking.ask.action is Action.INTERRUPT:
             if asking.visible is not None and known.kind is Kind.RUNNING:
                 self._notices.notify_onlookers(asking.link, asking.visible, key)
-            # A rank that is stuck in C code stops when the C code returns; its answer is ignored.
+            # Interrupt the rank anyway, and ignore its answer: a rank that is stuck in C code stops when the C code
+            # returns.
             self._relay.send(key, asking.ask.replace(request=NOBODY))
         self._asked.answer(key, asking.ask.request, known)
 

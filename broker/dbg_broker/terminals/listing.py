@@ -17,17 +17,19 @@ from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
-"""Estimated size after which a page of a snapshot ends, in bytes. As much again is left for a large last rank."""
+"""Estimated size after which a page of a snapshot ends, in bytes. A message may be twice as large, so a large last rank
+still fits.
+"""
 
 RANK_BYTES = 1024 + 192
-"""Bytes of a rank in a snapshot, without its paths."""
+"""Estimated bytes of a rank in a snapshot, without its paths."""
 
 ESCAPED_BYTES = 6
 """Maximum number of bytes of one character in JSON."""
 
 
 SNAPSHOT_RANKS = 50
-"""Maximum number of ranks that are checked for one page of a snapshot, and so in the page: they take a millisecond."""
+"""Maximum number of ranks that are checked for one page of a snapshot: checking them takes a millisecond."""
 
 MAX_FRAMES = 4096
 """Maximum number of messages about ranks that are cached for other terminals, a KiB each at most."""
@@ -56,7 +58,7 @@ class Listing(Watcher):
         """Messages about ranks that were encoded for one terminal and are still valid for the next."""
 
     def line_changed(self, key: str) -> None:
-        """Record that a rank's line changed. Terminals are notified once per round of the event loop."""
+        """Record that a rank's line in the list changed. Terminals are notified once per round of the event loop."""
         self.feed.changed(key)
         self._frames.pop(key, None)
         if self._table.registry.find(key) is None:
@@ -103,10 +105,10 @@ class Listing(Watcher):
         return True
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Forget removed ranks that all terminals know of. Return a call for each terminal, which may need changes."""
+        """Return a call for each terminal, which sends the terminal its changes. Also forget removed ranks."""
         self._frames.clear()
         links = tuple(self._links.values())
-        # Ranks are forgotten here when all terminals have been notified that they are gone.
+        # A removed rank is forgotten here when all terminals have been notified of the removal.
         listed = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
         for key in [key for key in self._gone if not self.feed.has_changed(key, listed)]:
             self._gone.remove(key)

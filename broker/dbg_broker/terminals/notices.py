@@ -80,7 +80,7 @@ class Notices(Watcher):
 
 
 def _who(link: TerminalLink) -> str:
-    """Return the actor's name, in quotes as in the audit log because the terminal chose it."""
+    """Return the actor's name. It is in quotes, as in the audit log, because the terminal chose it."""
     name = f'"{printable(link.name or "?").replace(chr(34), chr(39))}"'
     return f"{name} ({printable(link.bearer.name)})" if link.bearer.name else name
 
@@ -148,7 +148,8 @@ def _of_inspection(asked: Inspection) -> VisibleAction | None:
 
 
 def _of_breakpoints(spec: BreakpointChanges) -> VisibleAction | None:
-    # To add one breakpoint, an IDE clears all of the file and sets them again. So the cleared ones are not named.
+    # To add one breakpoint, an IDE clears all breakpoints of the file and sets them again. So a notice does not name
+    # the cleared ones.
     if spec.set:
         return VisibleAction(f"set {_breakpoints(spec.set)}")
     return VisibleAction(f"cleared {_breakpoints(spec.clear)}") if spec.clear else None

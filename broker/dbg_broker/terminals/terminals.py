@@ -63,13 +63,13 @@ LOOK_SECONDS = 1.0
 """Interval between two checks of the terminals, in seconds, so that a silent one is detected within 6 s."""
 
 PING_SECONDS = 2.5
-"""Silence after which a terminal is pinged, in seconds; it sends pings itself every two seconds."""
+"""Silence after which a terminal is pinged, in seconds; usually a terminal itself sends a ping every two seconds."""
 
 SEAT_SECONDS = 25.0
 """Silence after which a terminal is disconnected, in seconds: others may wait for its seat at the keyboard."""
 
 ABSENCE_SECONDS = 3.0
-"""Minimum gap between two checks that shows that the broker or its host was suspended, in seconds."""
+"""Minimum gap between two checks from which the broker concludes that it or its host was suspended, in seconds."""
 
 
 FOR_DRIVERS = (Take, Reply, Complete, Interrupt)
@@ -302,7 +302,7 @@ class Terminals:
     def _subscribe(self, link: TerminalLink, message: Subscribe) -> None:
         keys = self._table.registry.keys()
         link.connection.charge(len(keys) * weights.FOR_EACH_RANK[Subscribe])
-        # The pages leave out ranks that the terminal may not see.
+        # The pages of the snapshot leave out ranks that the terminal may not see.
         link.changes.subscribe(keys, self.listing.feed.end, once=message.once)
         self.listing.supply(link)
         self._notices.listen(link.number, wants=message.logs)
@@ -359,7 +359,7 @@ class Terminals:
             self._table.want_repaint(rank.key)
 
     def _replay(self, link: TerminalLink, message: Replay) -> None:
-        """Request the rank's log for a terminal that is attached there; the log goes to all its terminals."""
+        """Request a rank's log for a terminal that is attached to it; all terminals of the rank get the log."""
         rank = self._rank_of(link)
         if rank is not None:
             self._relay.send(rank.key, message)

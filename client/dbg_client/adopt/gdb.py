@@ -5,7 +5,8 @@ of a second. gdb runs in its own session, so that Ctrl-C at the terminal does no
 call, the thread would stay in the middle of that call.
 
 After each function call gdb restores all registers of the thread (xmm, ymm, AMX tiles). The buffer of a gdb before 14
-is too small for a processor with AMX, so the kernel rejects the write. Such a gdb cannot adopt on this processor.
+is too small for a processor with AMX, so the kernel rejects the write. Such a gdb can't be used for adoption on such a
+processor.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OPTIONS = (
 _SETTINGS = (
     "set confirm off",
     "set unwindonsignal off",
-    # A signal that stops the process would interrupt a call, so gdb passes all signals to the program.
+    # If gdb stopped the process at a signal, that would interrupt a call. So gdb passes all signals to the program.
     "handle all nostop noprint pass",
     "handle SIGINT nostop noprint pass",
 )
@@ -60,7 +61,7 @@ def find_gdb() -> str | None:
 
 
 def loses_registers(gdb: str) -> bool:
-    """Return True if this gdb can't restore all registers of this host's processor. Blocks for gdb's start."""
+    """Return True if this gdb can't restore all registers of this host's processor. Blocks while gdb starts."""
     with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
         flags = next((line for line in lines if line.startswith("flags")), "").split()
     if "amx_tile" not in flags:
@@ -114,7 +115,7 @@ class Gdb:
             self.set(setting)
         self.ask(f"-target-attach {pid}")
         for library in ("/libpython3", r"/libc[-.]"):
-            # gdb fails if Python is statically linked, because then there is no separate library.
+            # This fails if Python is statically linked, because there is no separate library then.
             with suppress(DebuggerFailed):
                 self.set(f"sharedlibrary {library}")
 
@@ -130,15 +131,14 @@ class Gdb:
         self.ask("-target-detach")
 
     def threads(self) -> dict[int, int]:
-        """Return gdb's number of each thread, by the kernel's thread id."""
+        """Return the number that gdb gives to each thread, by the kernel's thread id."""
         return {int(lwp): int(number) for number, lwp in _THREAD.findall(self.ask("-thread-info"))}
 
     def call(self, thread: int, function: int, *arguments: int, alone: bool, returns: str = "int") -> int:
         """Call a function in a thread without a timeout, and return its result.
 
-        ``returns`` is "int" or "long". With ``alone``, all other threads stay stopped during the call. There is no
-        timeout because it would leave the thread in the middle of the call. Raises LeftInCall if the call did not
-        return.
+        ``returns`` is "int" or "long". With ``alone``, all other threads stay stopped during the call. A timeout would
+        leave the thread in the middle of the call. Raises LeftInCall if the call did not return.
         """
         self.set(f"set scheduler-locking {'on' if alone else 'off'}")
         types = ",".join("long" for _ in arguments) or "void"

@@ -8,8 +8,8 @@ The interpreter and the C library must both be in a consistent state where the c
   handler. If the main thread is in C code, it runs the code later.
 * No thread has the lock, and the main thread is never seen in a system call, such as in an MPI call that spins. Another
   thread that waits runs the code. The main thread is asked as well, because otherwise the rank can't be interrupted.
-  Before Python 3.13 the code does nothing if the program has not imported `threading`, because this module would
-  consider the wrong thread as the main thread.
+  Before Python 3.13 the code does nothing if the program has not imported `threading`, because `threading` takes the
+  first thread that imports it as the main thread.
 
 In any other state nothing is done, and the process is checked again later.
 
@@ -32,7 +32,7 @@ from dbg_client.adopt.payload import Answer, Outcome, read_answer
 from dbg_client.adopt.process import CantAdopt, TargetPython, is_file_on_disk, system_call, waits_safely
 
 PATIENT_SECONDS = 8.0
-"""Time after which the process is not checked again, in seconds."""
+"""Time after which the injection gives up, if it has found no safe state of the process, in seconds."""
 
 LATE_SECONDS = 2.0
 """Time after which another thread runs the code if the main thread never waits, in seconds."""

@@ -105,7 +105,8 @@ def mappings(pid: int) -> dict[str, range]:
         parts = line.split(maxsplit=5)
         start, end = (int(address, 16) for address in parts[0].split("-"))
         path = parts[5] if len(parts) == 6 else ""
-        # Zero-initialized variables are not part of the file; their memory follows the memory of the file.
+        # Zero-initialized variables are not part of the file; their memory follows the part that is mapped from the
+        # file.
         of = before if not path and before and found[before].stop == start else path
         if of.startswith("/"):
             found[of] = range(found[of].start if of in found else start, end)
@@ -225,7 +226,9 @@ def is_tried(machine: str) -> bool:
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 
 _SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
-"""Variables with a scheduler's job number. A user may have several jobs on a node; a command only adopts its own."""
+"""Variables with a scheduler's job number. A user may have several jobs on a node; a command in a job adopts only
+processes of that job.
+"""
 
 _TRACKER = "from multiprocessing.resource_tracker "
 """Beginning of the code of multiprocessing's helper process, which has its rank's variables but is not a rank."""

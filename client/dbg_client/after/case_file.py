@@ -33,19 +33,21 @@ MAX_DOCUMENT = 256 * 1024 * KIB
 """Maximum size of the unpacked document, in bytes: a small compressed text may expand to any size."""
 
 MAX_MEMORY = 16 * 1024 * KIB
-"""Maximum additional memory for unpacking, in bytes."""
+"""Maximum memory for unpacking, in addition to the document itself, in bytes."""
 
 MAX_SNAPSHOTS = 20
-"""Maximum snapshots of one job: one a second, for some seconds."""
+"""Maximum number of snapshots in a report, more than is needed: one is taken each second, for some seconds."""
 
 COLUMNS = 116
 """Characters per line of the compressed evidence."""
 
 MAX_TEXTS = 1 << 16
-"""Maximum number of texts in the cache of cleaned texts: a thousand ranks report the same paths and names."""
+"""Maximum number of texts whose version without secrets is cached: a thousand ranks report the same paths and names."""
 
 SHORTEST_SECRET = 8
-"""Minimum length of a quoted text that is searched for secrets: a shorter one can't have a secret and its name."""
+"""Minimum length of a quoted text that is searched for secrets: a shorter text can't contain a name such as `token` and
+a secret after it.
+"""
 
 OUT = "[taken out]"
 
@@ -67,7 +69,7 @@ _KNOWN = re.compile(
 _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
 """A random sequence of letters and digits, which is probably a secret. It does not match paths and file names.
 
-A broker's token has 43 characters, and one token in a thousand has no digit.
+A text of 43 characters, as in a broker's token, matches even without a digit: one token in a thousand has none.
 """
 
 
@@ -144,8 +146,8 @@ def cleaned(saved: CaseFile) -> CaseFile:
 def lines_of(saved: CaseFile) -> Iterator[str]:
     """Yield the last lines of a report: the compressed evidence.
 
-    If the evidence is too large, keep only the first and the last snapshot, or else only the last. If that is too large
-    as well, yield nothing.
+    If the evidence is too large, keep only the first and the last snapshot, then only the last one. If one snapshot is
+    too large as well, yield nothing.
     """
     snapshots: Sequence[SavedSnapshot] = saved.snapshots
     for kept in (snapshots, (snapshots[0], snapshots[-1]) if len(snapshots) > 2 else (), snapshots[-1:]):

@@ -32,14 +32,18 @@ MAX_FILE = 32 * 1024 * KIB
 """Maximum size of a file, in bytes: a dump of 100,000 entries with their stacks has 20 MB, a report 2 MB."""
 
 MAX_FILES, MAX_DEPTH = 10_000, 3
-"""Maximum files of one directory, two for each rank of a job of thousands, and maximum depth of directories."""
+"""Maximum number of files of one directory, enough for two from each rank of the largest job, and maximum depth of
+directories.
+"""
 
 MAX_PROBLEMS = 10
 """Maximum number of unreadable files that are reported one by one."""
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
-"""Rank in a file name such as ``trace.3``, if the name has none as in ``nccl_trace_rank_3`` or ``rank3.pkl``."""
+"""Last number in a file name, as in ``trace.3``: the rank, unless a number follows ``rank``, as in
+``nccl_trace_rank_3``.
+"""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class _Unreadable(Exception):
 
 
 class _Foreign(_Unreadable):
-    """Raised when a file is neither a dump nor a report; a directory may have many such files."""
+    """Raised when a file is neither a dump nor a report. In a directory such files are ignored."""
 
 
 def show_files(settings: Why) -> int | None:
@@ -113,7 +117,7 @@ def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
             notify(f"dbg-attach: {printable(target)} is used as a file, because it exists; for ranks, {where}")
         files = (target,)
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
-        # The word may be a misspelled target, which this call reports.
+        # The word may be a misspelled target: then this call raises BadInput.
         parse_target(files[0])
     return files
 

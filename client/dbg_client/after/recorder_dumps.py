@@ -1,4 +1,4 @@
-"""Flight-recorder dumps of torch as evidence: each rank with a dump gave its answer when the dump was written. Pure."""
+"""Flight-recorder dumps of torch as evidence: a dump is its rank's answer, given when the dump was written. Pure."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _silent(number: int, world: int) -> RankEvidence:
 
 
 def _rank(number: int, world: int) -> RankInfo:
-    # A rank writes its dump while it runs.
+    # The state is RUNNING, because a rank writes its dump while it runs.
     return RankInfo(
         identity=RankIdentity(key=f"/{number}", job=RUN[0], run=RUN[1], host="", rank=number),
         process=RankProcess(pid=0, script="", directory="", release="", python=""),

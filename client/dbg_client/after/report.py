@@ -34,7 +34,8 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REPORTS = 20
-"""Maximum reports next to one output file; the report of each later hang replaces the report with this number."""
+"""Maximum number of reports next to one output file. After that, a new report replaces the one with the highest number.
+"""
 
 TAIL_BYTES, MAX_LINES, MAX_LINE = 256 * 1024, 40, 200
 """Bytes to read from an output's end, the number of last lines to show, and the maximum characters of each."""

@@ -19,7 +19,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T")
 
 MAX_LINE = 16 * 1024
-"""Maximum length of one line, in characters. A whole answer is not longer."""
+"""Maximum length of one line, in characters. A whole answer is not longer, so no line is cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Answer(RenderedAnswer):
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Reason why each of the other ranks has not answered, by address: the rank runs, is silent, or was lost."""
+        """Reason why a rank is neither in ``values`` nor in ``errors``, by address: it runs, is silent, or was lost."""
         return {
             rank.address: safe_text(answer.text)
             for rank, answer in self._answer.answers

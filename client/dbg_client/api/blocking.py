@@ -1,7 +1,7 @@
 """The library without ``await``: each call runs in a thread with its own event loop, so this works in notebooks.
 
-One thread serves one connection. Ctrl-C cancels the call, but not an action that a rank has begun. Each class has the
-methods of its asynchronous twin, with the same docstrings.
+One thread serves one connection. Ctrl-C ends the wait for the call, but a rank completes an action that it has begun.
+Each class has the methods of its asynchronous twin, with the same docstrings.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Blocking(Generic[T]):
         self._thread = thread
 
     def _now(self, call: Callable[[], R]) -> R:
-        """Run ``call`` in the loop's thread, which changes the twin's state, and return the result of the call."""
+        """Run ``call`` in the loop's thread, because only this thread may use the twin; return the result."""
         return self._thread.do(_called(call))
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Blocking(Generic[T]):
 
 
 class Entered(Blocking[T]):
-    """Blocking twin of the value of a context manager; :meth:`close` or the end of a ``with`` block leaves it."""
+    """Blocking twin of a context manager's value; :meth:`close` or the end of a ``with`` block leaves the manager."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], thread: LoopThread) -> None:
         super().__init__(thread.enter(manager), thread)

@@ -107,9 +107,9 @@ async def ask_breakpoints(
 
 
 def split_changes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec]) -> list[BreakpointChanges]:
-    """Split requests into questions of valid size, clears first. Without requests, return one empty question.
+    """Split requests into questions of valid size; requests to clear are first.
 
-    Raises BadInput for a breakpoint with texts that are too long.
+    Without requests, return one empty question. Raises BadInput for a breakpoint with texts that are too long.
     """
     changes = [BreakpointChanges()]
     every: list[LineOfFile | BreakpointSpec] = [*clear, *wanted]
