@@ -81,7 +81,10 @@ def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def _output(answer: RankAnswer) -> str:
-    """Return a command's output, and how the command ended if it failed. An answer without output returns its text."""
+    """Return a command's output, and how the command ended if it failed.
+
+    If the answer contains no output, return the answer's text.
+    """
     found = output_in(answer.rows)
     if found is None:
         return answer.text

@@ -66,8 +66,9 @@ class AsyncRanks:
     ) -> Answer:
         """Evaluate an expression in each rank that is stopped or held; with ``live`` in running ranks, too.
 
-        The expression is evaluated in the stopped thread, in ``frame`` if it is not empty. Returns within ``timeout``
-        seconds; the answer names the ranks that did not answer. Raises DbgError if the broker fails.
+        The expression is evaluated in the stopped thread. A ``frame`` that is not empty selects a frame of the thread.
+        Returns within ``timeout`` seconds; the answer names the ranks that did not answer. Raises DbgError if the
+        broker fails.
         """
         verb = Eval(expression=expression, frame=frame, live=live)
         return Answer(await self.ask(verb, timeout=timeout))
@@ -90,7 +91,7 @@ class AsyncRanks:
         frame: str = "",
         timeout: float | None = None,
     ) -> Variables:
-        """Return variables of the one stopped rank of the target: of its frame, or the parts of an expression's value.
+        """Return variables of the target's only stopped rank: a frame's variables, or parts of an expression's value.
 
         ``scope`` is ``locals`` or ``globals``. Returns ``count`` variables from number ``start`` on, at most 200; a
         ``count`` of 0 means 200. Raises RankError, NotStopped and AmbiguousTarget.
@@ -157,7 +158,7 @@ class AsyncRanks:
         return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, spec)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Answer:
-        """Remove the breakpoint from each of these ranks; ``line`` is its requested line or its actual line."""
+        """Remove the breakpoint from each of these ranks, given its requested line or its actual line."""
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
         return await self._breakpoints(timeout, ranks, f"clear {place.file}:{line}", place)
@@ -305,7 +306,7 @@ def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
 
 
 class Memory:
-    """Groups of the most recent answer, by name, and the stops from which ranks were resumed."""
+    """The groups of the most recent answer, by name, and for each rank the last stop that the program resumed."""
 
     def __init__(self) -> None:
         self.groups: Mapping[str, frozenset[str]] = {}

@@ -22,7 +22,7 @@ MAX_SHOWN = 500
 """Maximum length of the ``repr()`` of a stop, in characters."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
-"""Questions that are answered at the frame that the program has selected."""
+"""Questions that the rank answers for the frame that the program has selected."""
 
 
 class StopEnded(DbgError):

@@ -91,7 +91,7 @@ RowT = TypeVar("RowT", Variable, ExceptionInfo)
 
 
 def _printable(kind: type[RowT], record: inspection.Variable | inspection.ExceptionSeen) -> RowT:
-    """Convert a rank's record to ``kind``, with texts that a program may print."""
+    """Convert a rank's record to ``kind``, and make its texts safe to print."""
     fields: dict[str, Any] = msgspec.structs.asdict(record)
     fields |= {name: safe_text(value) for name, value in fields.items() if isinstance(value, str)}
     return kind(**fields)
@@ -107,7 +107,10 @@ class At(NamedTuple):
 HERE = At()
 
 Of = Variable | str | int | None
-"""Value with parts: a variable of an answer, its handle, or an expression. None selects the variables of a frame."""
+"""Value whose parts are requested: a variable of an answer, its handle, or an expression.
+
+None requests the variables of a frame.
+"""
 
 
 class Values:
@@ -183,7 +186,7 @@ class Values:
 
 
 def values_of(switchboard: Switchboard, rank: RankInfo) -> Values:
-    """Return the values of a rank. Questions need no keyboard, so another terminal may have it."""
+    """Return the values of a rank. The caller does not need the rank's keyboard, so another terminal may have it."""
 
     def ask(question: Inspection, at: At) -> Awaitable[RankAnswer]:
         asker = Asker(switchboard, at.timeout)

@@ -1,6 +1,6 @@
-"""``dbg-attach --complete``, which a shell calls at each Tab, and ``dbg-attach completion``, which sets this up.
+"""``dbg-attach --complete``, which a shell calls at each Tab, and ``dbg-attach completion``, which sets up the shell.
 
-Verbs and options are written before the broker is asked, so that they are offered even if the broker fails.
+Completions with verbs and options are written before the broker is asked, so that a shell has them if the broker fails.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _WITH_TARGET = frozenset(
 )
 
 GRACE_SECONDS = 0.5
-"""Seconds after the broker's timeouts until this process exits, even if a name server or file system hangs."""
+"""Seconds from the end of the broker's timeouts to the forced exit of a process in which a C call hangs."""
 
 
 def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
-    """Return a line for each possible completion of the last word, and whether live ranks may complete it, too."""
+    """Return a line for each possible completion of the last word, and whether targets are possible, too."""
     *before, current = words or [""]
     row, _, behind = verb_first(before)
     verb = row.load()
@@ -117,22 +117,28 @@ def _write(found: Sequence[str]) -> None:
 
 
 CONNECT_SECONDS = 1.0
-"""Timeout for connecting to the broker, in seconds: a distant host needs some tenths, and a silent one all of it."""
+"""Timeout for connecting to the broker, in seconds.
+
+A distant host answers within some tenths of a second. If a host is silent, the shell waits for the whole timeout.
+"""
 
 ANSWER_SECONDS = 2.0
-"""Timeout for the broker's list, in seconds: thousands of ranks take about 0.1, and the network as long again."""
+"""Timeout for the broker's list, in seconds. Thousands of ranks take about 0.1 in the broker and 0.1 in the network."""
 
 MAX_TARGETS = 2000
 """Maximum number of targets to offer: nobody would read more, and a shell sorts them each time."""
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/@?\[\]-]+")
-"""Characters of a safe target: a rank's host and job come from the network, and appear in a shell's line."""
+"""Pattern of a target that is safe to offer.
+
+The names of hosts and jobs come from the network, and the shell inserts a completed target into its command line.
+"""
 
 _GONE = ("exited", "lost")
 
 
 def remembered_targets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the groups that this terminal remembers, each with its size. Blocks for a small file."""
+    """Yield the groups that this terminal remembers, each with its size. Blocks while it reads a small file."""
     from dbg_client.core.remembered_groups import find_remembered_groups
 
     memory = find_remembered_groups(environ)

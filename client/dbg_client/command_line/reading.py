@@ -1,5 +1,6 @@
-"""Parser of a command line: the verb, its operands and its options become one object. Pure except for colours.
+"""Parser of a command line: the verb, its operands and its options become one object.
 
+Pure, except that argparse reads the environment to choose colours.
 An option takes precedence over the environment, and the environment over the default.
 """
 
@@ -59,7 +60,7 @@ def read_verb(
 ) -> Verb:
     """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version.
 
-    ``page`` returns the page for ``--help``, given the name of the verb, or an empty text if none was typed.
+    ``page`` returns the page for ``--help``. It gets the name of the verb, or an empty text if no verb was typed.
     """
     row, topic, words = verb_first(words)
     verb = row.load()
@@ -106,13 +107,13 @@ def _record(
 
 
 def _preferred(preferred: Preferred, environ: Mapping[str, str]) -> str | None:
-    """Return the text that applies to a field without an option, or None."""
+    """Return the text for a field whose option was not typed: the environment's or the default; None without both."""
     text = environ.get(preferred.variable)
     return text if text or (text is not None and preferred.empty_counts) else preferred.usual
 
 
 def _typed(field: Field, value: Any) -> object:
-    """Return the value of a typed option: a switch already has it, a text is parsed."""
+    """Return the value of a typed option: the text after it is parsed; a switch has a fixed value."""
     read = next((option.read for option in field.options if option.takes_value), None)
     if read is None:
         return value
@@ -335,7 +336,7 @@ def parser_of(verb: type[Verb], *, page: Callable[[], str] = str, in_session: bo
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record: its options, its preference, or the record that is nested in it."""
+    """One field of a record: its options, its environment variable, or the record that is nested in it."""
 
     name: str
     kind: Any

@@ -56,12 +56,12 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
 
 @cache
 def session_verbs() -> frozenset[str]:
-    """Return the names of a session's verbs, without short forms, because programs use such names for variables."""
+    """Return the full names of a session's verbs, but no short forms, because programs use those as variables."""
     return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def read_scope(target: Target, job: str) -> Target:
-    """Return the target with each term that names no job limited to the session's job."""
+    """Return the target limited to the session's job: a term of the target that names no job gets this job."""
     if not JOB_NAME.fullmatch(job):
         return target
     include = tuple(_in_job(term, job) for term in target.include)

@@ -36,7 +36,11 @@ GRACE_SECONDS = 5.0
 """Maximum seconds for the broker to finish a withdrawn question. After that the broker counts as silent."""
 
 PAGE = 2000
-"""Maximum ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
+"""Maximum ranks in one page of a question.
+
+A page is one message, so it must have fewer keys than MAX_ITEMS, and with 500 bytes for each key must be smaller than
+MAX_CONTROL_BYTES.
+"""
 
 
 class Asker:
@@ -144,7 +148,7 @@ class Asker:
 
 
 def _require_sendable(question: Question, text: str) -> None:
-    """Raise BadInput if a question is too long or its text was cut: part of an expression has another meaning."""
+    """Raise BadInput if a question is too long, or contains only a part of ``text``: a part may mean something else."""
     if question.text != text:
         is_long = len(text) > MAX_TEXT
         what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is not valid UTF-8"

@@ -35,7 +35,10 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankInfo, RankState
 
 AWAY_SECONDS = 10.0
-"""Seconds after which a broker that is no longer a member is removed. Its ranks move away within half of that time."""
+"""Seconds after which an unreachable broker is removed, unless another broker still names it.
+
+Its ranks move to other brokers within half of that time.
+"""
 
 WAITING = 4
 """Maximum events of all brokers that are queued for the program. With a full queue, reading pauses."""
@@ -231,7 +234,8 @@ class Brokers:
             self._follow_members()
             self._ready.append(event)
         elif self._rank is None or broker is self._seat or isinstance(event, Logged):
-            # The remaining messages are about a seat. Those of any other broker are about an earlier seat.
+            # All other messages are about a seat. If the program's present seat is not at this broker, the message is
+            # about an earlier seat, and is ignored.
             self._ready.append(event)
 
     def _came(self, broker: _Broker) -> None:
@@ -273,7 +277,8 @@ class Brokers:
     def _part(self, broker: _Broker, event: Answers | Refusal) -> Answers | Refusal:
         """Turn a broker's message about its part of a question into a message about the whole question.
 
-        Only the answers that end the last open part keep ``last``. A refusal ends all parts.
+        Answers keep their ``last`` flag only if no other broker still has to answer. A refusal by one broker ends the
+        question at all brokers.
         """
         parts = self._asked.get(event.request or 0)
         if parts is None:
@@ -297,7 +302,8 @@ class Brokers:
             self._list.drop(lambda _, owner: owner not in self._all)
             message, self._is_listed = self._list.whole(), True
         if self._rank is not None:
-            # A removed broker sends nothing any more; another broker will report that the rank does not exist.
+            # If no broker lists the rank, the seat stays at its broker. If that broker was removed, ask another one,
+            # which will report that the rank does not exist.
             fallback = self._seat if self._seat in self._all else self._any
             self._follow_seat(self._list.owner(self._rank) or fallback)
         self._ready.append(message)
@@ -440,6 +446,7 @@ class MergedList(Generic[B]):
 def _weight(rank: RankInfo) -> tuple[bool, int, bool]:
     """Return a sort key that is larger for the newer one of two records of a rank.
 
-    A process that has ended does not return. If both records are of one registration, the LOST one is older.
+    A record of an ended process is the newest one, because the process does not return. Otherwise the later
+    registration is newer. If both records are of one registration, the LOST one is older.
     """
     return rank.state is RankState.EXITED, rank.epoch, rank.state is not RankState.LOST

@@ -24,7 +24,7 @@ class Choice:
 
     def mode(self, wanted: Mode) -> Mode:
         """Return the mode to attach with. A user who interrupted the rank takes the keyboard, except with WATCH."""
-        # A terminal that follows the job also attaches to this stop, and may attach first.
+        # Another terminal that follows the job also attaches to this stop, and gets the keyboard if it is first.
         return Mode.TAKE if self.is_broken_into and wanted is not Mode.WATCH else wanted
 
 
@@ -68,8 +68,8 @@ def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo
     """Return the rank to attach to for a user who waits, or None if no rank is ready.
 
     If several ranks are stopped, the first one is chosen. ``ended`` is the last listed state of a rank whose stop has
-    just ended: its job is preferred, then its script and directory, and the same stop is not chosen again. Raises
-    AmbiguousTarget.
+    just ended. Ranks of its job are preferred, then ranks with its script and directory. The stop that has ended is
+    not chosen again. Raises AmbiguousTarget.
     """
     found = _select_preferring(target, ranks, ended)
     if found is None:
@@ -178,7 +178,7 @@ def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 MAX_WORLD = 100_000
-"""Maximum plausible world size. With more, the ranks that never connected would fill the memory of a terminal."""
+"""Maximum plausible world size. A larger one is ignored, so that a list of its missing ranks can't fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,10 @@ Run = tuple[str, str]
 
 
 def live_runs(ranks: Iterable[RankInfo]) -> frozenset[Run]:
-    """Return the runs with live ranks, and in jobs without live ranks, the runs with lost ranks, which may be alive."""
+    """Return the runs with live ranks. In a job without live ranks, return the runs with lost ranks.
+
+    A lost rank may still be alive.
+    """
     states: defaultdict[str, defaultdict[str, set[RankState]]] = defaultdict(lambda: defaultdict(set))
     for rank in ranks:
         if not rank.is_classic:
@@ -239,7 +242,7 @@ def find_missing_ranks(
     """Return the missing ranks of each live run that ``target`` selects; None selects all.
 
     A target selects a missing rank if it selects the whole job or the rank's number. ``asked`` are the keys of ranks
-    that are reported elsewhere: they don't count as missing, and only their jobs are searched.
+    that the caller reports itself: the result does not contain them. Only the jobs of these ranks are searched.
     """
     known = asked or ()
     jobs = {rank.job for rank in ranks if rank.key in known} if asked is not None else None

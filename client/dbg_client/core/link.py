@@ -46,12 +46,15 @@ class Down:
 
 @dataclass(frozen=True, slots=True)
 class SeatUp:
-    """A broker is connected that has the rank of this program's seat; the list of ranks contains its state."""
+    """The broker that has the rank of this program's seat is connected; the list contains the rank's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatDown:
-    """The seat is gone although another broker is connected: its rank is, or will be, at another broker."""
+    """The program's seat is gone, although a broker is connected.
+
+    The seat's rank has moved to another broker, or will do so.
+    """
 
     reason: str
 
@@ -65,7 +68,7 @@ class BrokerLink:
     Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker again, so the link follows a
     broker that restarts with another port or certificate in ``broker.json``. Every connection subscribes to the ranks,
     and with ``logs`` to the texts of their log points. With several brokers, the broker of the home, or the one that
-    the user has named, is dialled first. URLs in the result of ``taken`` are not dialled.
+    the user has named, is dialled first. ``taken`` returns the URLs that other links dial; this link skips them.
     """
 
     def __init__(
@@ -230,9 +233,9 @@ SILENT_PINGS = 2
 """Number of intervals without an answer after which the broker counts as silent. A user sees it within six seconds."""
 
 DEAD_PINGS = 5
-"""Number of intervals without an answer after which a connection is closed.
+"""Number of intervals without an answer after which a connection is closed: ten seconds.
 
-A healthy broker is never ten seconds late. A network that has lost this connection may accept a new one.
+A healthy broker is never ten seconds late. If the network has lost the connection, a new connection may work.
 """
 
 FLOWING_BYTES = 16 * KIB
@@ -249,7 +252,7 @@ at growing intervals.
 """
 
 OUTBOX = 1024
-"""Maximum messages queued for the socket. Keys are limited before they get here, so more means a stuck broker."""
+"""Maximum messages queued for the socket. Typed keys are limited earlier, so more messages mean a stuck broker."""
 
 
 class Disconnected(Exception):

@@ -85,8 +85,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
     """Store the names of an answer's groups for targets of later commands. Blocks.
 
     Return the reason if they can't be stored, else an empty text. An answer without groups, such as that to ``list``,
-    leaves the names unchanged. If ``target`` is ``@missing`` and the answer has no missing ranks, the name ``@missing``
-    is kept, because ranks that wait in the collective were not asked.
+    leaves the names unchanged. If only ``@missing`` was asked, and the answer has no missing ranks, that group is kept:
+    without the ranks that wait in the collective, an answer can't show which ranks are missing.
     """
     memory = find_remembered_groups(environ)
     if memory is None or not groups:
@@ -103,8 +103,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
 def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
     """Parse a target and look up its remembered groups.
 
-    If the target has groups, the call reads a small file and so may block; before, it calls ``opening`` with the path.
-    Raises BadTarget, and UnknownGroup for a group that is not remembered.
+    If the target has groups, the call reads a small file, which may hang. Before it reads the file, it calls
+    ``opening`` with the file's path. Raises BadTarget, and UnknownGroup for a group that is not remembered.
     """
     from dbg_command.targets import Group, parse_target
 

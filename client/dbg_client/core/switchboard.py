@@ -28,7 +28,10 @@ MAX_EVENTS = 1024
 """Maximum pages of answers queued for one question. Its task reads each at once, so more would be a bug."""
 
 MAX_QUESTIONS = 15
-"""Maximum open pages of questions: one less than a broker accepts, because it may still hold a withdrawn one."""
+"""Maximum pages of questions that are open at the same time.
+
+A broker accepts one more, because a page that this program has withdrawn may still be open at the broker.
+"""
 
 WATCHER = "watcher"
 """Role of tokens that permit a terminal only to watch."""
@@ -37,13 +40,16 @@ DIAL_EVERY_SECONDS = 1.0
 """Seconds between two attempts to reach the broker, until the first success."""
 
 LOOK_SECONDS = 0.03
-"""Debounce time of events, in seconds: each waiting task checks all ranks, and a thousand ranks may stop at once."""
+"""Minimum interval between two wake-ups of the waiting tasks, in seconds.
+
+Each task then checks all ranks, and if a thousand ranks stop at once, there are a thousand events.
+"""
 
 Notify = Callable[[str], None]
 """Callback for a sentence to the user: about a wait, or about a broker that disconnected or reconnected."""
 
 MAX_PROGRAM = 60
-"""Maximum characters of a program's name, which follows the name of its user."""
+"""Maximum characters of a program's name, which other users see in brackets after the user's name."""
 
 Watch = Callable[[Event], Awaitable[None]]
 """Callback for each event, after the directory was updated. Reading pauses until it returns."""
@@ -70,7 +76,7 @@ class Switchboard:
         self._numbers = count()
         self._questions: dict[int, asyncio.Queue[Event | BaseException]] = {}
         self._news = asyncio.Event()
-        """Event that is set after changes, and then replaced."""
+        """Wakes up the waiting tasks: it is set after changes, and then replaced by a new event."""
         self._failure: BaseException | None = None
         """Error that has ended the reading task."""
         self._next_look: asyncio.TimerHandle | None = None
@@ -200,7 +206,7 @@ class Switchboard:
                     await self._news.wait()
                     reported = self._report_absence(notify, reported=reported)
         except TimeoutError:
-            # The most recent events may not have been checked yet.
+            # Check once more, because the most recent events may not have woken up this task yet.
             if (result := found()) is None:
                 raise
         return result

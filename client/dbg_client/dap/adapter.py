@@ -107,7 +107,7 @@ class Session:
             self._window.write(f"No rank matches {self._window.target.text} yet; ranks appear here when they connect.")
 
     async def _set_exceptions(self, arguments: Message) -> None:
-        """Change nothing: ranks that were started with --post-mortem stay where they crash."""
+        """Ignore the IDE's choice of exceptions: a rank stops at a crash only if it was started with --post-mortem."""
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
         # The rank may have connected just now. It needs the IDE's breakpoints before it moves, or it would pass them.

@@ -29,7 +29,10 @@ MAX_REASONS = 3
 """Maximum number of rank groups in one message; the IDE shows it on one line."""
 
 MAX_OF_FILE = 1000
-"""Maximum breakpoints of one file. A rank accepts a hundred in total, and reports an error for each further one."""
+"""Maximum breakpoints of one file that an IDE may set.
+
+A rank accepts only a hundred in all files together, and reports an error for each breakpoint above this number.
+"""
 
 NO_RANK = "no rank of the target is connected yet; the breakpoint will be set in each rank that connects"
 
@@ -69,7 +72,7 @@ class Breakpoints:
         self._turn = asyncio.Lock()
 
     async def set(self, arguments: Message) -> Message:
-        """Replace this IDE's breakpoints in a file of all ranks, and return the ranks' answers for each breakpoint.
+        """Replace this IDE's breakpoints of one file in all ranks, and return the ranks' answers for each breakpoint.
 
         Raises BadInput if the path cannot exist in a rank.
         """

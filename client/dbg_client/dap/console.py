@@ -34,10 +34,10 @@ COMMANDS = {
 """Replacements, in an IDE, for terminal commands that an error names."""
 
 MAX_TEXT = 4000
-"""Maximum length of a text in the console, in characters. Texts from the broker are shorter before escaping."""
+"""Maximum length of a log text in the console, in characters. The broker's limit is lower, but escapes add length."""
 
 _OPERANDS = re.compile(r"(?!(?:and|if|in|is|not|or)\b)(?:--?\w|[@!]?\w|$)")
-"""Text that may follow a verb; any other text after a name is Python, as in ``where = 5``."""
+"""Pattern of the text that may follow a verb. With any other text the line is Python, as in ``where = 5``."""
 
 
 class Console:

@@ -20,7 +20,10 @@ from dbg_wire.records.inspection import Inspection, InspectionKind, inspected_in
 from dbg_wire.records.ranks import RankInfo
 
 MAX_ANSWERS = 256
-"""Maximum questions for one file: four million characters, and nobody reads a longer file."""
+"""Maximum questions for the text of one file.
+
+Their answers contain up to four million characters, and nobody reads a longer file.
+"""
 
 MAX_MAPPINGS = 100
 """Maximum path mappings of one session; each is tried for each file."""

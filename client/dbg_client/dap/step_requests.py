@@ -21,7 +21,10 @@ MAX_NOTE = 600
 """Maximum length of a notice, in characters: two names and a command."""
 
 STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
-"""Step requests, and the rank's commands for them; these steps end at lines, as IDE users expect."""
+"""Step requests of the IDE, and the rank's command for each. After these commands a rank stops at the start of a line.
+
+IDE users expect that.
+"""
 
 
 class Keyboard:
@@ -33,7 +36,10 @@ class Keyboard:
         self._was_driving = False
         self._changing = asyncio.Lock()
         self._own_name: str | None = None
-        """This window's name as a driver, known once it has released a keyboard; an old list may still name it."""
+        """Name of this window as a driver in the broker's list, known once the window has released a keyboard.
+
+        The list may be older than the release, and still contain this name.
+        """
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Return True if this window has the keyboard of a rank."""
@@ -145,7 +151,7 @@ class StepRequests:
         if rank.state is RankState.HELD:
             raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "to resume it, use continue")
         if not self._window.may_act:
-            # The broker refuses this, and its error becomes the response.
+            # The token does not permit a step. Request it nevertheless: the broker's refusal becomes the response.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
         self._threads.start_move(rank, is_step=True)

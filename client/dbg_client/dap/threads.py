@@ -57,8 +57,8 @@ class Stopped(ThreadEvent, frozen=True):
 class _ReportedState:
     """Last state of one rank that was reported to the IDE.
 
-    ``stop_key`` is None while the rank runs or before its first report. ``stop`` is the number of the last reported
-    stop. ``left`` is the key of a stop from which this window has resumed the rank; the broker may still list it.
+    ``stop_key`` is None while the rank runs and before its first report. ``stop`` identifies the last reported stop.
+    ``left`` is the key of a stop that this window has ended by resuming the rank; the broker may still list the stop.
     """
 
     thread: int

@@ -40,7 +40,8 @@ def entry_for(target: str) -> dict[str, Any]:
         "name": f"Ranks: {target}",
         "type": "debugpy",
         "request": "attach",
-        # With `listen` the extension runs an adapter. The next two keys select this adapter, so nothing listens.
+        # With `listen` the extension starts an adapter, which usually listens on a port. The next two keys make this
+        # program the adapter, which does not listen.
         "listen": {"port": 0},
         "debugAdapterPath": __file__,
         "debugAdapterPython": sys.executable,

@@ -69,7 +69,10 @@ class Window:
         return self.switchboard.directory.by_key.get(rank.key, rank)
 
     def asker(self, seconds: float | None = None) -> Asker:
-        """Return an Asker for questions to ranks. Each question may raise TimedOut (no broker) or Declined."""
+        """Return an Asker for questions to ranks.
+
+        A question raises TimedOut if the broker is gone or silent, and Declined if the broker refuses it.
+        """
         return Asker(self.switchboard, seconds)
 
     async def ask_one(self, action: Action, rank: RankInfo, text: str = "") -> RankAnswer:
@@ -113,7 +116,7 @@ class Threads:
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_passed: dict[str, str] = {}
-        """The stop that each rank has passed most recently, as reported to the IDE, by rank key."""
+        """The most recent stop that each rank has skipped, as reported to the IDE, by rank key."""
 
     def start(self) -> None:
         """Report stopped ranks to the IDE now, and all changes from now on."""
@@ -253,7 +256,7 @@ class Threads:
         return ranks
 
     def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
-        """Report once each stop that a rank has passed without stopping."""
+        """Report each stop that a rank has skipped, and report it only once."""
         passed = {rank.key: rank.passed for rank in ranks if rank.passed}
         for rank in ranks:
             if rank.passed and self._told_passed.get(rank.key) != rank.passed:

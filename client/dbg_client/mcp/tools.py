@@ -150,7 +150,7 @@ def tool_of(name: str) -> type[VerbTool]:
         text = text_field(verb)
         made[text] = (text, Annotated[str, Meta(description=f"as in `{verb.example}`, without the ranks")])
     if name == "interrupt":
-        # Required: omitting an argument must not stop a whole job.
+        # Here `ranks` is required, so that an agent that omits it does not stop a whole job.
         made["ranks"] = ("ranks", SomeRanks)
     elif verb.usual not in (None, "all"):
         made["ranks"] = ("ranks", SomeRanks, verb.usual)
@@ -168,13 +168,16 @@ def tool_of(name: str) -> type[VerbTool]:
 
 
 _NOT_FOR_AGENTS = ("yes", "native", "all")
-"""Options that tools do not have: an agent's call is its consent, and reading native frames stops a rank briefly."""
+"""Options that tools do not have.
+
+An agent need not confirm its call with ``yes``, and ``native`` would stop a rank briefly.
+"""
 
 
 class WaitForStop(RanksTool):
     """Wait until one of the ranks stops, and return its place and stack.
 
-    Ranks that are already stopped match at once: to wait for others, name those.
+    Returns at once if one of them is already stopped. To wait for the other ranks, name only those.
     """
 
     name = "wait_for_stop"

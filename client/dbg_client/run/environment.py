@@ -65,7 +65,10 @@ def _is_before_program(word: str) -> bool:
 
 
 def job_name(command: Sequence[str], number: str, former: str | None) -> str:
-    """Return the name of a job: DBG_JOB, or else its script or command; plus ``number``, unique among runs here."""
+    """Return the name of a job: DBG_JOB, or else its script or command.
+
+    The name ends with ``number``, which no other run on this host has.
+    """
     name = former or _name(command)
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:MAX_NAME]}-{number}"
 
@@ -117,7 +120,7 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
     chosen = (BROKER, TOKEN) if is_of_another_run else (BROKER, TOKEN, TOKEN_FILE)
     if any(environ.get(name) for name in chosen):
         return None
-    path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - as those that read it
+    path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - both readers take a str
     text = read_if_there(path)
     rank_token = None if text is None else parse_rendezvous(text, path).tokens.get("rank")
     return None if rank_token is None else str(_write_token(Path(home), job, job_token(rank_token, job)))

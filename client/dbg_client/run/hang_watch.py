@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import HangEvidence
 
 LOOKS = 3
-"""Samples within the time after which a job is considered hung."""
+"""Number of samples within the time after which a job is considered hung."""
 
 SHORTEST_SECONDS = 1.0
 """Minimum interval between samples, in seconds: for each one, ranks read their flight recorder for milliseconds."""

@@ -46,10 +46,16 @@ LOOK_SECONDS = 1.0
 """Interval between two progress checks, in seconds."""
 
 STILL_SECONDS = 10.0
-"""Time without news of the ranks after which progress is reported once, in seconds: perhaps no stop is ever reached."""
+"""Time without news of the ranks after which progress is reported once, in seconds.
+
+Without this report, a user could wait for a stop that no rank ever reaches.
+"""
 
 SAME_RANK_SECONDS = 1.0
-"""Time for a rank to stop again before the terminal attaches to another one, in seconds: one pass of a short loop."""
+"""Seconds for which the terminal waits until a resumed rank stops again, before it attaches to another stopped rank.
+
+In a short loop, the rank stops again within this time.
+"""
 
 COMES_BACK = "press Enter to return"
 """Hint about the key after leaving a stop."""
@@ -164,7 +170,7 @@ async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
 async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchboard | None:
     """Return a switchboard that knows the ranks, or None if the job has ended before the broker answers.
 
-    It retries, because a slow or suspended broker keeps the stops of its ranks. Raises DbgError if another attempt
+    It retries, because ranks stay stopped while their broker is slow or suspended. Raises DbgError if another attempt
     would not help, such as for a wrong token.
     """
     over = asyncio.ensure_future(run.over.wait())
@@ -234,7 +240,7 @@ class _Following:
         """Return the next stop to attach to, or None if the job ends before."""
         loop = asyncio.get_running_loop()
         if self._left:
-            # Before the user has left a stop, no message mentions Enter, so input belongs to the user's shell.
+            # After the user has left a stop, a message offers Enter. Until then, input belongs to the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
         telling = asyncio.ensure_future(self._tell_progress(loop.time()))
@@ -293,7 +299,10 @@ class _Following:
             return await self._next_stop()
 
     def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
-        """Return the next stop and whether to attach to it at once; with ``clear``, None unless that is so."""
+        """Return the next stop, and whether to attach to it at once.
+
+        Return None if there is no stop, or with ``clear``, if the terminal should not attach to the stop at once.
+        """
         if not self._directory.complete:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)

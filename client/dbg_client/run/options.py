@@ -21,7 +21,7 @@ ON_HANG = (REPORT, END)
 """Actions for a hang: write a report next to the job's output; also end the job."""
 
 LONGEST_SECONDS = 10_000_000.0
-"""Maximum timeout of a collective, or of a rank that does not move, in seconds: four months."""
+"""Maximum value of --collective-timeout and --hang-after, in seconds: four months."""
 
 
 class RunOptions(Record):

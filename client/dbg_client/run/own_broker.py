@@ -34,7 +34,7 @@ from dbg_wire.errors import (
 )
 
 LOG_FILE = "run-broker.log"
-"""Log of a run's own broker; each broker starts it from scratch."""
+"""Log of a run's own broker. Each new broker empties it at its start."""
 
 ANSWER_SECONDS = 2.0
 """Timeout for a broker's answer, in seconds: a broker in the same network answers within milliseconds."""
@@ -153,7 +153,7 @@ def _last_words(log: Path) -> str:
     """Return the last line of a broker's log. Raises BadSecretFile if the log can't be written to."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
-        # Check whether the file system is full: then the broker can neither start nor log the reason in its log there.
+        # The file system may be full. Then the broker can't start, and can't write the reason to its log. Check this.
         try:
             log.write_text("the broker wrote nothing\n", encoding="utf-8")
         except OSError as error:

@@ -140,7 +140,7 @@ class Attachment:
         return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
-        """Return the notice of discarded keys if its time is not over: the session may end before the user reads it."""
+        """Return the notice of discarded keys if it is still shown, for the case that the session ends now."""
         return self._notices.unread_loss(now)
 
     def note(self, text: str, now: float) -> None:
@@ -164,7 +164,7 @@ class Attachment:
             engine=self._offer.spec.asked,
             fallback_engine=self._offer.spec.default,
             resume=self._keys.generation,
-            # A debugger that is open shows the frame that its user has selected since.
+            # If the debugger is already open, its user may have selected another frame, so don't request one again.
             frame="" if self.opened else self._offer.frame,
         )
         return [Send(attach)]
@@ -227,7 +227,7 @@ class Attachment:
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Handle the debugger's output: bytes of a log, or of a screen, where a gap is repaired by a repaint."""
+        """Handle the debugger's output: bytes of a log, or of a screen. A gap in a screen is repaired by a repaint."""
         if not self._seated or self._drawing.is_over(frame.session):
             return []
         self.motion.heard = now
@@ -237,7 +237,10 @@ class Attachment:
         return self._drawing.output(frame, now, covered=bool(self.blank_text))
 
     def ask_repaint(self, now: float) -> Effects:
-        """Request the whole screen, at once or, if another request was just made, a little later; not for a log."""
+        """Request the whole screen: at once, or a little later if another request was just made.
+
+        Does nothing for a line debugger, which has no screen.
+        """
         return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
 
     def tick(self, now: float) -> Effects:
@@ -340,9 +343,9 @@ class Attachment:
         is_news = (self.driving, self.driver) != (had, before)
         if (not self.driving and self._offer.mode is not Mode.WATCH) if first else is_news:
             self.note(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
-        # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
+        # A newer notice replaces an older one. The notice of lost keys matters more than the notice about the driver.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # Without a seat, handling the report sends no waiting keys. They must follow the keys that are sent again.
+        # Without a seat, `_on_report` sends no waiting keys. They must follow the keys that `_send_again` repeats.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
@@ -350,7 +353,7 @@ class Attachment:
             effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
         if self._waits_for_keyboard:
-            return effects  # another terminal's change; the answer to the request for the keyboard follows
+            return effects  # another terminal caused this message; our request for the keyboard is answered later
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
 
@@ -424,8 +427,8 @@ class Attachment:
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """Return the end of the session after its rank has exited.
 
-        If the rank was resumed before, report that it resumed. If an exception ended the rank, report the exit, because
-        a kept crash that is resumed ends in this way.
+        If the rank was resumed before it exited, report only that it was resumed. If it exited by an exception, always
+        report the exit: a kept crash that is resumed ends in this way.
         """
         went_on = self.ending.went_on_at is not None and not (ended.end.error and not ended.end.signal)
         if self.ending.went_on_at is None:

@@ -80,7 +80,7 @@ class Conversation:
 
     @property
     def unseen_reply(self) -> str:
-        """The most recent reply, preceded by its prompt, as long as the log does not contain it yet."""
+        """The most recent reply, preceded by its prompt; empty once the log contains the reply."""
         given = self._given
         if given is None or self._log is None or given.log is not self._log:
             return ""
@@ -205,7 +205,8 @@ class Conversation:
             return []
         still_open = report.prompt is not None and report.prompt.number == given.prompt.number
         if report.generation <= given.generation:
-            # No other terminal had the keyboard since: the reply may still arrive, or if the prompt is closed, it has.
+            # No other terminal has had the keyboard since this reply was sent. If the prompt is closed, the reply has
+            # arrived; otherwise it may still arrive.
             self._settled = not still_open
             return self._send(given) if anew and still_open and given.generation == self.generation else []
         self._settled = True
