@@ -104,10 +104,10 @@ def attach_words(text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
 
 
 def window(start: str, panes: Sequence[Sequence[str]]) -> list[str]:
-    """Return the arguments of tmux for these panes, tiled in their order; the command ``start`` opens the first one."""
+    """Return the arguments with which tmux opens these panes, tiled in order; ``start`` opens the first one."""
     arguments: list[str] = []
     for pane in panes:
-        # A split halves one pane, so without the layout the sixth pane would be too small.
+        # Each split halves a pane. Without a new layout after each split, the sixth pane would be too small.
         command = "split-window" if arguments else start
         arguments += [command, *map(literal, pane), ";", "select-layout", "tiled", ";"]
     return arguments[:-1]

@@ -19,7 +19,7 @@ class Send(Effect, frozen=True):
 
 
 class Open(Effect, frozen=True):
-    """Show the session: this terminal has a seat. Returned once for each rank attached to."""
+    """Show the session, because the broker has granted the seat. Returned once for each rank attached to."""
 
 
 class Show(Effect, frozen=True):
@@ -35,7 +35,7 @@ class Blank(Effect, frozen=True):
 
 
 class Bell(Effect, frozen=True):
-    """Ring the bell: something that was typed had no effect."""
+    """Ring the bell, because typed keys had no effect."""
 
 
 class Finish(Effect, frozen=True):
@@ -63,7 +63,7 @@ class Cut(Effect, frozen=True):
 
 
 class Note(Effect, frozen=True):
-    """Show a sentence of the client among a line debugger's output."""
+    """Show a sentence, written by the client, among a line debugger's output."""
 
     text: str
 

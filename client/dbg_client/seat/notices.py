@@ -1,6 +1,6 @@
-"""State of a seat (one terminal at one rank) that the rank's latest report lacks, such as notices to show. Pure.
+"""State of a seat (one terminal at one rank) that is not in the rank's latest report, such as notices. Pure.
 
-The user must not miss a notice that typed keys had no effect.
+If typed keys had no effect, the user must not miss the notice that says so.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ END_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Outage:
-    """Times since which parts of the path to the rank are missing; None for a part that works."""
+    """Times when parts of the path to the rank were lost; None for a part that works."""
 
     link_down_since: float | None = None
     link_down_reason: str = ""
     broker_silent_since: float | None = None
     absent_since: float | None = None
-    """Time when the broker came back while the rank has not; None after the rank has reconnected to the broker."""
+    """Time when the broker came back without the rank; None after the rank has reconnected to the broker."""
     lost_since: float | None = None
     """Time when the rank's connection to the broker ended."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the broker has the rank's connection."""
+        """Whether this terminal is connected to the broker, and the broker to the rank."""
         return (self.link_down_since, self.absent_since, self.lost_since) == (None, None, None)
 
     def clear_rank(self) -> None:
@@ -47,7 +47,7 @@ class Outage:
 
 @dataclass(slots=True)
 class StepState:
-    """Progress of a running rank; ``pulse`` is the place in its latest reply to a probe."""
+    """Progress of a running rank; ``pulse`` is its place in the code, from its latest reply to a probe."""
 
     since: float | None = None
     """Time when the rank resumed; None while it is stopped."""
@@ -76,7 +76,7 @@ class StopOutcome:
 
 @dataclass(slots=True)
 class AttachRequest:
-    """Request of this viewer: keyboard or not, debugger, frame, and screen size."""
+    """Settings with which this terminal requests a seat: keyboard or not, screen size, debugger, and frame."""
 
     mode: Mode
     rows: int
@@ -110,7 +110,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
 
 
 def missing_on_the_way(away: Outage, now: float) -> tuple[str, float, str] | None:
-    """Return the missing part of the path to the rank, the seconds of its absence, and an explanation, or None."""
+    """Return the missing part of the path to the rank, for how many seconds it is missing, and why; else None."""
     if away.link_down_since is not None:
         return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
     if away.broker_silent_since is not None:
@@ -163,12 +163,12 @@ class Notices:
         self._text, self._until = text, now + NOTICE_SECONDS
 
     def warn(self, text: str, now: float) -> None:
-        """Show a message of the rank or the broker. A notice of discarded keys that is still shown stays before it."""
+        """Show a message of the rank or the broker, after a notice of discarded keys if one is still shown."""
         loss = self.unread_loss(now)
         self.note(f"{loss}; {text}" if loss else text, now)
 
     def forget(self) -> None:
-        """Remove the notice, because other news is more important."""
+        """Remove the notice, so that the status line can show more important news."""
         self._text = ""
 
     def shown(self, now: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Reassembly of a rank's output: a line debugger's log, with gaps replayed, and a screen, which is repainted. Pure."""
+"""Reassembly of a rank's output. Missing bytes of a line debugger's log are replayed; a screen is repainted. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from dbg_wire.messages import Repaint, Replay
 from dbg_wire.records.record import clamp
 
 TAIL_BYTES = 4 * 1024
-"""Bytes before the prompt that a new terminal requests and shows: some 100 lines of code, as much as a person reads."""
+"""Bytes before the prompt that a new terminal requests from the log: some 100 lines of code. Users read no more."""
 
 REPLAY_SECONDS = 1.0
-"""Seconds after which a replay may be requested again: longer than several round trips to any cluster."""
+"""Minimum seconds between two requests for a replay. Several round trips to any cluster take less."""
 
 SLOWER = 4
-"""Factor by which the wait for each further replay grows: on a line of 64 kbit/s one frame of output takes 8 s."""
+"""Factor by which the wait after each request grows, because one frame of output takes 8 s on a line of 64 kbit/s."""
 
 ON_ITS_WAY_SECONDS = 0.25
-"""Seconds for which output before a prompt may still be under way, because a rank's report may overtake it."""
+"""Seconds to wait before output counts as missing: the rank's report of the log's length may overtake the output."""
 
 MAX_ASKS = 3
-"""Maximum requests before a gap is skipped: while a rank writes fast, the missing bytes may be removed from its log."""
+"""Maximum requests for missing bytes.
+
+Then the terminal skips them, because a rank that writes fast may have removed them from its log.
+"""
 
 REPAINT_SECONDS = 0.5
 """Minimum number of seconds between two repaint requests, so that many gaps don't keep the rank busy with repaints."""
@@ -81,7 +84,7 @@ class SessionLog:
         if end <= self._expected:
             if not self._gap:
                 return []
-            # A replay is arriving over a slow line and will reach the missing bytes: don't request or skip them.
+            # These bytes are before the gap, so a replay is under way on a slow line. Don't request or skip the gap.
             self._ask_after = max(self._ask_after, now + REPLAY_SECONDS)
             return [Wake(self._ask_after - now)]
         self._end_gap()
@@ -124,10 +127,10 @@ class SessionLog:
         return [Send(clamp(Replay, session=self.session, offset=self._expected))]
 
     def _keep_ahead(self, frame: Output) -> None:
-        """Keep bytes after a gap, in case the rank no longer has the missing bytes."""
+        """Keep bytes after a gap: they are shown even if the rank no longer has the missing bytes."""
         if not self._ahead or frame.offset < self._ahead_at:
-            # A frame before the kept bytes is a replay. It begins at the current start of the rank's log, so the rank
-            # no longer has earlier bytes. The first frame after a gap may not be a replay.
+            # A frame that begins before the kept bytes is a replay. It begins at the start of the rank's present log,
+            # so the rank no longer has the bytes before it. The first frame after a gap may be new output instead.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -156,7 +159,7 @@ class SessionLog:
 
 
 class Drawing:
-    """Screen output of one session after another; ``is_overdue`` means that a repaint is yet to be requested."""
+    """Screen output of one session after another; ``is_overdue`` means that a repaint must still be requested."""
 
     def __init__(self) -> None:
         self.is_overdue = False
@@ -186,8 +189,8 @@ class Drawing:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # This output would be drawn over the client's text. It may belong to the end of an earlier step than the
-            # latest report. Record that it is hidden, because PuDB's next drawing changes only parts of it.
+            # This output would be drawn over the client's text. It may belong to a step before the one in the latest
+            # report. Record that it is hidden, because PuDB's next drawing changes only parts of the screen.
             self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:

@@ -41,7 +41,7 @@ SIZE = (24, 80)
 """Rows and columns that a program offers to a debugger; the program reads values and shows no screen."""
 
 OPEN_SECONDS = 5.0
-"""Timeout for a debugger to open, in seconds. After that, questions are sent anyway: the rank answers as if running."""
+"""Timeout for a debugger to open, in seconds. Then questions are sent anyway; the rank answers like a running rank."""
 
 AGAIN_SECONDS = 1.0
 """Seconds after which a seat that the broker refused is requested again."""
@@ -69,7 +69,7 @@ class KeyboardTaken(DbgError):
 
 
 def show_nothing(effect: Effect) -> None:
-    """Drop an effect: a :data:`Show` for a program, which reads values and not screens."""
+    """Drop an effect. A program passes this as :data:`Show`, because it reads values and shows no screen."""
 
 
 class Seat:
@@ -187,10 +187,11 @@ class Seat:
         await self._wait_for_debugger()
 
     async def next_stop(self, left: int | None, seconds: float | None) -> StopInfo:
-        """Wait for a stop of the rank other than number ``left``, and return it.
+        """Wait for the rank's next stop, and return it.
 
-        If the seat has ended, it is requested again. Raises TimedOut after ``seconds``, RankEnded, RankVanished, and
-        Declined if the broker still refuses the seat after ``seconds``.
+        ``left`` is the number of the stop that the caller already knows, None if there is none. If the seat has ended,
+        it is requested again. Raises TimedOut after ``seconds``, RankEnded, RankVanished, and Declined if the broker
+        still refuses the seat after ``seconds``.
         """
         ends = None if seconds is None else self.now() + seconds
         while True:
@@ -202,7 +203,7 @@ class Seat:
                 address = printable(self.attachment.rank.address)
                 raise TimedOut(f"{address} did not stop within {seconds:g} s") from None
             except Declined:
-                # The seats are full, or the rank has just moved to another broker.
+                # The rank has no free seat at the moment, or has just moved to another broker.
                 if ends is not None and ends - self.now() <= AGAIN_SECONDS:
                     raise
             await asyncio.sleep(AGAIN_SECONDS)
@@ -239,7 +240,7 @@ class Seat:
             await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
     def _waits_for_user(self) -> bool:
-        # After `set_trace()` the program runs to the next line first.
+        # After `set_trace()` the program runs to the next line before the debugger opens.
         report = self.attachment.report
         if self.is_over or self._ticking is None or report is None or report.stop is None or report.prompt is not None:
             return True

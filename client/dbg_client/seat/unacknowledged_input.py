@@ -24,12 +24,12 @@ class PendingInput:
 
     @property
     def end(self) -> int:
-        """The offset after the last byte."""
+        """The offset after the last byte of these keys."""
         return self.offset + len(self.data)
 
 
 class UnacknowledgedInput:
-    """At most MAX_INPUT_PENDING bytes of unsettled keys of one generation."""
+    """Buffer of at most MAX_INPUT_PENDING bytes of keys of one generation that the rank has not settled."""
 
     def __init__(self) -> None:
         self.generation: int | None = None
@@ -42,7 +42,10 @@ class UnacknowledgedInput:
         return tuple(self._typed)
 
     def start(self, generation: int | None, settled: int) -> bytes:
-        """Begin a generation (None: no keyboard) after ``settled`` settled bytes; return previous unsettled keys."""
+        """Begin a generation after ``settled`` settled bytes, and return the unsettled keys of the former generation.
+
+        ``generation`` is None if this terminal does not have the keyboard.
+        """
         left = self.abandon()
         self.generation = generation
         self._next = settled
@@ -72,7 +75,10 @@ class UnacknowledgedInput:
             self._next = max(self._next, offset)
 
     def discard(self, generation: int, offset: int, count: int) -> bytes:
-        """Settle all bytes below ``offset``; return the unsettled keys among the last ``count`` bytes of them."""
+        """Settle all bytes below ``offset``: the rank has discarded the last ``count`` of them.
+
+        Return the discarded keys that were unsettled.
+        """
         if generation != self.generation:
             return b""
         self._take_below(offset - count)

@@ -28,7 +28,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 
 
 class AttachInstead(Exception):
-    """Raised to continue as a session at the rank that the command has interrupted; never shown."""
+    """Raised to end the command and continue with a session at the rank that it has interrupted; never shown."""
 
     def __init__(self, verb: Interrupt, target: str, mode: Mode) -> None:
         super().__init__(target)

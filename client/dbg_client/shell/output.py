@@ -86,7 +86,7 @@ async def page(text: str, pager: str, less: str = "") -> bool:
 
 @contextlib.contextmanager
 def _pager_handles_ctrl_c() -> Iterator[None]:
-    # Ignore the signal with a handler, because the pager would inherit SIG_IGN.
+    # Ignore Ctrl-C with a handler and not with SIG_IGN, because the pager would inherit SIG_IGN.
     former = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         yield
@@ -110,7 +110,7 @@ async def confirms(question: str, without_terminal: str) -> bool:
         notify("\nNothing was done.")
         raise
     if not line.endswith("\n"):
-        notify("")  # Ctrl-D leaves the cursor after the question
+        notify("")  # Ctrl-D has not ended the line of the question, so end it
     if line.strip().lower() in ("y", "yes"):
         return True
     notify("Nothing was done.")

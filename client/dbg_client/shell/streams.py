@@ -31,7 +31,7 @@ def _nowhere(flags: int, mode: str) -> TextIO:
 
 
 class _WaitingOnTerminal:
-    """Status line of a wait on stderr's terminal; the next output replaces it."""
+    """Line on stderr's terminal that shows what the command waits for; the next output replaces it."""
 
     def __init__(self) -> None:
         self.is_shown = False

@@ -1,1 +1,1 @@
-"""Late ranks of a job that does not hang: from samples of its ranks to facts, a sentence and a table. Pure."""
+"""Analysis of a slow job: turns samples of its ranks into verdicts on late ranks, sentences and a table. Pure."""

@@ -1,7 +1,7 @@
 """Results of sampling ranks: the arrival times of the ranks at each collective, on one common clock. Pure.
 
-Round trips bound the clock of a host, however slow the network is. By the terminal's clock, a rank answers after the
-question was sent and before the answer arrived (the bound of Cristian's algorithm).
+Each query bounds how far a host's clock is ahead of the terminal's clock, however slow the network is. The host reads
+its clock after the question was sent and before the answer arrived (the bound of Cristian's algorithm).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Shift:
 
     @property
     def middle(self) -> float:
-        """Estimate of the shift, in microseconds; 0 if one side is unbounded."""
+        """Estimate of the shift, in microseconds; 0 if ``low`` or ``high`` is infinite."""
         return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else 0.0
 
     @property
@@ -74,7 +74,7 @@ def _bounded(trips: Sequence[RoundTrip]) -> Shift:
 class SampledRun:
     """Samples of the ranks of one run, and the clock shift of each host.
 
-    ``arrivals`` are the arrivals of each group, by :func:`key_of` the group, and then by rank.
+    ``arrivals`` are the arrivals by the key of the group (see :func:`key_of`), and then by rank.
     """
 
     run: Run
@@ -129,7 +129,7 @@ ENOUGH = 10
 """Minimum number of collectives during the sampling. With fewer, collectives from before the sampling are used too."""
 
 MOST_EARLIER = 50
-"""Maximum number of collectives that are used, earlier ones included, if there were fewer than ENOUGH."""
+"""Maximum number of collectives, with those before the sampling, that are used if it has seen fewer than ENOUGH."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +166,8 @@ class GroupMeetings:
 
     A meeting is one collective with the arrival times of the members that report. Meetings are ordered by number.
 
-    ``looseness`` is the maximum error in seconds when times of two ranks are compared. With ``is_enqueued``, the times
-    are the times when the host enqueued calls that its device runs later.
+    ``looseness`` is the maximum error in seconds when times of two ranks are compared. With ``is_enqueued``, arrival
+    times are the times when a host enqueued the call, which its device runs later.
     """
 
     group: ProcessGroup
@@ -224,7 +224,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
 
 
 def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, tuple[float, float]]:
-    """Return when a rank arrived at each collective and for how long its device was in it, in seconds."""
+    """Return for each collective when the rank arrived and how long its device took for the collective, in seconds."""
     return {
         sequence: (
             (row.start + row.came[index]) / MICROSECONDS - shift,

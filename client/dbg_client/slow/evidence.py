@@ -87,7 +87,10 @@ LEAST_SHARE = 0.05
 """Minimum fraction of the time that a rank must be short of a resource for the shortage to be reported."""
 
 MORE = 2.0
-"""Minimum ratio of a late rank's wait for a core to the others' median. Equal waits would make them late too."""
+"""Minimum ratio of a late rank's wait for a core to the median wait of the other ranks.
+
+If all ranks waited equally long, all of them would be late.
+"""
 
 
 class Shortage(enum.Enum):

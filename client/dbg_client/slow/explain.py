@@ -13,10 +13,10 @@ from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
 from dbg_wire.records.ranks import RankState
 
 MAX_RANKS = 3
-"""Maximum number of late ranks whose places are reported. All ranks of a host usually have the same reason."""
+"""Maximum number of late ranks whose places are reported. Ranks of one host are usually late for the same reason."""
 
 PAUSES = 3
-"""Number of usual intervals between collectives after which a job without a new collective counts as blocked."""
+"""A job counts as blocked if it has no new collective for this many usual intervals between collectives."""
 
 NOBODY_STATUS = 0
 """Exit status if no rank is late."""
@@ -118,7 +118,7 @@ def _unknown(doubt: Doubt, groups: tuple[GroupLateness, ...]) -> SlowVerdict:
 
 
 def _late(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdict]:
-    """Return a verdict for each set of late ranks that were not delayed by another rank before."""
+    """Return a verdict for each set of late ranks that no other rank has delayed."""
     late = [one for one in groups if one.kind is Lateness.LATE]
     roots = [one for one in late if held_up_by(one, groups) is None] or late[:1]
     found: dict[tuple[int, ...], list[GroupLateness]] = {}
@@ -150,7 +150,7 @@ def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -
 
 
 def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
-    """Return True if the latest recorded collective is older than the sampling and than PAUSES usual intervals."""
+    """Return True if the latest collective was before the sampling, and more than PAUSES usual intervals ago."""
     last = ends = -float("inf")
     pauses = [one.of.span / (one.count - 1) for one in groups if one.count > 1]
     for arrivals in run.arrivals.values():

@@ -1,7 +1,7 @@
 """Ranks of a group that arrive last at its collectives: how often, by how much, and the cost. Pure.
 
-The lateness of a rank is the time between the arrival of the typical rank and its own. A job loses the time from the
-arrival of the last of the other ranks to that of the last late rank. If the last rank changes each time, no rank is to
+The lateness of a rank is the time between the arrival of the typical rank and its own. After all other ranks have
+arrived, the job loses time until the late ranks have arrived, too. If a different rank is last each time, no rank is to
 blame.
 """
 
@@ -20,22 +20,22 @@ LEAST_DELAY = 0.001
 """Minimum seconds between the typical and the last rank for a collective to count as delayed."""
 
 LEAST_SHARE = 0.02
-"""Minimum fraction of the time that must be lost for a report."""
+"""Minimum fraction of the time that late ranks must cost the job; else they are not reported."""
 
 LEAST_TIMES = 3
 """Minimum number of times that a late rank arrives last. Fewer may be chance."""
 
 SAME_SHARE = 0.5
-"""Minimum fraction of the largest lateness for another rank to count as late too."""
+"""A rank counts as late if its total lateness is at least this fraction of the largest total lateness."""
 
 FEW_SHARE = 2
-"""At most one in FEW_SHARE ranks can be late, as on one of two hosts. If more are, the others are early instead."""
+"""At most one in FEW_SHARE ranks can be late, such as all ranks of one of two hosts. Else the others are early."""
 
 CAPTURED = 0.5
 """Minimum fraction of the total delay that late ranks must cause, regardless of their number."""
 
 BEYOND_CHANCE = 1.5
-"""Minimum ratio between the fraction of the delay that late ranks cause and their fraction of the group."""
+"""Late ranks must cause at least this many times the delay that their fraction of the group's ranks would suggest."""
 
 LONG_SHARE = 0.25
 """Minimum length of a long delay, as a fraction of the weighted median delay.
@@ -152,20 +152,20 @@ def _long_ones(delays: Sequence[CollectiveTiming]) -> list[CollectiveTiming]:
 
 
 def _saved(meeting: CollectiveTiming, late: set[int]) -> float:
-    """Return the seconds from the arrival of the last of the other ranks to that of the last late rank."""
+    """Return the seconds that the job waits only for late ranks, because all other ranks have arrived."""
     others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
     return max(0.0, meeting.last - others)
 
 
 WAITED = 0.5
-"""Minimum earlier wait, as a fraction of a rank's lateness, for the wait to be the cause of the lateness."""
+"""A rank's earlier wait in another group explains its lateness if it is at least this fraction of the lateness."""
 
 MOSTLY = 0.5
-"""Minimum fraction of a rank's delayed collectives that must follow such a wait, for the wait to be reported."""
+"""Minimum fraction of the delayed collectives that must follow earlier waits for one rank, to blame that rank."""
 
 
 def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | None:
-    """Return the rank that the late ranks of a group waited for before, in another group; None if there is none."""
+    """Return the rank that has delayed the late ranks of a group, in another group; None if there is none."""
     found: Counter[int] = Counter()
     for number in one.ranks:
         earlier = sorted(_waits(number, one, others))
@@ -179,9 +179,9 @@ def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | Non
 
 
 def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int]]:
-    """Yield each wait of the rank ``number`` in groups other than ``one``.
+    """Yield the waits of the rank ``number`` in the collectives of other groups than ``one``.
 
-    A wait consists of its end, its duration, and the rank that arrived last.
+    For each wait: its end, its duration, and the rank that arrived last.
     """
     for other in others:
         # The ranks of all meetings of a group are the same.

@@ -15,7 +15,7 @@ from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 
 DEFAULT_SECONDS = 10.0
-"""Default duration of the sampling, in seconds. One read of a full flight recorder takes less than 1 % of this time."""
+"""Default duration of the sampling, in seconds: over 100 times as long as a read of a full flight recorder."""
 
 
 class Slow(RanksVerb):

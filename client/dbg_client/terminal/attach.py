@@ -100,7 +100,7 @@ def read_startup(file: str | None) -> Startup:
 
 
 def commands_of(text: str) -> list[str]:
-    """Return the lines that are commands: neither empty nor comments, as in pdb's own file."""
+    """Return the lines that are commands: neither empty nor comments, as in ``.pdbrc``."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -188,7 +188,7 @@ class Attaching:
         )
         outcome = await Session(self._switchboard, choice.rank, options).run()
         if isinstance(outcome.error, RankEnded):
-            # The broker sees that a process is gone before its guard has reported the signal.
+            # Wait: the broker sees the end of a process before the guard has reported which signal killed it.
             ended = await with_signal(self._switchboard, outcome.error.rank)
             outcome = replace(outcome, error=RankEnded(ended))
         return outcome

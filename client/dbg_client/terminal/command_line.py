@@ -38,10 +38,10 @@ from dbg_wire.records.ranks import RankInfo
 T = TypeVar("T")
 
 MAX_SHOWN = 40
-"""Maximum number of characters of a command in the row while its answer is awaited, next to the advice."""
+"""Maximum characters of a command that the row shows during the wait for its answer, so that advice has room."""
 
 _LESS = "-+F -c -Psq goes back$"
-"""Options of less: stay for a short text as well, draw from the top of the screen, and show how to leave."""
+"""Options of less: don't exit after a short text, draw from the top of the screen, and show the key that leaves."""
 
 _HISTORY = InMemoryHistory()
 """Commands typed so far in this process, because one user has several sessions."""
@@ -50,7 +50,7 @@ _ANY_KEY = (Keys.Any, "enter")
 
 
 class CommandRow:
-    """Prompt in the cursor's row, which is empty again at the end; Esc and Ctrl-C leave the prompt.
+    """Prompt in the cursor's row, which it clears at the end; Esc and Ctrl-C leave the prompt.
 
     ``typed_ahead`` are keys for this row that were typed before it opened.
     """

@@ -76,8 +76,8 @@ class EscapeParser:
     With ``prefix=None`` all keys are for the rank. Keys are returned unchanged, in order and at once. A key after the
     prefix may send several bytes; none of them reaches the rank. An Esc at the end of a read is taken as the Esc key,
     so that help appears at once. If the next read continues this Esc as an arrow or function key (``[``, ``O``), the
-    rest is dropped as well. Otherwise the next read begins another key. A paste after the prefix is dropped to its end.
-    Inside a bracketed paste the prefix is an ordinary byte.
+    rest of that key is dropped. Otherwise the next read begins another key. A paste after the prefix is dropped to its
+    end. Inside a bracketed paste the prefix is an ordinary byte.
     """
 
     def __init__(self, prefix: bytes | None = DEFAULT_PREFIX) -> None:
@@ -100,7 +100,7 @@ class EscapeParser:
         if self._prefix is None:
             return [Keys(data)] if data else []
         if data and self._begun == b"\x1b" and data[:1] not in (b"[", b"O"):
-            self._begun = b""  # that was the Esc key
+            self._begun = b""  # the earlier Esc was the Esc key: no sequence continues it
         parts: list[Keys | Command] = []
         while data:
             read = self._second if self._pending or self._begun else self._others
@@ -110,9 +110,9 @@ class EscapeParser:
         return _join(parts)
 
     def _second(self, data: bytes) -> tuple[Keys | Command | None, bytes]:
-        """Parse the key after the prefix, or the remaining bytes of that key; those have the meaning None.
+        """Parse the key after the prefix, or the rest of that key if an earlier read has cut it.
 
-        Return the meaning, and the bytes after the key.
+        Return the meaning of the key, None for the rest of a cut key, and the bytes after the key.
         """
         data = self._begun + data
         token, whole = _next_token(data, 0)

@@ -71,7 +71,7 @@ class LineDisplay:
         self._session.app.erase_when_done = True
         self._talking: asyncio.Task[None] | None = None
         self._is_left = False
-        """Whether the prompt must end, even if its task has not run yet."""
+        """Whether the prompt must end. A prompt whose task has not run yet then ends at once."""
         self._begun = False
         self._kept: str | None = None
         """Output that arrived while the terminal is lent; None while this display has the terminal."""
@@ -106,7 +106,7 @@ class LineDisplay:
         return min(size.rows, limits.MAX_ROWS), min(size.columns, limits.MAX_COLUMNS)
 
     async def open(self, keys: bytes) -> None:
-        """Take the terminal; ``keys`` were typed before."""
+        """Take the terminal; ``keys`` were typed before the display opened."""
         self.take_keys(keys)
         self._start("")
 
@@ -277,7 +277,7 @@ class LineDisplay:
             return
         key = event.data if last != Keys.BracketedPaste and event.data in COMMANDS else HELP
         if self._host.lends(key):
-            self._leave_prompt()  # at once, because the next keys are for the view that opens now
+            self._leave_prompt()  # do this at once, because the next keys are for the view that opens
             self._host.lend(key, b"")
         else:
             self._host.command(key)

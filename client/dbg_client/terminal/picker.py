@@ -62,7 +62,7 @@ async def pick_from(switchboard: Switchboard) -> Choice | None:
 async def pick_in_session(
     directory: Directory, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
-    """Let the user pick another rank within a session, which still reads the link and handles the signals."""
+    """Let the user pick another rank within a session; the session itself reads the link and handles signals."""
     screen = terminal_output(options.recording)
     picker = Picker(directory, "the broker", screen=screen)
     return await picker.run(typed_ahead)

@@ -62,7 +62,7 @@ class LineOutput(Vt100_Output):
         except BlockingIOError:
             return
         except OSError:
-            silence(sys.stdout)  # its buffered text must not fail at the interpreter's exit
+            silence(sys.stdout)  # or the flush at the interpreter's exit would fail
 
     @property
     def responds_to_cpr(self) -> bool:
@@ -70,7 +70,7 @@ class LineOutput(Vt100_Output):
         return False
 
     def get_rows_below_cursor_position(self) -> int:
-        """Return the minimum number of rows below: the cursor's own row."""
+        """Return 1, for the cursor's own row: the cursor's position is unknown, and there may be no row below."""
         return 1
 
 
@@ -82,7 +82,7 @@ def terminal_output(recording: Recording | None = None) -> LineOutput:
 
 
 class PrefixKey:
-    """Binding of the escape key and the key after it, regardless of the delay.
+    """Binding of the escape key and the key after it, however long the user waits between them.
 
     ``prefix`` is the escape key's byte, or None for no escape key.
     """
@@ -113,7 +113,7 @@ DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """Characters that end a word in pdb. Not ``.`` and ``/``, because they are part of dotted names and of paths."""
 
 MAX_PARTIAL = 4096
-"""Maximum number of characters of an incomplete line before the prompt; a longer line is ended and printed."""
+"""Maximum characters of an incomplete line, which is shown before the prompt; a longer line is ended and printed."""
 
 
 Ask = Callable[[str, int, int], int]
@@ -207,7 +207,7 @@ class Lines:
         return _last(self.partial)
 
     def cut(self) -> str:
-        """Start with a new filter, because output was lost; return the incomplete line, if any, with a line end."""
+        """Return the incomplete line, if any, with a line end, because later output was lost. Reset the filter."""
         left, self.partial = self.shown, ""
         self._filter = TextFilter()
         return f"{left}\n" if left else ""

@@ -34,8 +34,10 @@ LEAVE_SECONDS = 0.3
 """Seconds for a terminal to accept the remaining bytes before it is restored; a longer wait would feel stuck."""
 
 LEND_SECONDS = 3.0
-"""Seconds for a terminal to accept the remaining bytes before it is lent: a network under ssh stalls about as long.
-Bytes accepted later would appear among the borrower's output."""
+"""Seconds for a terminal to accept the remaining bytes before it is lent to another view, such as the picker.
+
+Bytes accepted later would appear among that view's output. The network under ssh may stall for about this time.
+"""
 
 STDIN, STDOUT = 0, 1
 
@@ -66,7 +68,7 @@ class RawDisplay:
         return min(rows, limits.MAX_ROWS), min(columns, limits.MAX_COLUMNS)
 
     async def open(self, keys: bytes) -> None:
-        """Make the terminal raw and take its screen; ``keys`` were typed before."""
+        """Make the terminal raw and take its screen; ``keys`` were typed before the display opened."""
         self._measure()
         self._terminal.enter_raw()
         self._suspended = False
@@ -194,7 +196,7 @@ class RawDisplay:
         return self._host.attachment.blank_text
 
     def _page(self, text: str) -> None:
-        """Clear, bring the terminal to a known state, and write ``text``; the rank's stream begins again.
+        """Clear the screen, reset the terminal and write ``text``; the rank's next output begins a new stream.
 
         A screen that is larger than the terminal is cut off at the right edge.
         """
@@ -202,7 +204,7 @@ class RawDisplay:
         self._draw(blank(text, *self.size) + (CUT_LINES if self._host.attachment.cropped else b""))
 
     async def _give_back(self, seconds: float) -> None:
-        # Output of the rank during this wait would move the cursor away from its position at the handover.
+        # Don't draw the rank's output during this wait: it would move the cursor, and the borrower starts there.
         self._suspended = True
         if self._writer is not None:
             with contextlib.suppress(TimeoutError):

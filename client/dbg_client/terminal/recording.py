@@ -34,7 +34,7 @@ class Recording:
         self._problem = ""
 
     def shown(self, data: bytes | str) -> None:
-        """Record output; a character may be cut between two calls."""
+        """Record output; the bytes of one character may come in two calls."""
         self._put("o", data if isinstance(data, str) else self._shown.decode(data))
 
     def resized(self) -> None:

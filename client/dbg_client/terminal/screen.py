@@ -57,7 +57,8 @@ _RESET = b"".join(
         # So the screen is entered here, which has no other effect if it is already shown. Saving the cursor (`ESC 7`)
         # is not enough, because tmux keeps that position separately.
         b"\x1b[?1049h\x1b[?1049l",
-        # Resetting the scroll region moves the cursor home. The client's keyboard entry is on the main screen's stack.
+        # Resetting the scroll region moves the cursor home, so the cursor is saved and restored. The client's keyboard
+        # entry is removed here, because it is on the stack of the main screen.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
         _PLAIN,  # after the last restore of the cursor, which also restores colours and charset
         b"\x1b[?12l\x1b[?25h",  # cursor visible
@@ -65,7 +66,7 @@ _RESET = b"".join(
 )
 
 CALM = _RESET.replace(_POP, b"")
-"""Undoes each mode that drawing may leave on, without changing the keyboard's stack."""
+"""Undoes each mode that drawing may have switched on, without changing the keyboard's stack."""
 
 
 _KNOWN_STATE = CANCEL + _INPUT_AS_USUAL + b"\x1b[r\x1b[?6l" + _PLAIN
@@ -74,7 +75,7 @@ ENTER = b"\x1b[?1049h"
 """Shows the alternate screen; the user's shell and its history stay unchanged behind it."""
 
 CUT_LINES = b"\x1b[?7l"
-"""Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
+"""Cuts lines off at the right edge, until :func:`blank` or the terminal's reset turns wrapping on again."""
 
 
 def last_row(rows: int) -> bytes:
@@ -220,7 +221,7 @@ class TerminalWriter:
     async def drain(self) -> bool:
         """Wait until the terminal has accepted everything; return True if output was dropped since the last call.
 
-        In that case writing works again, and the screen needs a repaint.
+        If output was dropped, new output is accepted from now on, and the caller must repaint the screen.
         """
         await self._empty.wait()
         dropped, self.overflowed = self.overflowed, False
@@ -275,8 +276,8 @@ def _terminal_paths(fd: int) -> list[str]:
     with contextlib.suppress(OSError):
         paths.append(os.ttyname(fd))
     with contextlib.suppress(OSError):
-        # After `su` the terminal's own name belongs to the other user, and in a container it may not exist; only our
-        # controlling terminal reports a foreground group.
+        # After `su` the terminal's file belongs to the other user, and in a container it may not exist. /dev/tty is our
+        # controlling terminal. `tcgetpgrp` returns a foreground group only for this terminal.
         os.tcgetpgrp(fd)
         paths.append("/dev/tty")
     return paths
@@ -316,7 +317,7 @@ def catch_hangup(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
 def release_hangup(*, ignores: bool) -> None:
     """Let SIGHUP end this process again, or, with ``ignores``, ignore it.
 
-    A closing window sends SIGHUP twice, possibly after the end of its input. The first one detaches; the second one
-    must not end the process before the broker has received the Detach.
+    A closing window sends SIGHUP twice, possibly after stdin has ended. The first SIGHUP detaches. The second one must
+    not end the process before the broker has received the Detach.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores else signal.SIG_DFL)

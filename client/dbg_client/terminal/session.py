@@ -43,7 +43,7 @@ Picked = tuple[Choice | None, bytes]
 
 
 MAX_DEED = 600
-"""Maximum number of characters of another user's action: two names and a command."""
+"""Maximum characters of the sentence on the user who ended the stop: it has two names and a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class Session:
         return ended and done.result().end is End.DETACHED
 
     def _callback_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # A bug in a callback would otherwise leave a terminal that ignores keys.
+        # End the session: the loop only logs a bug in a callback, and the terminal would then ignore keys.
         error = context.get("exception")
         if "handle" in context and error is not None and not self._done.done():
             self._done.set_exception(error)
@@ -232,7 +232,7 @@ class Session:
         self._display.start()
 
     def _line_display(self) -> Display:
-        from dbg_client.terminal.line_display import LineDisplay  # its imports are not needed for PuDB
+        from dbg_client.terminal.line_display import LineDisplay  # imported here: PuDB needs no prompt
 
         return LineDisplay(self)
 
@@ -275,7 +275,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------------ the broker
 
     async def _changed(self, event: Event | None) -> None:
-        """Show changes: another debugger, and the status line."""
+        """Update the terminal after an event: use the display of the open debugger, and draw the status line."""
         if event is None:
             # Count once a second, not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
@@ -340,7 +340,7 @@ class Session:
         self._lend(partial(use, typed_ahead), row=True)
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
-        from dbg_client.terminal.picker import pick_in_session  # loading it earlier would delay the debugger's screen
+        from dbg_client.terminal.picker import pick_in_session  # an earlier import would delay the debugger's screen
 
         return await pick_in_session(self._switchboard.directory, self.options, typed_ahead)
 

@@ -22,7 +22,7 @@ _LEAST_IMPORTANT_FIRST = ("help", "detail", "others", "place", "watching", "leav
 """Parts of the line, in the order in which they are omitted if the line has no room for all of them."""
 
 LONG_STEP_SECONDS = 3.0
-"""Seconds of running after which the line shows where the rank is; most steps end sooner."""
+"""Seconds that a rank must have run before the line shows its place; most steps end sooner."""
 
 CRASHED = "crashed"
 """State shown for a stop after an uncaught exception."""
@@ -35,7 +35,7 @@ _WITHOUT_DURATION = ("stopped", "exited", BUSY)
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Numbers of other ranks of the job that are stopped and held."""
+    """How many other ranks of the job are stopped, and how many are held."""
 
     stopped: int = 0
     held: int = 0

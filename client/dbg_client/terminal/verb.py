@@ -40,7 +40,7 @@ class Attach(Verb):
     def run(self) -> int:
         import asyncio
 
-        from dbg_client.terminal.attach import attach  # few verbs end in a session
+        from dbg_client.terminal.attach import attach  # imported here, because few verbs need a session
 
         return asyncio.run(attach(self))
 

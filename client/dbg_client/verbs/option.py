@@ -26,7 +26,7 @@ class Heading(enum.Enum):
 
 
 class Operands(enum.Enum):
-    """The words after a verb, as in the usage line."""
+    """The words that follow a verb, as the usage line shows them."""
 
     NONE = ""
     TARGET = "TARGET"
@@ -102,7 +102,7 @@ NO_FLAGS = "no flags"
 MAX_PORT = 65535
 
 LONGEST_WAIT = 30 * 24 * 3600.0
-"""Maximum of ``--for``, in seconds: no job is queued for longer. The timers of event loops are still exact for it."""
+"""Maximum of ``--for``, in seconds. No job is queued for longer, and event loops time such a wait exactly."""
 
 
 def read_seconds(text: str, name: str, most: float, least: float = 0.0) -> float:

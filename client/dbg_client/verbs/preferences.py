@@ -15,7 +15,10 @@ DEFAULT_PREFIX = b"\x1d"
 """Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
 
 DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few; users wait no longer."""
+"""Timeout in seconds for the broker and for answers of ranks.
+
+On a busy login node an answer takes a few seconds. Users do not want to wait longer than this.
+"""
 
 PAGER = "less"
 """Default command to show long answers."""

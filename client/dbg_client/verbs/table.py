@@ -118,7 +118,7 @@ _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 
 def is_target(word: str) -> bool:
     """Return True if a word can be parsed as a target, such as a group's name, even if no such group is remembered."""
-    from dbg_command.targets import parse_target  # not needed for help, version and most mistakes
+    from dbg_command.targets import parse_target  # imported here, because help and version don't need it
 
     try:
         parse_target(word)

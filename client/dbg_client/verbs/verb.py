@@ -206,8 +206,8 @@ class WaitingVerb(RanksVerb):
 class Asking:
     """A question to ``ranks``, which ``target`` selects from all ``known`` ranks.
 
-    ``show`` displays the status while answers are awaited. ``url`` and ``welcome`` are the broker's, for an empty list
-    and for a report.
+    ``show`` displays the status while answers are awaited. ``url`` is the broker's address and ``welcome`` its first
+    message; an empty list and a report show them.
     """
 
     asker: Asker
@@ -260,7 +260,7 @@ class Answer(Protocol):
 
     @property
     def status(self) -> int:
-        """The exit status of a command that prints this."""
+        """The exit status of a command that prints this answer."""
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:

@@ -24,13 +24,13 @@ WAITS = "waits in "
 
 
 class StandingCounts:
-    """Number of ranks of each job by state. The caller may count more ranks than it shows."""
+    """Number of ranks of each job in each state, including ranks that the caller does not show."""
 
     def __init__(self, ranks: Iterable[RankInfo]) -> None:
         self._counts = Counter((rank.job, rank.state) for rank in ranks)
 
     def show_wait(self, collective: str, job: str) -> str:
-        """Return the text for a running rank of a job, as :func:`show_wait` does."""
+        """Return the text of :func:`show_wait` for a running rank of this job."""
         return show_wait(collective, self._counts[job, RankState.STOPPED], self._counts[job, RankState.HELD])
 
 

@@ -17,7 +17,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, rank_order
 
 RankAndAnswer = tuple[RankInfo, RankAnswer]
-"""Rank and its answer, or the broker's answer for it."""
+"""Rank and its answer; the broker answers for a rank that can't."""
 
 NOT_COMPARED = "values not compared"
 
@@ -93,7 +93,7 @@ def normal(text: str) -> str:
 
 
 def count_answered(groups: Sequence[AnswerGroup]) -> int:
-    """Return the number of ranks that answered themselves."""
+    """Return the number of ranks whose answer is their own and not from the broker."""
     return sum(group.count for group in groups if group.kind in ANSWERED)
 
 
@@ -252,7 +252,7 @@ def _group(kind: Kind, members: Sequence[RankAndAnswer]) -> AnswerGroup:
 
 
 def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
-    """Return a remark with the frames of evaluations up the stack, each with its number of ranks; empty without any."""
+    """Return a remark on evaluations in outer frames, with the number of ranks in each; empty if there are none."""
     places = Counter(
         _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)
     )
@@ -266,7 +266,7 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
 
 
 def _is_compared(answer: RankAnswer) -> bool:
-    # One line without an ellipsis, such as the place after a step, is complete. Longer output may be cut.
+    # Without a digest, only one line without an ellipsis is surely complete, such as the place after a step.
     return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 

@@ -15,7 +15,7 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_REASON = 48
-"""Maximum characters of one explanation. A longer one is a list that explains nothing."""
+"""Maximum characters of the text that explains a set of ranks. A longer text is a list that explains nothing."""
 
 
 class Naming:
@@ -83,7 +83,7 @@ class Naming:
     def _coordinates(self, ranks: Sequence[RankInfo]) -> str:
         places = [self._place(rank) for rank in ranks] if self._axes else []
         taken = [set(indices) for indices in zip(*places, strict=True)]
-        # A block with more cells than ranks contains other ranks, or the mesh has holes.
+        # If a block has more cells than ranks, it contains other ranks or empty cells, so it does not describe the set.
         if not taken or math.prod(map(len, taken)) > len(ranks):
             return ""
         if sum(self._cells[cell] for cell in product(*taken)) != len(ranks):
@@ -196,7 +196,7 @@ def _connected(call: ExpectedRanks, *, several_jobs: bool) -> str:
     names = _names(call.absent, None)
     whose = f" of {printable(call.job)}" if several_jobs else ""
     if call.world is None or call.connected + len(call.absent) != call.world:
-        # Other ranks, outside of the target, have not connected either, so counts in the text would not add up.
+        # Ranks outside of the target have not connected either. The text has only `names`, so counts would look wrong.
         return f"rank{'s' if len(call.absent) > 1 else ''} {names}{whose} never connected"
     return f"{call.connected} of {call.world} ranks{whose} have connected: {names} never did"
 

@@ -23,13 +23,16 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON omits because `list` shows them. Other states are in it: they limit how far to trust a stack."""
+"""States that JSON omits, because `list` shows them.
+
+JSON has all other states, because they limit how far a reader can trust the stack.
+"""
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""
 
 ONLY_ONE = "main or stopped thread"
-"""Name of the only thread in an answer that has one stack, such as the answer of a rank in C code."""
+"""Name of the thread if an answer has one stack and no thread names, such as the answer of a rank in C code."""
 
 _NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
 
@@ -41,7 +44,7 @@ MISSING = "@missing"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Note on a rank: a ``state`` that replaces the rank's own, and the collective for JSON."""
+    """Note on a rank in a collective: ``state`` is shown instead of its own state, ``collective`` is for JSON."""
 
     state: str
     collective: Mapping[str, object] | None = None
@@ -124,7 +127,7 @@ def _stacks_of(
     asked = ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True)
     for one in (answer.threads or (asked,)) if threads else (asked,):
         is_asked = one.halted or (one.name == MAIN and not any(other.halted for other in answer.threads))
-        # While one thread is stopped, the other threads run.
+        # The answer's text is the state of the stopped thread; the other threads run.
         text = answer.text if one.halted or answer.kind is not Kind.VALUE else "running"
         yield _Stack(
             rank=rank,

@@ -28,7 +28,7 @@ If two thirds of the ranks are at one place, every other place is marked.
 """
 
 MAX_JOINED = 10
-"""Maximum places on one line. Of more places, only the outermost and innermost ones are shown."""
+"""Maximum places on one line. A longer line shows only the outermost and innermost places."""
 
 KEPT_OUTER = 3
 """Number of outermost places that a shortened line shows, so that it names the caller; the rest are innermost
@@ -53,7 +53,7 @@ class Step:
 
 
 _HERE = Step("(no deeper)")
-"""Step for stacks that end where others continue."""
+"""Step that is added to stacks that end at a place from which other stacks continue."""
 
 
 @dataclass(slots=True, eq=False)
@@ -262,7 +262,7 @@ def _odd_ones(root: _Branch) -> set[_Branch]:
 
 
 def _frames_of(text: str) -> int:
-    """Return the number of frames of a step. A step for omitted frames of a deep stack contains the number."""
+    """Return the number of frames of a step. A step that replaces omitted frames has their number in its text."""
     left_out = _LEFT_OUT.match(text)
     return int(left_out[1]) if left_out is not None else 1
 

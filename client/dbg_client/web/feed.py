@@ -31,16 +31,16 @@ ROWS_PER_PAGE = 500
 """Maximum rows in one message: a browser reads that many within some milliseconds."""
 
 ROUND_SECONDS = 0.1
-"""Debounce interval for changes, in seconds: several changes of a rank become one row; people could not see more."""
+"""Seconds for which a rank's changes are collected into one row, because people could not see each of them."""
 
 REST_OF_ROUND = 10
-"""Pause after a round, as a multiple of its duration; a round of 10,000 ranks takes a tenth of a second."""
+"""Pause after sending a round of changes, as a multiple of its duration. A round of 10,000 ranks takes 0.1 s."""
 
 HANG_SECONDS = 60.0
 """Time without progress of any rank after which a job is considered hung, in seconds."""
 
 LOOKS = 3
-"""Samples within HANG_SECONDS; for each, the ranks read their flight recorders, which takes milliseconds."""
+"""Number of samples of a job in HANG_SECONDS. A sample makes each rank read its flight recorder for milliseconds."""
 
 
 class Feed:
@@ -158,7 +158,7 @@ class VerdictWatch:
         self._detectors: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
 
     async def run(self) -> None:
-        """Sample each job ``LOOKS`` times per time limit, and at once when a page opens."""
+        """Sample each job ``LOOKS`` times in the time limit for hangs, and at once when a page opens."""
         opened, is_opened = self._feed.opened, False
         while True:
             with contextlib.suppress(TimeoutError):

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import SavedJob
 
 MAX_AT_ONCE = 16
-"""Maximum open questions of one page; the connection allows as many for all pages together."""
+"""Maximum open questions of one page. The broker allows as many for the connection that all pages share."""
 
 MAX_ANSWERS = 60
-"""Maximum answers of one page with named groups; the page keeps as many."""
+"""Maximum answers of one page whose groups, such as ``@2``, can be named; the page also keeps this many answers."""
 
 NAME_ONE = "name the ranks of one job, such as `train-4711/all`"
 
@@ -68,8 +68,8 @@ class SavedAnswers(Asker):
 class Meant(NamedTuple):
     """The ranks that a line is about.
 
-    Missing ranks are reported if ``target`` selects them, or all if it is None. ``whom`` is the target that the line or
-    the verb names.
+    Missing ranks are reported if ``target`` selects them. If ``target`` is None, all missing ranks are reported.
+    ``whom`` is the target that the line or the verb names.
     """
 
     ranks: Sequence[RankInfo]

@@ -46,7 +46,7 @@ class Axis(Record):
 class Hello(_Said):
     """The first message of each connection; ``now`` is the server's wall clock, which ``since`` and ``at`` use.
 
-    ``target`` is the target of the command, empty for all ranks. ``nobody`` is the text to show if there are no ranks.
+    ``target`` is the target of the command, empty for all ranks. ``nobody`` is the text for an empty list of ranks.
     ``drive`` means that the page may change ranks; otherwise ``why_not`` gives the reason and the remedy.
     """
 
@@ -139,7 +139,7 @@ class Progress(_Said):
 
 
 class Failed(_Said):
-    """There is no answer, or no more of it, for this id; ``sentence`` is the reason."""
+    """The request with this id gets no answer, or no more of its answer; ``sentence`` is the reason."""
 
     id: int
     sentence: str
@@ -165,7 +165,7 @@ class Verdict(_Said):
 
 
 class Found(_Said):
-    """Ranks in a set: the answer to the ``find`` with this id, or ``failed`` if the text is not a set."""
+    """Ranks in a set, as the answer to the ``find`` with this id. If the text is not a set, ``failed`` answers it."""
 
     id: int
     keys: tuple[str, ...]

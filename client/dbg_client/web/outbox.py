@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dbg_client.web.messages import ToPage, ToTerminal
 
 MAX_UNSENT = 32 * MIB
-"""Maximum unsent bytes for a page: the rows of 10,000 ranks have 5 MB, as has an answer with 10,000 groups."""
+"""Maximum unsent bytes for a page. The rows of 10,000 ranks take 5 MB, and so does an answer with 10,000 groups."""
 
 COST = 100
 """Overhead of each queued message in bytes, for the objects around it."""
@@ -37,7 +37,7 @@ MAX_REASON = 100
 
 
 class SocketHandler(Protocol):
-    """Handler of one socket: a page's ranks or a seat."""
+    """Handler of one socket: of ``/live`` with a page's ranks, or of ``/terminal`` with a seat."""
 
     async def receive(self, frame: str | bytes) -> None:
         """Handle a frame of the page. Raises PeerError."""
@@ -96,7 +96,7 @@ class Outbox:
                 try:
                     await within(BEAT_SECONDS, self._some.wait())
                 except TimeoutError:
-                    # A dead tunnel closes no connection, so the page relies on beats to know that the server is there.
+                    # A broken tunnel closes no connection, so the page needs beats to know that the server is there.
                     self.send(Beat())
                 self._some.clear()
                 while self._waiting:

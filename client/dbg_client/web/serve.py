@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 SECRET_BYTES = 16
-"""Random bytes of a secret: 128 bits cannot be guessed, so wrong secrets are rejected without a limit."""
+"""Number of random bytes in a secret. Nobody can guess 128 bits, so the number of attempts is not limited."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Host names that our page uses for this server, also through a tunnel; other names come from foreign pages."""
@@ -182,7 +182,7 @@ class PageServer:
         application.add_routes(
             [
                 web.get("/", self._index),
-                # Some installers symlink all files.
+                # Some installers put symlinks in place of all files.
                 web.static("/static", STATIC, follow_symlinks=True),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
@@ -221,7 +221,7 @@ class PageServer:
         if self._saved is not None:
             return OF_REPORT
         if self._switchboard.welcome is not None:
-            # While the broker is away, the previous value is kept.
+            # While the broker is away, keep the permission that it gave before.
             self._may_act = self._switchboard.may_act
         if not self._may_act:
             return WATCHES

@@ -49,7 +49,7 @@ class Web(Verb):
 
         if find_spec("aiohttp") is None:
             raise NeedsExtra("the page", "aiohttp", "web")
-        from dbg_client.web.serve import serve_web  # few commands load a server
+        from dbg_client.web.serve import serve_web  # imported here, because other verbs need no server
 
         saved = load(SAVED_JOB)(self.files, self.target) if self.files or self.target else None
         return asyncio.run(serve_web(self, saved))
