@@ -1,7 +1,7 @@
 """Pending collectives of a job: the ranks that have reached each, the missing ranks, and the waiting time. Pure.
 
-A rank that hangs is in the first collective of a group that it has called and not finished. All ranks that have called
-this collective have reached it; the other members of the group are missing.
+A hanging rank waits in one collective of each group: the first one that it has called and not finished. The ranks that
+have called this collective have reached it; the other members of the group are missing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ALIKE = frozenset(
 class PendingCollective:
     """Collective, send or receive that ranks of one run wait in. Ranks are identified by their numbers.
 
-    ``calls`` are the calls of the waiting ranks. ``came`` are all ranks that have called it, including ranks that have
-    finished it; ``finished`` are the finished calls that a library still has in its record. ``missing`` ranks are known
-    not to have called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank of a send or
-    receive. ``sequence`` is None for libraries without call numbers. Properties that read the calls of all ranks are
-    cached, because they are needed for the line of each rank.
+    ``calls`` are the calls of the waiting ranks. ``came`` are all ranks that have called the collective, including
+    ranks that have finished it. ``finished`` are the finished calls that are still in a library's record. ``missing``
+    ranks are known not to have called it; ``unheard`` ranks report nothing about the group. ``peer`` is the other rank
+    of a send or receive. ``sequence`` is the call number, or None if the library has no call numbers. Properties that
+    read the calls of all ranks are cached, because the line about each rank needs them.
     """
 
     group: ProcessGroup
@@ -57,22 +57,22 @@ class PendingCollective:
 
     @cached_property
     def all_calls(self) -> dict[int, CollectiveSeen]:
-        """Calls of the ranks that wait in it or have finished it."""
+        """Calls of the ranks that wait in this collective or have finished it."""
         return {**self.finished, **self.calls}
 
     @cached_property
     def waiting(self) -> tuple[int, ...]:
-        """Ranks that wait in it."""
+        """Ranks that wait in this collective."""
         return tuple(sorted(self.calls))
 
     @cached_property
     def has_peer(self) -> bool:
-        """Whether it is a send or receive."""
+        """Whether this is a send or receive."""
         return self.is_receive or self.peer is not None or any(map(has_peer, self.calls.values()))
 
     @cached_property
     def is_recorded(self) -> bool:
-        """Whether a library has recorded its callers. Otherwise they are inferred from stacks."""
+        """Whether a library has recorded the callers of this collective. Otherwise they are inferred from stacks."""
         counts = any(member.seen.completed is not None for member in self.group.members.values())
         return not self.group.is_inferred and (
             (counts and not self.has_peer) or all(call.timeout is not None for call in self.calls.values())
@@ -80,7 +80,7 @@ class PendingCollective:
 
     @cached_property
     def roots(self) -> dict[int, list[int]]:
-        """Ranks by the root that they passed to the call, without ranks whose root is unknown."""
+        """Each root, with the ranks that passed it to the call. Ranks whose root is unknown are omitted."""
         found: defaultdict[int, list[int]] = defaultdict(list)
         for number, call in sorted(self.all_calls.items()):
             if call.root is not None:
@@ -89,12 +89,12 @@ class PendingCollective:
 
     @cached_property
     def age(self) -> float | None:
-        """Longest wait of a rank, in seconds; None if unknown."""
+        """Seconds that the rank with the longest wait has waited; None if unknown."""
         return max((call.age for call in self.calls.values() if call.age is not None), default=None)
 
     @cached_property
     def seconds_left(self) -> float | None:
-        """Seconds until the library times out in the first rank; None if unknown."""
+        """Seconds until the library times out in one of the ranks; None if unknown."""
         left = [
             call.timeout - call.age
             for call in self.calls.values()
@@ -115,19 +115,19 @@ class PendingCollective:
 
     @property
     def call(self) -> str:
-        """Name and number, as in ``all_reduce #3172``."""
+        """Name and number of the collective, as in ``all_reduce #3172``."""
         name = self.name or "a collective"
         return f"{name} #{self.sequence}" if self.sequence is not None else name
 
     @property
     def label(self) -> str:
-        """Name and number with the group, as in ``all_reduce #3172 of dp_0``."""
+        """Name and number of the collective, and its group, as in ``all_reduce #3172 of dp_0``."""
         return f"{self.call} of {self.group.title}" if self.group.label else self.call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """Groups of one run, and its pending collectives."""
+    """Process groups of one run, and the pending collectives of the run."""
 
     run: Run
     roster: Roster
@@ -148,7 +148,10 @@ def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
 
 
 def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
-    """Return the collective of each waiting rank, by the rank's key: of several, the one with most missing ranks."""
+    """Return the collective that each rank waits in, by the rank's key.
+
+    If a rank waits in several collectives, the one with most missing ranks is returned.
+    """
     found: dict[str, PendingCollective] = {}
     for one in matched:
         for pending in sorted(one.all_pending, key=_importance):
@@ -159,7 +162,7 @@ def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
 
 
 def _as_called(name: str, pending: PendingCollective) -> PendingCollective:
-    """Return the collective for the callers of ``name``: ``came`` then omits ranks that called another one instead."""
+    """Return the collective for the callers of ``name``: ranks that called another name instead are not in ``came``."""
     if not name or pending.has_peer or {call.name for call in pending.all_calls.values()} == {name}:
         return pending
     others = {other for other, call in pending.all_calls.items() if call.name not in ("", name)}
@@ -182,13 +185,17 @@ def _matched(run: Run, roster: Roster) -> Matched:
 
 
 def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
-    """Return the pending collectives of a group: the first unfinished call of each rank, merged by call number."""
+    """Return the pending collectives of a group.
+
+    They are the first unfinished calls of the ranks; calls with the same number are one collective.
+    """
     first: defaultdict[tuple[int | None, str], dict[int, CollectiveSeen]] = defaultdict(dict)
     for number, member in group.members.items():
         open_calls = member.open_calls
         call = min(open_calls, key=_sequence) if open_calls else _unlisted(group, number, roster[number])
         if call is not None:
-            # Calls with one number belong to one collective, even if their names differ. Without numbers, names count.
+            # Calls with one number belong to one collective, even if their names differ. Without numbers, calls with
+            # one name belong to one collective.
             first[call.sequence, call.name if call.sequence is None else ""][number] = call
     found = [_pending_collective(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
     return sorted(found, key=lambda pending: (_number(pending.sequence), pending.name))
@@ -232,7 +239,7 @@ def _pending_collective(
 
 
 def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int, CollectiveSeen]]:
-    """Return the calls of one collective, renamed if the library has several names for the same function."""
+    """Return the calls of one collective, with one name if the library has several names for the same function."""
     names = {call.name for part in parts for call in part.values()}
     if len(names) < 2:
         return parts
@@ -248,13 +255,13 @@ def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int,
 
 
 def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> CollectiveSeen | None:
-    """Return the collective that a rank is in if its library only counts collectives, without a list; else None."""
+    """Return the collective that a rank is in, if its library reports only the number of calls; else None."""
     seen = group.members[number].seen
     if seen.enqueued is None or group.members[number].calls:
         return None
     name = collective_of(one.answer.frames)
     if name in ("new_group", "init_process_group"):
-        # These create a group; they are not collectives of an existing one.
+        # These functions create a group, and are not collectives of an existing group.
         return None
     if seen.completed is not None:
         if seen.completed >= seen.enqueued:
@@ -262,7 +269,8 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
         return CollectiveSeen(
             group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.completed + 1, age=one.answer.age
         )
-    # Only the stack shows an unfinished call. If all members have equal counts, the call may be of another group.
+    # The count does not show whether the last call has finished, so the stack decides. If all members have called
+    # equally often, the call on the stack may be of another group.
     others = {member.seen.enqueued for member in group.members.values()}
     if not name or len(others) == 1:
         return None
@@ -272,7 +280,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
 
 
 def _with_peers(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
-    """Return the pending sends and receives of a group, the oldest for each pair of ranks and direction."""
+    """Return the pending sends and receives of a group: for each pair of ranks, the oldest of each direction."""
     found = []
     for number, member in group.members.items():
         waiting: dict[tuple[int | None, bool], CollectiveSeen] = {}
@@ -306,7 +314,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
 
 
 def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) -> bool:
-    """Return True if the peer waits in the receive for this send, or the reverse, and the tags do not differ."""
+    """Return True if the peer waits in the other half of this send or receive, and the tags do not differ."""
     member = group.members.get(peer)
     return member is not None and any(
         other.peer in (number, None) and _receives(other) is not _receives(call) and not _have_other_tags(call, other)
@@ -355,7 +363,8 @@ def difference_of(pending: PendingCollective) -> Difference | None:
         return None
     if len({call.name for call in pending.all_calls.values() if call.name}) > 1:
         return Difference.NAME
-    # Missing ranks already explain the wait. Besides, roots of calls without numbers may be of two collectives.
+    # Compare roots only if no rank is missing, because a missing rank already explains the wait. Besides, if calls have
+    # no numbers, the roots may come from two different collectives.
     if len(pending.roots) > 1 and not pending.missing:
         return Difference.ROOT
     # Finished calls count too: ranks that have passed less data may finish, while the others wait for more.
@@ -364,10 +373,11 @@ def difference_of(pending: PendingCollective) -> Difference | None:
 
 
 def is_certain(pending: PendingCollective) -> bool:
-    """Return True if ranks make different calls and their library records name and number together.
+    """Return True if ranks make different calls, and their library records the name of a call with its number.
 
-    Then the difference is real, even if it is recent. In other libraries, the number comes from a count and the name
-    from a stack. The two are read at different times and may not match, so a recent difference may not be real.
+    Then the difference is real, even if it is recent. Other libraries only count calls, and the name comes from a stack
+    that is read at another time. So a name and a number may be of different calls, and a recent difference may not be
+    real.
     """
     is_recorded = all(call.timeout is not None and call.sequence is not None for call in pending.all_calls.values())
     return is_recorded and difference_of(pending) is Difference.NAME
@@ -397,7 +407,7 @@ def is_parting(called: Sequence[tuple[CollectiveSeen, list[int]]]) -> bool:
 
 
 def _payload(pending: PendingCollective, number: int) -> tuple[str, int | str]:
-    """Return the types and the size (or the shapes) of a call; empty if they may differ between ranks."""
+    """Return the types and the size (or the shapes) of a call's data; empty if they may differ between ranks."""
     call = pending.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""

@@ -21,20 +21,20 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 MAX_LABEL = 120
-"""Maximum characters of a collective and its group."""
+"""Maximum characters of the name of a collective, together with its number and group."""
 
 YOUNGEST_SECONDS = 1.0
-"""Minimum age of a collective for a report of its missing ranks, in seconds. Healthy ranks may arrive a bit later."""
+"""Seconds after which ranks are reported as missing from a collective. Before that, healthy ranks may still arrive."""
 
 
 MAX_NAMES = 24
-"""Maximum columns for the ranks of one cell. JSON lists them all."""
+"""Maximum columns for the ranks in one cell of the table. The JSON document lists all ranks."""
 
 MAX_ROWS = 200
-"""Maximum rows of a table. A large mesh has some hundred groups; more are easier to read as JSON."""
+"""Maximum rows of a table, enough for the hundreds of groups of a large mesh. JSON is easier for more groups."""
 
 MAX_LIMITATIONS, MAX_LACK = 4, 600
-"""Maximum number of limitations of libraries that are shown, and maximum characters of one."""
+"""Maximum number of displayed limitations of libraries, and maximum characters of one."""
 
 NO_LIBRARY = "no library that reports collectives is loaded in these ranks; only their stacks are known"
 
@@ -43,7 +43,7 @@ HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "NOT CALLED BY", "DATA", "AGE"
 
 @dataclass(frozen=True, slots=True)
 class CollectiveNotes:
-    """Notes on the ranks in collectives. ``absent`` is the group of missing ranks; None if no rank is missing."""
+    """Notes on ranks that wait in collectives. ``absent`` is the group of missing ranks; None if no rank is missing."""
 
     notes: Mapping[str, Note]
     absent: AnswerGroup | None
@@ -116,7 +116,7 @@ def tag_and_root(pending: PendingCollective) -> str:
 
 
 def pending_document(pending: PendingCollective) -> dict[str, object]:
-    """Return a collective as JSON fields. A send or receive expects two ranks."""
+    """Return a collective as JSON fields. For a send or receive, two ranks are expected."""
     came, of = len(pending.came), len(pending.group.numbers)
     if pending.has_peer:
         came, of = (1 if pending.missing or pending.unheard else 2), 2
@@ -135,7 +135,8 @@ def pending_document(pending: PendingCollective) -> dict[str, object]:
 def group_rows(matched: Matched) -> list[PendingCollective]:
     """Return the latest collective of each group that a library reports, and the pending sends and receives.
 
-    For a group without call numbers the latest one is unknown, so its pending collectives are returned.
+    If a group has no call numbers, its latest collective is unknown. For such a group, all pending collectives are
+    returned.
     """
     exchanges = [one for one in matched.all_pending if one.has_peer]
     unnumbered = [

@@ -45,7 +45,7 @@ class State(enum.Enum):
 AGE_TOLD = frozenset(
     {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.UNHEARD} | {State.DEADLOCK}
 )
-"""States to which no age is added, because their text contains the age or does not need it."""
+"""States whose text contains the age, or does not need it. The sentence adds no age to them."""
 
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
@@ -61,8 +61,9 @@ class RankCondition:
     """State of a rank, and the ``kind`` of its verdict if something is wrong.
 
     ``age`` is the number of seconds in this state. ``is_still`` means that the rank can't continue by itself, or has
-    been at one instruction for ``age``. ``is_sure`` means that the kernel, the broker or the interpreter reports it.
-    ``does`` is the activity of the main thread, and ``threads`` wait for each other or for themselves.
+    been at one instruction for ``age``. ``is_sure`` means that the kernel, the broker or the interpreter reports the
+    state. ``does`` is the activity of the main thread. ``threads`` are threads that wait for each other or for
+    themselves.
     """
 
     state: State
@@ -75,7 +76,7 @@ class RankCondition:
 
     @property
     def is_loop(self) -> bool:
-        """Whether the rank repeats something in a loop. It reports the loop at each snapshot, even if stacks differ."""
+        """Whether the rank repeats something in a loop. Such a rank reports the loop, even if its stack changes."""
         return self.does is not None and self.does.what is Activity.LOOPS
 
     @property
@@ -119,7 +120,7 @@ def main_wait(one: RankEvidence) -> ThreadWait | None:
 
 
 def waits_of(one: RankEvidence, kind: WaitKind) -> list[ThreadWait]:
-    """Return the waits of one kind of a rank's threads."""
+    """Return the waits of a rank's threads, filtered by kind."""
     return [wait for wait in one.evidence.waits if wait.kind is kind] if one.evidence is not None else []
 
 

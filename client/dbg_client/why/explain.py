@@ -46,11 +46,11 @@ LAST_SNAPSHOT_SECONDS = 5.0
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
-"""Kinds whose sentence also states the problem of each rank itself, so these ranks need no other verdict."""
+"""Kinds whose sentence also describes the problem of each named rank, so these ranks need no other verdict."""
 
 
 _MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
-"""Kinds of waits of a rank that may be computing."""
+"""Waits of these kinds may be computation: a rank in C code or in Python code may be working."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class JobSnapshot:
 class Explanation:
     """Verdicts, the worst first; ``is_settled`` is False if another snapshot might change them.
 
-    ``asked`` is the number of ranks by the world sizes, ``answered`` the number of answers. ``missing`` are the ranks
-    that verdicts name as missing from a collective.
+    ``asked`` is the number of ranks that the jobs should have by their world sizes, and ``answered`` the number of
+    answers. ``missing`` are the ranks that verdicts name as missing from a collective.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -78,7 +78,7 @@ class Explanation:
 
 @dataclass(slots=True, kw_only=True)
 class _Judged:
-    """Verdicts on the collectives of one run: certain ones, and possible normal work.
+    """Verdicts on the collectives of one run: ``certain`` ones, and facts about waits that may be normal work.
 
     ``young`` are ranks in collectives that are too recent to judge. ``workers`` are ranks that work while others wait;
     ``notes`` describe them. ``is_open`` means that another snapshot may decide whether the work is normal.
@@ -103,7 +103,8 @@ def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
     found: list[Verdict] = []
     missing: list[RankInfo] = []
     is_settled = True
-    # The first snapshot may lack libraries' records: an agent may read them only at a later query of a waiting rank.
+    # The first snapshot may have no records of libraries, because an agent may read them only when a waiting rank is
+    # asked again.
     telling = IN_COLLECTIVES if len(snapshots) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         moved = movement(before[one.run], one, last.at - first.at) if one.run in before else JobProgress()
@@ -126,7 +127,8 @@ def explain(snapshots: Sequence[JobSnapshot], now: float) -> Explanation:
 
 
 def _names_missing(verdict: Verdict) -> bool:
-    # Ranks that wait for a resource of a rank in the collective have not arrived either.
+    # In this deadlock, a rank outside the collective waits for a resource of a rank inside. The outer rank is missing,
+    # too.
     is_held = verdict.kind is VerdictKind.DEADLOCK and verdict.collective is not None
     return verdict.kind is VerdictKind.MISSING or is_held
 
@@ -186,7 +188,7 @@ class _RunVerdicts:
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(silence)
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
-        # A rank that has long been at one instruction, and does not compute, will still be there in a few seconds.
+        # A rank that has long been at one instruction, and does not compute, will still be there at the next snapshot.
         may_move = may_move and (not unmoved or not all(map(self._has_long_stood, unmoved)))
         is_open = judged.is_open or (may_move and self._seconds < LAST_SNAPSHOT_SECONDS)
         return found, self._has_two and not is_open
@@ -200,7 +202,8 @@ class _RunVerdicts:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
             verdict = unmoved_verdict(self._analysis, unmoved or self._unmoved(set()), notes)
-            # The rank that others wait for is more informative than the ranks without progress.
+            # Name a working rank that others wait for, if there is one: it explains more than the ranks without
+            # progress.
             is_told = notes and unmoved <= judged.workers
             return replace(verdict, finding=notes[0], notes=notes[1:]) if is_told else verdict
         return Verdict(
@@ -214,7 +217,7 @@ class _RunVerdicts:
         )
 
     def _aged(self, one: RankEvidence, condition: RankCondition, before: RankEvidence | None) -> RankCondition:
-        """Return the condition. If the rank polls or loops, its age is at least the time between the snapshots.
+        """Return the condition. If the rank polls or loops, set its age to at least the time between the snapshots.
 
         The reported age of such a rank is too short, because polling changes the instruction.
         """
@@ -222,7 +225,7 @@ class _RunVerdicts:
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
             call = last_call(one, None)
-            # The loop began after the latest finished collective, so it is at most as old.
+            # The rank entered the loop after its latest finished collective, so it has looped at most since then.
             most = int(call.age) if call is not None and call.age is not None and call.age >= 1 else None
             return replace(
                 condition,
@@ -268,7 +271,8 @@ class _RunVerdicts:
         """Return True if the missing ranks are known to wait elsewhere, even if the collective is recent."""
         conditions = [self._analysis.conditions.get(number) for number in pending.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
-            # These ranks may have arrived before they ended, unless other ranks still wait in a later snapshot.
+            # These ranks may have called the collective before they ended. If others still wait in it some seconds
+            # later, these ranks have not called it.
             gone = [self._analysis.conditions.get(number) for number in verdict.ranks]
             long = min(self._seconds, OLD_SECONDS) if self._has_two else OLD_SECONDS
             return all(one is not None and (one.age or 0.0) >= long for one in gone)
@@ -311,7 +315,7 @@ class _RunVerdicts:
         judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, collective=root.collective))
 
     def _unmoved(self, young: set[int]) -> set[int]:
-        """Return the ranks that answered and made no progress, without ranks in collectives that may be normal work."""
+        """Return the ranks that answered and made no progress, except ranks in collectives that may be normal work."""
         return {
             number
             for number, one in self._matched.roster.items()
@@ -324,7 +328,10 @@ class _RunVerdicts:
 
 
 def _polls(one: RankEvidence) -> tuple[object, ...]:
-    """Return a key of the file or process that a main thread waits for, without ages; empty without such a wait."""
+    """Return a key of the file or process that a main thread waits for; empty if there is no such wait.
+
+    The key contains no age, so it is the same in each snapshot.
+    """
     main = main_wait(one)
     if main is None or (main.kind is not WaitKind.FILE and (main.kind is not WaitKind.DATA or main.holder is None)):
         return ()

@@ -11,16 +11,16 @@ from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.records.ranks import RankInfo, RankState
 
 SLACK_SECONDS = 0.25
-"""Tolerance in seconds for early snapshots, because ranks and terminal use clocks of their own."""
+"""Tolerance in seconds: snapshots may be slightly early, and ranks measure ages by their own clocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RankPlace:
     """Place of a rank in a snapshot.
 
-    ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time when the rank was first
-    seen there. Since ``rests_since``, its main thread has used no processor time. Both times are in seconds.
-    ``is_unfinished`` means that the rank reports an unfinished collective.
+    ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time at which the rank was
+    first seen at this place. ``rests_since`` is the time since which its main thread has used no processor time. Both
+    times are in seconds. ``is_unfinished`` means that the rank reports an unfinished collective.
     """
 
     place: Hashable
@@ -45,9 +45,9 @@ async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer]
 class HangDetector:
     """Hang detector: reports once that no rank has made progress for ``seconds``, and again only after progress.
 
-    A rank has made progress if its stack or a number of its collectives has changed. As long as no rank waits in a
-    collective, processor time of a main thread is progress too. If a rank waits in a collective, processor time is
-    ignored. A thread that polls, or spins for a device, uses processor time even in a hang.
+    A rank has made progress if its stack has changed, or the state of its collectives. While no rank waits in a
+    collective, processor time of a main thread is progress too. While a rank waits in a collective, processor time is
+    ignored. Even in a hang, a thread that polls, or spins for a device, uses processor time.
     """
 
     def __init__(self, seconds: float) -> None:

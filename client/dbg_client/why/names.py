@@ -20,7 +20,7 @@ MAX_WORD = 60
 """Maximum characters of a name from a rank."""
 
 MANY = 8
-"""Minimum number of ranks whose number a sentence states, as in `12 ranks`."""
+"""Minimum number of ranks for a sentence to state how many they are, as in `12 ranks`."""
 
 SHUTDOWN = "_shutdown"
 """Function of threading that waits for the threads of an ended program. A rank can't be interrupted there."""

@@ -16,12 +16,12 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence,
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 UNKNOWN = "unknown"
-"""Stands for the name of a library, if a rank reports a call without the group of the call."""
+"""Used instead of a library's name if a rank reports a call without its group."""
 
 STACKS = "stacks"
-"""Stands for the name of a library in the group of all ranks that is inferred from their stacks.
+"""Used instead of a library's name for a group that is inferred from stacks, with all ranks as members.
 
-The group is only used if no library reports a pending call.
+This group is only used if no library reports a pending call.
 """
 
 MAX_TITLE = 60
@@ -87,7 +87,7 @@ def read_evidence(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> l
 
 
 def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
-    """Return the ranks of each run. Of several processes with one number, a live one is used, or else the newest.
+    """Return the ranks of each run. If several processes have one number, a live one is used, or else the newest.
 
     Children and stock debuggers are omitted because they are not members of process groups under a rank's number.
     """
@@ -121,7 +121,8 @@ class Member:
     def called(self) -> int | None:
         """Number of the collective that the rank has called most recently; None if unknown."""
         if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
-            # If only sends and receives are recorded, the count of enqueued calls may include them.
+            # If a rank reports only sends and receives, its number of enqueued calls may include them, so it is not the
+            # number of a collective.
             return None
         numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
         return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)
@@ -216,7 +217,7 @@ def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSe
 
 
 def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
-    """Use the age of the stack for a current call whose age the library does not report."""
+    """Set the missing age of a current call to the age of the stack, which shows that call."""
     if one.answer.age is None or all(call.age is not None for call in calls) or not one.is_in_collective:
         return calls
     return tuple(
@@ -234,7 +235,7 @@ def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
 
 
 def _join_unlisted(by_name: dict[tuple[str, str, str], dict[int, Member]]) -> None:
-    """Merge reports without a member list into the group with a list, if only one group has the name."""
+    """Add each report without a list of members to the group of the same name that has a list, if there is only one."""
     listing: defaultdict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for library, name, listed in by_name:
         if listed:
@@ -269,7 +270,7 @@ def _title(members: Iterable[Member]) -> str:
 
 
 def _told_apart(groups: list[ProcessGroup]) -> list[ProcessGroup]:
-    """Add the members, or else the name, to labels that several groups share."""
+    """Make labels unique: add the members to labels that several groups share, then the name if still necessary."""
     for way in (_with_members, _with_name):
         times = Counter(group.label for group in groups)
         groups = [group if times[group.label] == 1 else replace(group, label=way(group)) for group in groups]

@@ -16,9 +16,9 @@ COMPUTING = 0.3
 """Minimum fraction of processor time between two snapshots for a main thread to count as computing."""
 
 LEAST_COMPUTING = 0.02
-"""The same minimum for a thread that runs C or Python code and has no known wait.
+"""Minimum fraction of processor time to count as computing, for a thread in C or Python code without a known wait.
 
-It is lower, because such a thread gets little processor time on a busy host.
+This is lower than COMPUTING, because such a thread gets little processor time on a busy host.
 """
 
 _COMPUTES = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
@@ -29,11 +29,12 @@ MOVED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """Ranks that have changed within ``seconds``: those in ``collectives`` have called or finished a collective.
+    """Ranks that have changed within ``seconds``.
 
-    Those in ``stacks`` are at another place of the user's code, ``within`` only at another place of a library's code.
-    ``computing`` used a processor in the main thread, and ``data`` have read or written. ``loops`` sleep between
-    retries: their stacks differ at each snapshot, but they make no progress.
+    Ranks in ``collectives`` have called or finished a collective. Ranks in ``stacks`` have moved in the user's code.
+    Ranks in ``within`` have moved only in a library's code. The main threads of ``computing`` used a processor, and
+    ``data`` have read or written. Ranks in ``loops`` sleep between retries: their stacks differ at each snapshot, but
+    they make no progress.
     """
 
     seconds: float = 0.0
@@ -108,7 +109,7 @@ def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
 
 
 def _free(now: Matched) -> frozenset[int]:
-    """Return the ranks that are not in a collective. Some libraries keep a processor busy while they wait."""
+    """Return the ranks outside of collectives. In a collective, a rank may keep a processor busy without progress."""
     waiting = {number for pending in now.all_pending for number in pending.calls}
     return frozenset(number for number, one in now.roster.items() if number not in waiting and not one.is_in_collective)
 

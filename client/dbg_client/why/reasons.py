@@ -22,7 +22,7 @@ MAX_TEXT, MAX_NAME = 300, 40
 """Maximum number of characters of a text from a rank in one line, and of a name."""
 
 MAX_LINKS = 3
-"""Maximum length of a chain of waits in a sentence. Further waits are in the evidence of the ranks they lead to."""
+"""Maximum number of waits of a chain in a sentence. The evidence of the awaited ranks shows further waits."""
 
 MAX_THREADS = 4
 """Maximum number of threads of a deadlock in a sentence."""
@@ -88,15 +88,16 @@ class Reasons:
 
     @property
     def has_ago(self) -> bool:
-        """Whether to state how long ago ranks diverged.
+        """Whether the sentence states how long ago ranks diverged.
 
-        Level 1 has no room for this beside the error that a rank handles; level 2 omits the error.
+        At level 1 there is no room for this, because the sentence states the error that a rank handles. Level 2 omits
+        that error, so there is room again.
         """
         return self._way.level in (0, 2)
 
     @property
     def analysis(self) -> WaitAnalysis:
-        """Analysis of the run. Raises ValueError without one, as for findings that are not about ranks."""
+        """Analysis of the run. Raises ValueError if there is none: some findings are not about ranks."""
         if self._analysis is None:
             raise ValueError
         return self._analysis
@@ -151,7 +152,7 @@ class Reasons:
             links.append(("" if len(following) == 1 else "each of " if len(texts) == 1 else "one of ", texts[0]))
             node = following[0]
             if node.kind is NodeKind.RANK:
-                # The cause of that rank's wait is reported in a verdict of its own.
+                # The chain ends at a rank, because another verdict reports the cause of that rank's wait.
                 break
         if self._way.level >= 3 and len(links) > 2 and not links[1][0]:
             # The last wait of the chain is the most informative one.
@@ -270,7 +271,10 @@ def _how_ended(rank: RankInfo, since: float | None) -> str:
 
 
 def _aborted(one: RankEvidence, since: float | None) -> str:
-    """Return the text for a process that its library aborted, as gloo does for data of another size; else empty."""
+    """Return the text for a process that was aborted by its library; else empty.
+
+    gloo, for example, aborts a process that receives data of an unexpected size.
+    """
     name = collective_of(one.answer.frames)
     if one.rank.exit != -signal.SIGABRT or not name:
         return ""

@@ -17,11 +17,14 @@ from dbg_client.why.verdict import Finding, Topic, VerdictKind
 from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, collective_node, rank_node
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
-"""Kinds of conditions that show that a rank has not arrived, although it reports nothing about the group."""
+"""Kinds of conditions in which a rank can't have called the collective, although it reports nothing about the group."""
 
 
 def awaited_ranks(matched: Matched, conditions: Mapping[int, RankCondition]) -> dict[int, tuple[int, ...]]:
-    """Return the ranks that block each blocked collective, by its index; no ranks if it is a root cause itself."""
+    """Return the ranks that block each collective, by the collective's index.
+
+    A collective that is a root cause itself has no ranks; a collective that nothing blocks is omitted.
+    """
     found: dict[int, tuple[int, ...]] = {}
     for index, pending in enumerate(matched.all_pending):
         suspects = _suspects(pending, conditions)
@@ -75,7 +78,7 @@ def _is_lonely(pending: PendingCollective, matched: Matched) -> bool:
 
 
 def _is_met(pending: PendingCollective, matched: Matched) -> bool:
-    """Return True if, for a send with an unknown peer, another rank of the group is in a receive, or the reverse."""
+    """Return True if another rank of the group is in the other half of a send or receive with an unknown peer."""
     return any(
         other.group is pending.group
         and has_peer(next(iter(other.calls.values())))
@@ -113,7 +116,10 @@ class _Finding:
         self._taken.update(taken)
 
     def _blame(self) -> None:
-        """Add a root cause for each set of ranks that block a collective and wait for no rank; a rank is in one set."""
+        """Add a root cause for each set of ranks that block a collective and wait for no other rank.
+
+        A rank that blocks several collectives is in only one root cause.
+        """
         blamed: set[int] = set()
         for index in sorted(self._waits_for, key=lambda index: _weight(self._pending[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
@@ -134,7 +140,7 @@ class _Finding:
                 return False
             at = self._analysis.behind(at)
             if at in seen:
-                # A cycle of ranks that wait for resources of each other, without a collective.
+                # Ranks wait for resources of each other, outside of collectives. This cycle is the root cause.
                 return True
             if at in suspects:
                 return self._analysis.is_in_cycle(number)
@@ -157,15 +163,15 @@ class _Finding:
                 self._add_cycle(self._walk(indices), indices)
 
     def _add_cycle(self, cycle: Sequence[int], indices: Sequence[int]) -> None:
-        """Add collectives that wait for each other. If a send or receive is among them, its peer is the root cause.
+        """Add a cycle of collectives. If a send or receive waits for a rank in a collective, this rank is the cause.
 
         A rank that skips a send continues to the next collective, which the other ranks can't reach.
         """
         all_pending = [self._pending[index] for index in cycle]
         torn = next((one for one in all_pending if len(one.roots) > 1), None)
         if torn is not None:
-            # A rank that counts as missing may have finished the call: if it passed the same root as the root rank, its
-            # data was sent before the other ranks arrived.
+            # A missing rank may have finished the call already: if it agrees with the root rank about the root, its
+            # data was sent before the other ranks arrived. So no rank is reported as missing.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._pending[index] for index in sorted(indices) if self._pending[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)
@@ -187,7 +193,7 @@ class _Finding:
         return self._pending[index].has_peer and any(not self._pending[one].has_peer for one in self._next(index))
 
     def _next(self, index: int) -> list[int]:
-        """Return the collectives that block the ranks that collective ``index`` is waiting for."""
+        """Return the collectives that the awaited ranks of collective ``index`` wait in."""
         awaited = [self._analysis.graph.awaited(rank_node(number)) for number in self._waits_for.get(index, ())]
         return [node.number for nodes in awaited for node in nodes if node.kind is NodeKind.COLLECTIVE]
 

@@ -36,7 +36,7 @@ MAX_CALL = 120
 """Maximum characters of a call in one line."""
 
 MAX_REASONS, MAX_SIDES = 2, 3
-"""Maximum number of reasons of missing ranks, and of different calls of one collective, in a sentence."""
+"""Maximum number of ranks whose reasons a sentence gives, and of different calls of one collective in a sentence."""
 
 SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
@@ -427,7 +427,7 @@ def _lacking_half(pending: PendingCollective, likely: str) -> str:
 
 
 def _side(call: CollectiveSeen, difference: Difference | None) -> str:
-    """Return the call of one side, or its differing argument."""
+    """Return the name of a call, or the argument in which it differs from the other calls."""
     if difference is Difference.ROOT:
         return f"root {call.root}"
     if difference is not Difference.DATA:
@@ -446,5 +446,5 @@ def _cycles_end(all_pending: Sequence[PendingCollective]) -> str:
     if all(pending.has_peer for pending in all_pending):
         is_sent = not all(one.is_receive for one in all_pending)
         return ": no send has a matching receive" if is_sent else ": none of them sends"
-    # Only calls of one group have an order: with two groups, a rank may never call one of the two collectives.
+    # Calls have an order only within one group. With two groups, a rank may never call one of the two collectives.
     return ": the ranks call them in different orders" if len({id(one.group) for one in all_pending}) == 1 else ""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dbg_client.why.explain import Explanation
 
 MAX_LINE = 1000
-"""Maximum characters of one line. Texts from ranks within it have lower limits."""
+"""Maximum characters of one line. Each text from a rank in the line has a lower limit of its own."""
 
 INDENT = "  "
 
@@ -75,9 +75,9 @@ def diagnose(verdict: Verdict, columns: int | None = None) -> Diagnosis:
 def show_verdicts(
     verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None, word: Callable[[Remedy], str] | None = None
 ) -> str:
-    """Return each verdict as a sentence, its evidence, and the next command, which ``word`` may reword.
+    """Return each verdict as a sentence, its evidence, and the next command.
 
-    Lines are wrapped at ``columns``; None leaves them whole.
+    ``word`` returns other words for that command. Lines are wrapped at ``columns``; None leaves them whole.
     """
     return "".join(shown(diagnose(one, columns), _color(one) if color else None, columns, word) for one in verdicts)
 
@@ -149,13 +149,13 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------ lines of evidence
 
 MAX_LINES = 12
-"""Maximum number of lines about ranks in one verdict. The rest is counted in the last line."""
+"""Maximum number of lines about ranks in one verdict. The last line states how many ranks are omitted."""
 
 MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
-"""Maximum functions of the user's code, columns for ranks, and characters of types, in one line."""
+"""Maximum functions of the user's code in one line, columns for the numbers of ranks, and characters of data types."""
 
 MAX_DEADLOCKS, MAX_ALSO = 4, 3
-"""Maximum number of ranks with listed threads, and of listed collectives besides the one in the sentence."""
+"""Maximum number of ranks whose threads are listed, and of other collectives in a line of evidence."""
 
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
@@ -234,9 +234,9 @@ class _Lines:
         return lines
 
     def _others(self, found: Finding) -> list[str]:
-        """Return lines about other silent or missing members, and about other collectives that these ranks block.
+        """Return lines about members and collectives that the sentence does not name.
 
-        "Other" means in addition to the finding's own ranks and collective.
+        These are members that are silent or missing too, and other collectives that the ranks of the finding block.
         """
         names, pending = self.analysis.names, found.pending
         lines = []
@@ -339,7 +339,8 @@ class _Lines:
         roster, names = self.analysis.matched.roster, self.analysis.names
         places: defaultdict[Place, list[int]] = defaultdict(list)
         for number, call in pending.calls.items():
-            # If a rank waits for this call at another place in its code, its own line lacks the place of the call.
+            # A rank may have called the collective at one place, and wait for it at another. The line about the rank
+            # shows only the place of the wait.
             if call.place is not None and call.place not in roster[number].answer.frames:
                 places[call.place].append(number)
         called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]

@@ -18,7 +18,7 @@ from dbg_wire.messages import Kind
 
 
 class Why(WaitingVerb):
-    """Explain why jobs hang; ``files`` are arguments that can't be a target."""
+    """Explain why jobs hang; ``files`` are the arguments that are taken for files, not for a target."""
 
     name = "why"
     example = "why"

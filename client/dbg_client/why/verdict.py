@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbg_client.why.wait_analysis import WaitAnalysis
 
 PATIENT_SECONDS = 60.0
-"""Maximum seconds to wait for a working rank before it is reported as missing."""
+"""Seconds that ranks must have waited in a collective before a working rank is reported as missing from it."""
 
 BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
 """Exit statuses of ``why``."""
@@ -33,13 +33,13 @@ class VerdictKind(str, enum.Enum):
     MISMATCH = "mismatch"
     """Ranks are in one collective with different shapes, types or sizes."""
     PARTNER = "partner"
-    """The peer of a receive does not send, or the reverse."""
+    """A receive has no matching send, or a send has no matching receive."""
     DEAD = "dead"
     ABSENT = "absent"
     """A rank has never connected."""
     SUSPENDED = "suspended"
     DEADLOCK = "deadlock"
-    """Threads of a rank wait for each other, or ranks wait for a resource of a rank in their collective."""
+    """Threads of a rank wait for each other, or a missing rank waits for a resource of a rank in the collective."""
     STUCK = "stuck"
     """A rank is in C code that does not return."""
     WAITING = "waiting"
@@ -65,9 +65,9 @@ class Certainty(str, enum.Enum):
     """Certainty of a verdict. The sentence of a verdict that is not SURE contains the word `likely`."""
 
     SURE = "sure"
-    """A library has recorded it, or the kernel, the interpreter or the broker reports it."""
+    """A library has recorded the problem, or the kernel, the interpreter or the broker reports it."""
     LIKELY = "likely"
-    """It is inferred from stacks."""
+    """The problem is inferred from stacks."""
 
 
 def certainty_of(all_pending: Sequence[PendingCollective]) -> Certainty:
@@ -121,9 +121,8 @@ class Finding:
     """One finding about ``ranks``.
 
     ``pending`` is the collective with most waiting ranks. ``cycle`` lists collectives that wait for each other, each
-    for the next one. ``behind`` lists other collectives that wait for the same ranks, or for ranks that wait in
-    ``pending``. ``followers`` are ranks that wait for these ranks outside of collectives; ``after`` are ranks that died
-    later.
+    for the next one. ``behind`` lists other collectives that wait for ``ranks``, or for ranks that wait in ``pending``.
+    ``followers`` are ranks that wait for ``ranks`` outside of collectives; ``after`` are ranks that died later.
     """
 
     topic: Topic

@@ -17,10 +17,10 @@ from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 
 OLD_SECONDS = 5.0
-"""Seconds at one instruction, or in one collective, after which this is not normal work."""
+"""Seconds after which a rank that stays at one instruction, or in one collective, is not doing normal work."""
 
 AT_ONCE_SECONDS = 0.1
-"""Maximum seconds between the deaths of ranks that have died of the same cause."""
+"""Maximum seconds between the deaths of ranks that are reported as having died of the same cause."""
 
 
 class _Judged(NamedTuple):
@@ -122,10 +122,10 @@ _JUDGES: Mapping[Topic, Callable[[WaitAnalysis, Finding], _Judged]] = {
 def own_verdicts(
     analysis: WaitAnalysis, named: Collection[int], working: Collection[int], *, has_waits: bool
 ) -> list[Verdict]:
-    """Return a verdict for each kind of condition, except for ranks that other verdicts have already ``named``.
+    """Return a verdict for each kind of condition, without ranks that other verdicts have already ``named``.
 
-    A rank that may continue by itself gets no verdict if it is one of the ``working`` ranks. With ``has_waits``, no
-    such rank gets a verdict: then ranks wait in a collective, or there is only one snapshot.
+    A rank that may continue by itself is omitted if it is one of the ``working`` ranks. With ``has_waits``, all such
+    ranks are omitted, because ranks wait in a collective or there is only one snapshot.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in analysis.matched.roster.values())
@@ -156,7 +156,7 @@ def own_verdicts(
 def _is_told(
     analysis: WaitAnalysis, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]
 ) -> bool:
-    """Return True if the rank at the end of this rank's chain of waits is reported itself."""
+    """Return True if a verdict reports the rank at the end of this rank's chain of waits, and that is another rank."""
     last = analysis.last_behind(number)
     return last != number and (last in waiting or any(last in numbers for numbers in ranks.values()))
 
@@ -233,7 +233,7 @@ def _of_kind(
 
 def silence_verdict(analysis: WaitAnalysis) -> Verdict | None:
     """Return a verdict on the live ranks that did not answer; None if all did."""
-    # If a silent rank has a condition with a kind, the verdict on its condition suffices.
+    # A silent rank whose condition has a kind already has a verdict on this condition.
     silent = [
         number
         for number, one in analysis.matched.roster.items()

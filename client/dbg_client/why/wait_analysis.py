@@ -203,7 +203,7 @@ class WaitAnalysis:
         return None
 
     def last_behind(self, number: int) -> int:
-        """Return the rank at the end of a chain of ranks that wait for each other outside of collectives."""
+        """Return the last rank of the chain of waits that begins with this rank, outside of collectives."""
         seen: set[int] = set()
         while number not in seen and (holder := self.behind(number)) is not None:
             seen.add(number)
@@ -369,7 +369,7 @@ def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen |
 
 
 def went_on(analysis: WaitAnalysis, pending: PendingCollective, usual: str) -> bool:
-    """Return True if all ranks finished the same collective just before and most of them then called it again."""
+    """Return True if all ranks have just finished the collective ``usual``, and their next calls are of two kinds."""
     if pending.sequence is None or len(sides(pending)) != 2:
         return False
     before = [last_call(analysis.matched.roster[number], pending.group) for number in pending.calls]

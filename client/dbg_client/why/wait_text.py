@@ -24,7 +24,7 @@ MAX_COMMAND, MAX_PATH = 16, 24
 """Maximum characters of a command line and of a path, in a sentence that must be shortened."""
 
 MAX_NAMED = 3
-"""Maximum number of names, and of processes, of one wait."""
+"""Maximum number of names, and of processes, in the text of one wait."""
 
 _TEMPLATES: Mapping[Activity, str] = {
     Activity.LOCK: "waits for {lock}{holder}",
@@ -153,7 +153,7 @@ def _shortened_process(does: ActivityInfo, process: NamedProcess, brief: int, ra
 
 
 def process_text(process: ProcessSeen) -> str:
-    """Return remarks from the kernel's data on a rank's process, without amounts; empty without any."""
+    """Return remarks on a rank's process from the kernel's data, without amounts; empty if there are none."""
     killed = "a process" if process.killed == 1 else f"{process.killed} processes"
     notes = (
         f"{_whom(process.tracer, NO_RANKS)} traces it" if process.tracer is not None else "",
