@@ -1,4 +1,7 @@
-"""Entry of the audit log, which the broker writes and a page reads: the event, its author, and its ranks. Pure."""
+"""Entry of the audit log: the event, its author, and its ranks. Pure.
+
+The broker writes the log, and ``dbg-broker log`` reads it.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ class AuditEvent(str, Enum):
     INTERRUPT = "interrupt"
     INPUT = "input"
     """Keys were typed; only if the broker is configured to log them."""
-    TOKEN_MADE = "token-made"  # noqa: S105 - a word
-    TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
+    TOKEN_MADE = "token-made"  # noqa: S105 - not a password
+    TOKEN_REVOKED = "token-revoked"  # noqa: S105 - not a password
     TOKENS_ROTATED = "tokens-rotated"
     START = "start"
     """The broker has started to serve."""

@@ -16,7 +16,7 @@ from dbg_wire.errors import BadInput, printable
 SHELLS = ("bash", "zsh", "fish")
 
 FILES = ":files"
-"""Line that makes the shell complete file names."""
+"""Line that the command prints instead of candidates, so that the shell completes file names."""
 
 _BASH = """\
 # Completion of {program} for bash; in ~/.bashrc:  eval "$({program} completion bash)"
@@ -149,12 +149,13 @@ def lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
 
 
 MIN_LIKENESS = 0.7
-"""Minimum similarity, from 0 to 1, to suggest a known word for a mistyped one; one slip in a short verb gives 0.85."""
+"""Minimum similarity, from 0 to 1, to suggest a known word for a mistyped word: one wrong letter in a short verb gives
+0.85."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the most similar known word, the first if several are equally similar; None without a similar word."""
-    from difflib import SequenceMatcher  # loaded for mistakes only
+    from difflib import SequenceMatcher  # not at the top, because only a mistyped word needs it
 
     likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}
     best = max(likeness, key=likeness.__getitem__, default=None)

@@ -1,4 +1,4 @@
-"""Files of a home, for both commands: atomic writes, watches for growth, tokens of jobs; and the user's name."""
+"""Functions for the files of a home: atomic writes, watches for growth, tokens of jobs. Also the user's name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def watch_growth(path: str) -> int | None:
 
     For a directory it is readable whenever a file in it has grown, was created, or was moved into it.
     """
-    import ctypes  # not at the top, because completion in a shell would wait for it
+    import ctypes  # not at the top, because it would delay completion in a shell
 
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -77,13 +77,13 @@ JOB_TOKENS_DIRECTORY = "job-tokens"
 def job_token(rank_token: str, job: str) -> str:
     """Return a token for ranks of one job. The home's rank token signs and verifies it.
 
-    The broker keeps no list of these tokens, so a run need not change a broker that already serves.
+    The broker keeps no list of these tokens. So ``dbg-attach run`` makes one without changing a file of the broker.
     """
     return f"{JOB_MARK}{job}.{code_of(rank_token, f'dbg-broker job: {job}')}"
 
 
 def code_of(token: str, what: str) -> str:
-    """Return the HMAC of ``what`` under the token; ``what`` begins with the purpose of the code."""
+    """Return the HMAC of ``what`` under the token. ``what`` begins with a purpose, so the HMAC has no other purpose."""
     import hashlib  # loads OpenSSL, which completion in a shell does not need
     import hmac
 
@@ -99,7 +99,7 @@ def user_name() -> str:
 
 
 def _account() -> str:
-    # getpass.getuser() does the same, but imports termios, which an interpreter without terminals may not have.
+    # getpass.getuser() does the same, but imports termios, which some builds of Python do not have.
     import pwd
 
     try:

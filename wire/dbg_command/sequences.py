@@ -12,7 +12,8 @@ import codecs
 import re
 
 MAX_SEQUENCE = 4096
-"""Maximum number of characters of one escape sequence; the longest is a hyperlink (browsers: about 2,000 for a URL)."""
+"""Maximum number of characters of one escape sequence. The longest is a hyperlink; browsers accept URLs of about 2,000
+characters."""
 
 PRIVATE_MODES = frozenset({1, 5, 7, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1006, 1015, 1047, 1048, 1049, 2004, 2026})
 """DEC private modes that a rank may set: each of them is undone when the terminal is restored."""
@@ -27,7 +28,7 @@ _PIECE = re.compile(
 
 _KIND = re.compile(r"\x1b[ -/\[\]PX^_k]?")
 
-_NUMBER = "[0-9]{0,4}"  # no screen has more rows or columns; larger repeat counts have made terminals hang
+_NUMBER = "[0-9]{0,4}"  # no screen has 10,000 rows or columns; larger repeat counts have made terminals hang
 _MODE = f"(?:{'|'.join(map(str, sorted(PRIVATE_MODES)))})"
 _DRAWS = re.compile(
     r"\x1b[78=>DEM]|\x1b[()][0AB]"
@@ -36,8 +37,8 @@ _DRAWS = re.compile(
     # highlighting, and the terminal then waits for a reply. Among the ANSI modes only 4 concerns drawing; others lock
     # the keyboard or echo locally.
     rf"|\x1b\[(?:[0-2]?J|{_NUMBER}T|4[hl]|!p|\?{_MODE}(?:;{_MODE})*[hl])"
-    # Only links to web pages, and the end of a link: a click on a link to `file:` or to the scheme of a program acts on
-    # the user's machine.
+    # Only links to web pages, and the end of a link. A click on any other link, such as `file:`, could open a file or
+    # start a program on the user's machine.
     r"|\x1b\]8;[ -:<-~]*;(?:(?i:https?)://[ -~]*)?(?:\x07|\x1b\\)"
 )
 _COLORS = re.compile(r"\x1b\[[0-9:;]{0,40}m")
@@ -88,7 +89,8 @@ class _Filter:
         self._is_too_long = self._is_too_long or len(piece) > MAX_SEQUENCE
         kind = _KIND.match(piece)
         if self._is_too_long and kind is not None:
-            # The beginning of a sequence determines its end; an escape at the piece's end may be half of `ESC \`.
+            # Only the beginning is kept, because it determines how the sequence ends. An escape at the piece's end is
+            # kept, too: it may be the first half of `ESC \`, which ends a sequence.
             piece = kind.group() + ("\x1b" if len(piece) > 1 and piece.endswith("\x1b") else "")
         self._rest = piece
 
@@ -99,8 +101,8 @@ class QueryFilter(_Filter):
     Text, control characters (except ENQ, a query), drawing sequences, and hyperlinks to http and https pass unchanged.
     Other hyperlinks are dropped, but not their text. Also dropped are reports and queries, window and title operations,
     clipboard, printer, graphics and other strings, 8-bit controls, erasing the scrollback, tab stops, full reset and
-    change of encoding. Sequences that change the encoding of keys are dropped, so that the terminal can still find its
-    escape prefix among the keys. After a gap in the stream, use a new filter.
+    change of encoding. Sequences that change the encoding of keys are dropped, so that ``dbg-attach`` still recognises
+    its prefix key. After a gap in the stream, use a new filter.
     """
 
     def __init__(self) -> None:

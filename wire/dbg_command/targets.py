@@ -3,7 +3,7 @@
 ::
 
     target = term { "," term }
-    term   = [ "!" ] [ job "/" ] [ "!" ] what            "!" leaves ranks out
+    term   = [ "!" ] [ job "/" ] [ "!" ] what            "!" excludes ranks
     what   = "all" | "stopped" | "held" | "crashed" | "running" | "unresponsive" | "lost"
            | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8 (every eighth), child 5.1, process 5@4711
            | [ host ] ":*"
@@ -12,9 +12,9 @@
     job    = name, in which "*" is anything: train*/all, */5
     host   = name or IPv4 address, in which "*" is anything and "[01-04,07]" these numbers, zeros kept
 
-Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
-out five ranks; ``:5`` starts a new term. A target that only leaves ranks out selects all other ranks, for ``job/!5``
-all others in that job.
+Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` excludes
+five ranks; ``:5`` starts a new term. A target that only excludes ranks selects all other ranks; ``job/!5`` selects all
+other ranks of that job.
 
 A term selects ranks in these steps. After any of them the selection can be empty:
 
@@ -24,10 +24,10 @@ A term selects ranks in these steps. After any of them the selection can be empt
    one with only lost or exited ranks.
 3. If several ranks have the same full address, the live ranks hide the others. Without live ranks the newest rank
    hides the older ones.
-4. Exited ranks are dropped if any other rank is left. While any job is live, the exited ranks of a job without live
-   ranks are always dropped, unless the term names their job or process.
+4. Exited ranks are dropped if the selection also has ranks that have not exited. While any job is live, the exited
+   ranks of a job without live ranks are always dropped, unless the term names their job or process.
 
-A remembered group names processes of any job: only the first step applies to it.
+A group of an earlier answer names processes of any job: only the first step applies to it.
 
 Then the excluded ranks are removed from the ranks of all terms. The ranks that terms without a job have found must
 be in one job: in the only job with live ranks, or else in the job that changed last.
@@ -148,7 +148,7 @@ class Term:
         return _is_one(self.what) and in_one_job and (self.host is None or self.host.exact is not None)
 
     def fits_job(self, job: str) -> bool:
-        """Return True if a rank of this job can match."""
+        """Return True if the term can match ranks of this job."""
         return self.job is None or fnmatch.fnmatchcase(job, self.job)
 
 
@@ -224,7 +224,7 @@ def _split(text: str) -> list[str]:
 
 
 def _parse_term(group: list[str]) -> tuple[bool, Term]:
-    """Return whether the term leaves ranks out, and the term."""
+    """Return whether the term excludes ranks (``!``), and the parsed term."""
     leaves_out = group[0].startswith("!")
     job, rest = _split_job(group[0].removeprefix("!"))
     if not leaves_out and rest.startswith("!"):
@@ -310,13 +310,13 @@ class HostPattern:
 
     @property
     def exact(self) -> str | None:
-        """The host, or None if it is a pattern."""
+        """The host's name, or None for a pattern that several hosts can match."""
         return self.text if all(isinstance(piece, str) and piece != "*" for piece in self.pieces) else None
 
     def fits(self, host: str) -> bool:
-        """Return True if the whole of ``host`` matches, with the same case.
+        """Return True if the pattern matches the whole name ``host``, with the same case.
 
-        All ways to split the name are tried at the same time, so no pattern makes this slow.
+        All ways to split the name into the pattern's pieces are tried at the same time, so no pattern is slow to match.
         """
         exact = self.exact
         if exact is not None or len(host) > MAX_HOST:

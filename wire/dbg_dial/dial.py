@@ -102,9 +102,9 @@ async def first_to_answer(
 ) -> T:
     """Connect to the first broker that accepts this peer. Each route is tried as soon as the previous attempt fails.
 
-    ``dial(route, remaining)`` makes one attempt; ``remaining`` includes the current route. An error of the type
-    ``final`` is raised at once. If every attempt fails, raise the first error of a broker that answered, otherwise the
-    error of the first route.
+    ``dial(route, remaining)`` makes one attempt; ``remaining`` is the number of routes that are not tried yet,
+    including this one. An error of the type ``final`` is raised at once. If every attempt fails, raise the first error
+    of a broker that answered, otherwise the error of the first route.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):

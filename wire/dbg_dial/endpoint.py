@@ -20,11 +20,12 @@ from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.limits import MAX_BROKERS
 
 DEFAULT_PORT = 6900
-"""One above port 6899 of ``pudb.remote``, so that both are easy to remember."""
+"""Port of a broker if no other port is given. It is easy to remember: one above port 6899 of ``pudb.remote``."""
 
 MIN_TOKEN = 16
 MAX_TOKEN = 512
-"""Minimum and maximum length of a token: a shorter token can be guessed, a longer text is the wrong file."""
+"""Minimum and maximum length of a token. A shorter token can be guessed; a longer text is not the content of a token
+file."""
 
 TokenRole = Literal["rank", "driver", "watcher"]
 TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
@@ -293,12 +294,12 @@ class Rendezvous:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Address with its pin. Raise BadEndpoint if ``url`` is invalid."""
+        """Address of the broker with the fingerprint of its certificate. Raise BadEndpoint if ``url`` is invalid."""
         return replace(parse_endpoint(self.url, source="broker.json"), fingerprint=self.fingerprint)
 
 
 class _Document(msgspec.Struct, kw_only=True):
-    """Common fields of both files; unknown fields are ignored."""
+    """Fields that ``broker.json`` and ``driver.json`` have in common; unknown fields are ignored."""
 
     schema: int
     tokens: dict[str, Any] = {}

@@ -30,7 +30,7 @@ from dbg_dial.home import BROKER, CA, TOKEN, TOKEN_FILE, check_closed, check_pri
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
 
 _TO_READ_IT = "make it readable, or name the broker by DBG_BROKER"
-_TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
+_TO_TOKEN = "set it to a file with the token"  # noqa: S105 - not a password
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
 
 DRIVER_FILE = "driver.json"
@@ -38,13 +38,16 @@ DRIVER_FILE = "driver.json"
 code in a checkpoint. That code must not be able to control other jobs."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Maximum number of bytes read from a token file or broker.json. Both are below 2 KiB; a longer file is a mistake."""
+"""Maximum number of bytes read from a token file or broker.json. Both files are below 2 KiB, so a file above this limit
+is the wrong one."""
 
 MAX_CA_BYTES = 1024 * 1024
-"""Maximum number of bytes read from a file of authorities: four times the size of a distribution's file."""
+"""Maximum number of bytes read from a file of authorities: four times the size of the file that a Linux distribution
+installs."""
 
 Opening = Callable[[str], object]
-"""Callback that gets the path of each file or directory before it is accessed, because its file system may hang."""
+"""Callback that gets the path of each file or directory before it is accessed. If the access hangs, the caller then
+knows which file system does not respond."""
 
 
 def _nothing(path: str) -> None:
@@ -60,7 +63,7 @@ class DiscoveryOptions:
     argument_name: str
     """Option or argument that names the broker, for error messages."""
     opening: Opening = _nothing
-    """Callback with each path before it is accessed."""
+    """Callback that gets each path before it is accessed."""
 
 
 def find_broker(
@@ -86,11 +89,12 @@ def find_broker(
         return resolve(seeker, argument, environ, rendezvous)
     rendezvous = _read_rendezvous(seeker, environ, home)
     if rendezvous is None or not is_rank:
-        # `serve` rejects a home that is open to other users. Without this check the user would only read that no
-        # broker is known. A rank connects to a broker that it finds, even if the home is open to other users.
+        # `serve` does not start with a home that is open to other users, so such a home may contain no broker.json.
+        # Without this check the user would only read that no broker is known, and not why. If a rank has found
+        # broker.json, it connects to that broker even if the home is open to other users.
         folder = home_directory(environ) if home is None else home
         with suppress(OSError):
-            check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
+            check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - a rank doesn't import pathlib
     if rendezvous is None:
         raise NoBroker
     reach = resolve(seeker, None, environ, rendezvous)
@@ -191,7 +195,7 @@ def _file_text(path: str, named: str, read: Callable[[str], str], remedy: str) -
 
 def _read_rendezvous(seeker: DiscoveryOptions, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
-    path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
+    path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - a rank doesn't import pathlib
     seeker.opening(path)
     text = read_if_there(path)
     if text is None:
@@ -199,10 +203,10 @@ def _read_rendezvous(seeker: DiscoveryOptions, environ: Mapping[str, str], home:
     rendezvous = parse_rendezvous(text, path)
     if seeker.role == "rank":
         return rendezvous
-    path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
+    path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - a rank doesn't import pathlib
     seeker.opening(path)
     text = read_if_there(path)
-    # A copy of the home that is for ranks only does not contain the second file.
+    # A copy of the home that is only for ranks does not contain driver.json.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 
@@ -252,8 +256,8 @@ def open_at_once(path: str) -> BinaryIO:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # Without these flags open() blocks until a process writes to a named pipe, and a terminal can become the
-    # controlling terminal of this session.
+    # Without O_NONBLOCK, open() of a named pipe blocks until a process opens the pipe for writing. Without O_NOCTTY, a
+    # terminal that is opened can become the controlling terminal of this session.
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 

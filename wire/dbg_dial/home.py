@@ -25,15 +25,15 @@ HOME = "DBG_HOME"
 """Directory of broker.json, tokens and certificate."""
 
 SOLE_USER = "DBG_SOLE_USER"
-"""1: there are no other users on this host, as in a container; see ``dbg_broker.home.private_files``."""
+"""``1`` means that this host has no other users, as in a container; see ``dbg_broker.home.private_files``."""
 
 TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
 TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that contains it. The file takes precedence if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Turns the programs of a job into ranks. The value names the process that started the job, or contains the claim of a
-process to be the rank."""
+"""Turns the programs of a job into ranks. The value is the id of the process that started the job, or any word. A rank
+writes its claim into the variable: its child processes read there that they are not the rank."""
 
 JOB = "DBG_JOB"
 """Name of the job."""
@@ -55,7 +55,7 @@ COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
 """Timeout of collectives, in seconds."""
 
 EXEC = "DBG_EXEC"
-"""0: commands next to this rank are not allowed."""
+"""``0`` means that users may not run commands on this rank's host."""
 
 ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 

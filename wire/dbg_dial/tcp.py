@@ -24,7 +24,7 @@ Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 """Address family and address, as returned by :func:`socket.getaddrinfo`."""
 
 TCP_RTO_MAX_MS = 44
-"""Number of the socket option on Linux; Python has no constant for it yet."""
+"""Linux's number of the socket option that limits TCP's retransmission timeout; Python has no constant for it yet."""
 
 _LAST_ACK = struct.Struct("56xI")
 """Format of Linux's ``struct tcp_info`` up to its field ``tcpi_last_ack_recv``, which is in milliseconds."""
@@ -132,8 +132,8 @@ def enable_keepalive(sock: socket.socket) -> None:
             sock.setsockopt(level, option, value)
     with suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # With the option above, the kernel's default number of retransmissions is used up within seconds. So
-        # TCP_USER_TIMEOUT limits the time instead of the number.
+        # With the short timeout that TCP_RTO_MAX_MS sets, the kernel's default number of retransmissions is used up
+        # within seconds. So TCP_USER_TIMEOUT limits the time instead of the number.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 

@@ -6,7 +6,7 @@ This module has the version numbers that decide if two peers are compatible.
 from __future__ import annotations
 
 try:
-    from dbg_wire._release import version as _version  # written by each build and installation
+    from dbg_wire._release import version as _version  # each build and installation writes this module
 except ImportError:
     _version = "0.1.dev0"
 

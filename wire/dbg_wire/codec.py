@@ -167,7 +167,7 @@ class SessionLog:
 
 
 MAX_LINE = 400
-"""Maximum number of characters of one logged message; a registration has the most fields and needs 300."""
+"""Maximum number of characters of one logged message. A registration has the most fields; it needs 300 characters."""
 
 MAX_SHOWN = 80
 """Maximum number of characters of one text in a logged message."""

@@ -45,7 +45,7 @@ MAX_QUOTED = 200
 itself."""
 
 MAX_OFFERED = 8
-"""Maximum number of candidates in the error about an ambiguous target; for the others only their number is shown."""
+"""Maximum number of candidates in the error about an ambiguous target. If there are more, it shows how many more."""
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
@@ -87,7 +87,10 @@ HOME_IS_SERVED = 10
 
 
 class Remedy(NamedTuple):
-    """Command of ``dbg-attach`` that helps: its verb, ranks and options. The verb of a bare target is ``attach``."""
+    """Command of ``dbg-attach`` that an error recommends: its verb, ranks and options.
+
+    The verb ``attach`` is left out of the command, as in ``dbg-attach 5``.
+    """
 
     verb: str
     ranks: str = ""

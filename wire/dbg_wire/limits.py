@@ -10,14 +10,14 @@ MAX_CONTROL_BYTES = 1 * MIB
 attack."""
 
 MAX_ANSWER_BYTES = MAX_CONTROL_BYTES * 3 // 4 - 4096
-"""Maximum size of one rank's answer, in bytes. The largest allowed screen fits. A page with only this answer fits into
-a terminal's queue together with other messages."""
+"""Maximum size of one rank's answer, in bytes. The text of the largest allowed screen fits. A message with only this
+answer fits into the broker's queue for a terminal, which has room for other messages, too."""
 
 MAX_DATA_BYTES = 64 * KIB
 """Maximum payload of one binary frame, in bytes: the most that one read of a pty returns, so no frame is split."""
 
 MAX_FRAME_BYTES = MAX_CONTROL_BYTES
-"""Maximum size of a WebSocket message of either kind, in bytes, for the WebSocket library."""
+"""Maximum size of a WebSocket message, text or binary, in bytes; a parameter of the WebSocket library."""
 
 MAX_TEXT = 16 * KIB
 """Maximum number of characters of a string in a control message: more than any path, source line or error message."""
@@ -30,7 +30,7 @@ MAX_ITEMS = 4096
 process."""
 
 MAX_ROWS, MAX_COLUMNS = 500, 1000
-"""Maximum terminal size. A screen of this size is 2 MB, and no real terminal is larger."""
+"""Maximum terminal size, because a screen of this size is 2 MB. No real terminal is larger."""
 
 MIN_ROWS, MIN_COLUMNS = 12, 40
 """Smallest screen that is useful for PuDB; a smaller terminal shows a part of it."""
@@ -63,8 +63,8 @@ MAX_STACK_BYTES = 96 * KIB
 """Maximum size of a stack in a message, in bytes: MAX_STACK_FRAMES frames with paths of 250 characters fit."""
 
 MAX_THREADS_BYTES = 256 * KIB
-"""Maximum size of the stacks of all threads in one answer, in bytes. The answer may also contain a stack and
-evidence."""
+"""Maximum size of the stacks of all threads in one answer, in bytes. It leaves room for the other parts of the answer:
+the main stack and the evidence."""
 
 MAX_THREADS = 64
 """Maximum number of threads of one rank in one answer: a rank with data loaders and communication has about twenty."""
@@ -87,7 +87,7 @@ MAX_COMPLETIONS = 200
 """Maximum number of completions of one word: nobody reads more."""
 
 COMPLETION_SECONDS = 0.15
-"""Time for which a terminal waits for completions, in seconds: later ones would appear in the next word."""
+"""Time for which a terminal waits for completions, in seconds: later completions would appear in the next word."""
 
 MAX_INPUT_PER_SECOND = 256 * KIB
 """Maximum rate of a driver's input to a rank, in bytes per second: faster than any keyboard or paste, slower than a
@@ -101,7 +101,7 @@ MAX_VIEWERS_PER_RANK = 64
 """Maximum number of terminals at one rank, driver and watchers: enough for a whole team."""
 
 MAX_CLIENTS = 1024
-"""Maximum number of terminals at one broker: each costs at most MAX_VIEWER_BACKLOG."""
+"""Maximum number of terminals at one broker, because each may need MAX_VIEWER_BACKLOG of its memory."""
 
 MAX_RANKS = 20_000
 """Maximum number of ranks at one broker. With TLS each takes 45 KiB of its memory, all together just below 1 GiB."""

@@ -78,7 +78,7 @@ from dbg_wire.messages.from_clients import (
     Withdraw,
 )
 
-# With lazy imports, using one class of a module imports the module and so declares all of its messages.
+# Lazy imports (Python 3.15) delay the import of a module until one of its classes is used. MESSAGES needs all modules.
 _ONE_OF_EACH_MODULE = (Register, Welcome, Greet)
 
 MESSAGES: tuple[type[Message], ...] = tuple(entered)

@@ -110,7 +110,8 @@ class PromptState(str, enum.Enum):
 class Kind(str, enum.Enum):
     """Kind of one rank's answer.
 
-    In place of a rank that can't answer, the broker answers ``lost``, and the terminal that asked shows ``silent``.
+    For a rank that is not connected, the broker answers ``lost``. For a rank that did not answer in time, the terminal
+    that asked shows ``silent``.
     """
 
     VALUE = "value"

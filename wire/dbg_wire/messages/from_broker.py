@@ -73,11 +73,11 @@ class Refusal(Message, sender=Sender.BROKER):
 class Viewers(Message, sender=Sender.BROKER):
     """Report to a rank which terminals are attached to it.
 
-    If ``viewers`` is above zero, a stopped rank opens its debugger at this size and sends its output. Without viewers
-    it keeps the debugger open and sends nothing. ``driven`` means that one of the terminals has the keyboard. Only
-    input with this ``generation`` is accepted. ``engine`` is the debugger that a terminal requested;
-    ``fallback_engine`` is the debugger to open if the stop and the rank name none. ``frame`` is the frame that the
-    driver wants to see first; it applies once for each ``generation``.
+    If ``viewers`` is above zero, a stopped rank opens its debugger with this number of rows and columns, and sends the
+    output. Without viewers the rank keeps the debugger open and sends no output. ``driven`` means that one of the
+    terminals has the keyboard. Only input with this ``generation`` is accepted. ``engine`` is the debugger that a
+    terminal requested; ``fallback_engine`` is the debugger to open if the stop and the rank name none. ``frame`` is the
+    frame that the driver wants to see first; it applies once for each ``generation``.
     """
 
     viewers: Integer

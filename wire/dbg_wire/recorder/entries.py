@@ -30,8 +30,8 @@ MAX_DIGITS = 20
 """Maximum number of digits of a number that is stored as text: torch's numbers have 64 bits."""
 
 WRONG_FORM = (ValueError, KeyError, TypeError, AttributeError, RecursionError, msgspec.DecodeError)
-"""Exceptions that reading a dump raises if torch can't have written it in this form. One of them is NotPlain, a
-ValueError; its message is the most specific."""
+"""Exceptions that reading a dump raises if the dump is not in a format of torch. The most specific message is that of
+NotPlain, which is a ValueError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +188,8 @@ def _chosen(entries: list[RecorderEntry]) -> list[RecorderEntry]:
         group = entry.group, entry.library
         if entry.name.endswith("coalesced"):
             batch_has_ended[group] = not entry.is_unfinished
-        # torch never updates the state of the members of a batch. The batch has an entry of its own, after its members,
-        # whose state is updated.
+        # torch never updates the state of the members of a batch. After its members, the batch has an entry of its own,
+        # and torch updates the state of that entry.
         elif entry.is_unfinished and entry.state == "scheduled" and entry.library == "nccl":
             if batch_has_ended.get(group):
                 continue

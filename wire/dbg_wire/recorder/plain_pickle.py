@@ -38,7 +38,7 @@ def load_plain(data: bytes) -> Any:
 _Unpickler: Any = getattr(pickle, "_Unpickler")  # noqa: B009 - typeshed only has the C unpickler
 
 
-class _PlainUnpickler(_Unpickler):  # type: ignore[misc] # as above
+class _PlainUnpickler(_Unpickler):  # type: ignore[misc] # the type of _Unpickler is Any
     def _set_one(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()
         _set(self.stack[-1], key, value)

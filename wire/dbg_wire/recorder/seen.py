@@ -15,7 +15,7 @@ from dbg_wire.records.record import clamp
 LIBRARY = "torch"
 
 NO_DESCRIPTION = frozenset({"", "undefined", "default_pg"})
-"""Descriptions of groups for which the program has set no description."""
+"""Descriptions that torch records for a group if the program has not set one."""
 
 _NAMES = {
     "_all_gather_base": "all_gather_into_tensor",
@@ -32,7 +32,7 @@ _NAMES = {
     "alltoall_base": "all_to_all_single",
     "alltoall_v": "all_to_all_single",
 }
-"""Names in recorders that are not the public function's name, each with the name of the public function."""
+"""Names of calls in recorders that differ from the function's public name, each with the public name."""
 
 _REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
 
@@ -217,5 +217,5 @@ def entry_seen(
 
 
 def global_rank(ranks: Sequence[int], local: int | None) -> int | None:
-    """Return the global rank of a group's local rank, or None if it is unknown."""
+    """Return the global rank at an index of a group, or None if it is unknown; ``ranks`` is the group."""
     return ranks[local] if local is not None and 0 <= local < len(ranks) else None

@@ -31,20 +31,20 @@ MAX_WAIT_FRAMES = 40
 """Maximum number of frames of a waiting thread; the innermost frames are kept."""
 
 MAX_AWAITED = 64
-"""Maximum number of threads and tasks that are listed for one wait. Of a larger group, the first ones explain the
-wait."""
+"""Maximum number of threads and tasks that are listed for one wait. If a thread waits for more, the first ones are
+enough to explain the wait."""
 
 MAX_NAMES = 32
-"""Maximum number of names that are listed for one wait, and of processes."""
+"""Maximum number of names that are listed for one wait; also the maximum number of processes."""
 
 MAX_COLLECTIVES = 64
 """Maximum number of collectives that one rank reports. The oldest unfinished ones are kept: they explain a hang."""
 
 MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
-"""Maximum size of the records of one answer, in bytes. The other half is for the stacks in the same answer."""
+"""Maximum size of the records of one answer, in bytes: about half of the answer, because it may also contain stacks."""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
-"""Number of seconds or bytes that only grows."""
+"""A total of seconds or bytes, which only grows."""
 
 InnermostFrames = Annotated[tuple[Place, ...], elements(MAX_WAIT_FRAMES)]
 
@@ -53,9 +53,9 @@ class CollectiveState(str, enum.Enum):
     """Progress of a collective in one rank."""
 
     ENQUEUED = "enqueued"
-    """The program has called it; it may or may not have started."""
+    """The program has called the collective, which may not have started yet."""
     STARTED = "started"
-    """It exchanges data or waits for the other ranks."""
+    """The collective exchanges data or waits for the other ranks."""
     COMPLETED = "completed"
 
 
@@ -95,7 +95,7 @@ class Activity(str, enum.Enum):
     """
 
     LOCK = "lock.lock"
-    """``thread`` holds the lock ``name``; each is empty if it is unknown."""
+    """The lock ``name``, which ``thread`` holds; each of the two is empty if it is unknown."""
     OWN_LOCK = "lock.own-lock"
     """A lock that the thread already holds."""
     PROCESS_LOCK = "lock.process-lock"
@@ -124,12 +124,12 @@ class Activity(str, enum.Enum):
     THREAD_CALL = "lock.thread-call"
     """The end of a function that asyncio runs in another thread."""
     NATIVE_LOCK = "lock.native-lock"
-    """A lock or a thread's end in C code."""
+    """A lock, or the end of a thread; C code waits for it."""
     QUEUE_GET = "data.queue-get"
     QUEUE_PUT = "data.queue-put"
     QUEUE_JOIN = "data.queue-join"
     POOL_WORK = "data.pool-work"
-    """A thread of a pool waits for work."""
+    """Work for an idle thread of a pool."""
     STORE_KEY = "data.store-key"
     """The key ``name`` in torch's store ``owner``, which is of the class ``module``."""
     LOADER = "data.loader"
@@ -137,7 +137,7 @@ class Activity(str, enum.Enum):
     BATCH = "data.batch"
     """A batch from any worker of a DataLoader."""
     RAY_IDLE = "data.ray-idle"
-    """A worker of Ray waits for a call."""
+    """The next call to an idle worker of Ray."""
     MESSAGE = "child.message"
     """A message over the connection ``name`` of multiprocessing, from one of ``processes``."""
     MESSAGES = "child.messages"
@@ -184,7 +184,7 @@ class Activity(str, enum.Enum):
     MPI_REQUEST = "collective.mpi-request"
     JAX = "collective.jax"
     WORK = "collective.work"
-    """The end of a collective that the program has started before by the asynchronous call ``name`` of torch."""
+    """The end of a collective that the program has started by torch's asynchronous call ``name``."""
     GROUP_CALL = "collective.group-call"
     """The method ``name`` of the process group ``owner``."""
     NATIVE = "native.native"
@@ -217,23 +217,23 @@ class Activity(str, enum.Enum):
 
 
 class Target(str, enum.Enum):
-    """Kind of file that a descriptor refers to. Parentheses contain the meaning of ``name`` in an ActivityInfo."""
+    """Kind of file that a descriptor refers to. ``name`` is a field of the :class:`ActivityInfo`."""
 
     FILE = "file"
-    """(its path)"""
+    """A file or directory; ``name`` is its path."""
     DEVICE = "device"
-    """(its path)"""
+    """A device; ``name`` is its path."""
     TERMINAL = "terminal"
-    """The terminal that is the process's standard input (its path)."""
+    """The terminal that is the process's standard input; ``name`` is its path."""
     INPUT = "input"
     """A pipe that is the process's standard input; no process on this host writes to it."""
     SOCKET = "socket"
-    """(its two addresses, or its number)"""
+    """A socket; ``name`` contains its two addresses, or is empty if they are unknown."""
     PIPE = "pipe"
     """A pipe; the ``processes`` of the :class:`ActivityInfo` have its other end open."""
     FULL_PIPE = "full-pipe"
     OTHER = "other"
-    """(as the kernel names it, or its number)"""
+    """Any other kind; ``name`` is the kernel's name for it, or is empty if it is unknown."""
 
 
 _KINDS_OF_TARGETS = {
@@ -242,8 +242,8 @@ _KINDS_OF_TARGETS = {
     Target.OTHER: WaitKind.UNKNOWN,
     Target.PIPE: WaitKind.UNKNOWN,
 }
-"""The kind of a wait for a descriptor, if its target defines the kind. Otherwise the :class:`Activity` defines the
-kind."""
+"""Kinds of waits for a descriptor, by the kind of file that it refers to. For all other kinds of files, the
+:class:`Activity` defines the kind of the wait."""
 
 
 class Relation(str, enum.Enum):

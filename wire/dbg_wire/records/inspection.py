@@ -57,7 +57,7 @@ MAX_ROWS_BYTES = MAX_ANSWER_BYTES - 16 * KIB
 truncated; if that is not enough, its expression is omitted."""
 
 MIN_CUT_TEXT = 100
-"""Minimum number of characters that remain of a truncated text."""
+"""Minimum number of characters that are kept of a truncated text."""
 
 ValueText = Annotated[str, characters(MAX_TEXT)]
 
@@ -76,8 +76,8 @@ class InspectionKind(str, enum.Enum):
     SOURCE = "source"
     """The text of the loaded source file ``text``, starting at its line ``start``, counted from 0."""
     EXCEPTION = "exception"
-    """The exception because of which the rank is kept, or else the one that its stopped thread is handling. Without
-    either the answer has no record."""
+    """The uncaught exception because of which the rank is kept, otherwise the exception that its stopped thread is
+    handling. If there is no exception, the answer has no record."""
 
 
 class Scope(str, enum.Enum):
@@ -96,10 +96,10 @@ class Parts(str, enum.Enum):
 
 
 class Inspection(Inquiry, tag="inspection"):
-    """Question about values of a stopped rank. Its frame is in the message, and empty for the frame that is shown now.
+    """Question about values of a stopped rank. The message that contains it names the frame.
 
-    If ``handle`` is 0, ``scope`` applies. ``start`` and ``count`` select a range of the parts; a ``count`` of 0
-    requests as many as one answer can hold.
+    An empty frame name means the frame that the debugger shows now. If ``handle`` is 0, ``scope`` applies. ``start``
+    and ``count`` select a range of the parts; a ``count`` of 0 requests as many parts as fit into one answer.
     """
 
     sight: InspectionKind
@@ -199,7 +199,8 @@ _CUT: dict[type[Record], dict[str, int]] = {
     SourceText: {"lines": MIN_CUT_TEXT},
     ExceptionSeen: {"traceback": MIN_CUT_TEXT, "text": MIN_CUT_TEXT},
 }
-"""Fields to truncate in a row that is too long, with the minimum number of characters to keep; 0 clears the text."""
+"""Fields to truncate in a row that is too long, with the minimum number of characters to keep. 0 means that the text is
+removed."""
 
 
 def inspected_in(rows: Iterable[object]) -> Inspected:
@@ -254,8 +255,9 @@ class LineOfFile(Record):
 class BreakpointChanges(Inquiry, tag="breakpoints"):
     """Breakpoints to clear and then to set.
 
-    A request for a line changes an earlier request for the same line. A breakpoint that a debugger has set at that line
-    stays as well, with its own condition. ``clear`` removes it only if no breakpoint was requested at that line.
+    A second request for a line changes the breakpoint of the first request. If a user has set a breakpoint at that line
+    in PuDB or pdb, the line has both breakpoints. ``clear`` removes the requested breakpoint; if there is none, it
+    removes the user's breakpoint.
     """
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()

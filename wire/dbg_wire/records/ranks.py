@@ -244,7 +244,7 @@ class End(Record, omit_defaults=True):
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether nothing is known of the end but that the process is gone."""
+        """Whether the broker knows only that the process is gone, and not how it ended."""
         return self.kind is EndKind.DIED and self.exit is None
 
     @property
@@ -378,7 +378,7 @@ class RankInfo(Record, omit_defaults=True):
 
     @property
     def is_classic(self) -> bool:
-        """Whether this is a stock debugger without an agent, ``host:?1``. Its ``rank`` is meaningless."""
+        """Whether this is a stock debugger without an agent, ``host:?1``. Its ``rank`` is not a rank number."""
         return self.placement is None
 
     @property

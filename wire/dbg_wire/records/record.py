@@ -144,7 +144,7 @@ _P = ParamSpec("_P")
 _Known = TypeVar("_Known", bound="Record")
 
 MAX_REFUSAL = 300
-"""Maximum number of characters of an error text: msgspec quotes patterns, and invalid enum values of any length."""
+"""Maximum number of characters of an error text, because msgspec's errors quote patterns and whole invalid values."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

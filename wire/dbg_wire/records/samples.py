@@ -28,7 +28,8 @@ from dbg_wire.records.record import (
 )
 
 MAX_SAMPLE_SECONDS = 300.0
-"""Maximum duration of one sampling, in seconds: a slow job is slow in each of its minutes."""
+"""Maximum duration of one sampling, in seconds. A longer one would show nothing new, because a slow job is slow all the
+time."""
 
 MAX_ARRIVALS = 256
 """Maximum number of arrivals that a rank reports for one group; the newest are kept."""
@@ -37,10 +38,11 @@ MAX_ALL_ARRIVALS = 512
 """Maximum number of arrivals of a rank in all its groups: some 10 KiB of an answer."""
 
 MAX_SNAPSHOTS = 200
-"""Maximum number of samples of a rank in one sampling."""
+"""Maximum number of samples that a rank takes of itself in one sampling."""
 
 MAX_PLACES = 32
-"""Maximum number of places of the main thread in one answer. One of them represents all rarer places."""
+"""Maximum number of places of the main thread in one answer. If there are more, one place without frames represents the
+rarest ones."""
 
 MAX_FRAMES = 8
 """Maximum number of frames of one place; the innermost frames are kept."""

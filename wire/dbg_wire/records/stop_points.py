@@ -32,7 +32,7 @@ class StopAt:
 
     @property
     def typed(self) -> str:
-        """The value of the command line's option, which ranks receive in their environment."""
+        """``FILE:LINE[, CONDITION]``: the value of the option ``--stop-at``, and the form in a rank's environment."""
         return self.place if self.condition is None else f"{self.place}, {self.condition}"
 
     @property
