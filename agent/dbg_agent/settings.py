@@ -26,16 +26,16 @@ MAX_AXIS_NAME = 32
 Mesh = tuple[tuple[str, int], ...]
 
 CONNECT_SECONDS = 10.0
-"""Maximum wait for a broker in seconds, once per process. A broker that starts together with the job is ready within
-that time."""
+"""Maximum wait for a broker in seconds; a process waits this long only once. A broker that starts together with the job
+is ready within that time."""
 
 CRASH_LEASE_SECONDS = 600.0
 """Time in seconds that a crashed rank is kept if no terminal attaches. A user has time to wake up and attach, but no
 more than this time of the GPUs is wasted during a night."""
 
 HOLD_GRACE_SECONDS = 60.0
-"""Time in seconds that a held rank waits for a chosen rank to arrive. If the model is evaluated before this line,
-a slow rank arrives there within a minute of the others."""
+"""Time in seconds that a held rank waits for a chosen rank to arrive. Even if the ranks evaluate a model before the
+line of the stop, a slow rank arrives there within a minute of the others."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
 """Maximum timeout of collectives in seconds: four months. With larger values, libraries that count in nanoseconds could

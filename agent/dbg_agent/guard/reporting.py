@@ -1,4 +1,4 @@
-"""Reports of a guard: dials the broker, sends the guard's findings, and answers questions for the rank."""
+"""Part of a guard that dials the broker, sends the guard's findings, and answers questions for the rank."""
 
 from __future__ import annotations
 
@@ -65,25 +65,27 @@ OWN_FOLDERS = (
 """The directories of the agent's packages, whose frames are omitted from the program's stack."""
 
 QUIET_SECONDS = 0.3
-"""Seconds without a byte after which a dump is treated as complete. If the rank was only suspended, it sends a beat
-within this time, and nothing is reported."""
+"""Seconds without a byte from the rank after which its stack dump is treated as complete, because a dump has no end
+mark. A rank that was only suspended sends a beat within this time, so nothing is reported about it."""
 
 ASKED_QUIET_SECONDS = 0.05
-"""Seconds without a byte after which a dump that the guard has requested is treated as complete. They are fewer than
-QUIET_SECONDS, because a user may be waiting for the dump."""
+"""Seconds without a byte after which a stack dump that the guard has requested is treated as complete. They are fewer
+than QUIET_SECONDS, because a user may be waiting for the dump."""
 
 ASKED_SECONDS = 1.0
-"""Timeout, in seconds, for the start of a requested dump: it takes a millisecond, or never arrives."""
+"""Timeout, in seconds, for the start of a requested stack dump. It starts within a millisecond, or never."""
 
 RETRY_SECONDS = 5.0
 """Maximum pause before the broker is dialled again, in seconds. Pauses are random: all ranks of a job may get stuck at
 once, and their guards must not all dial at the same moment."""
 
 LAST_RETRY_SECONDS = 1.0
-"""Maximum pause before the broker is dialled again after the rank has ended, in seconds."""
+"""Maximum pause before the broker is dialled again after the rank has ended, in seconds. It is shorter than
+RETRY_SECONDS, because the guard exits soon after its rank."""
 
 LAST_WORDS_SECONDS = 10.0
-"""Maximum time, in seconds, that a guard outlives its rank: a running broker accepts its report within one second."""
+"""Maximum time, in seconds, that a guard outlives its rank to deliver its final report. A running broker accepts the
+report within one second."""
 
 
 class _End:
@@ -99,10 +101,11 @@ class _End:
         """The time at which the guard exits even if no broker has accepted its final report."""
 
     def note(self, process: WatchedProcess, dumped: int | None, *, is_calm: bool) -> None:
-        """Record that the process has ended, and by which signal: the one in its exit status, or ``dumped``.
+        """Record that the process has ended, and by which signal.
 
-        ``dumped`` is the signal in the process's dump. The exit status is kept only if the process has not announced
-        its end (``is_calm``), because otherwise the rank reports it.
+        The signal is in the exit status. If the kernel does not report the status, the signal is ``dumped``, which is
+        read from the process's stack dump. With ``is_calm`` the rank has announced its end and reports its exit status
+        itself, so the status is not kept here.
         """
         self.has_come = True
         status = process.status()
@@ -141,9 +144,10 @@ class GuardReporter:
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes, *, is_called: bool = False) -> None:
-        """Report what the pipe's ``data`` shows, and continue until the rank has ended or released its guard.
+        """Report the state that the pipe's ``data`` shows, and continue until the rank has ended or released its guard.
 
-        With ``is_called`` the rank has called its guard; the line with the call may be missing in ``data``.
+        With ``is_called`` the rank has told its guard to connect to the broker. The line with this request may be
+        missing in ``data``.
         """
         ignore_but_let_pass()
         loop = asyncio.SelectorEventLoop()
@@ -170,8 +174,8 @@ class GuardReporter:
                     await self._ask_rank()
                 last_report = await self._speak()
                 if not last_report and time.monotonic() >= self._end.silent_from:
-                    # The time is checked as well, because the cancellation of this task can get lost if the object that
-                    # the task awaits ends at the same time.
+                    # The loop checks the time itself, because the cancellation of this task can get lost. This happens
+                    # if the object that the task awaits ends at the same time.
                     return
                 if not last_report:
                     await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
@@ -263,7 +267,7 @@ class GuardReporter:
     # ------------------------------------------------------------------------------------------------------ reporting
 
     async def _speak(self) -> bool:
-        """Report to the broker until nothing is left to report. Return False if the broker has not accepted it."""
+        """Report findings to the broker until there are no more. Return False if the broker has not accepted them."""
         try:
             connection = await dial(self._reach(await self._finder.find()), "/agent", self._lookups)
         except Exception:
@@ -276,8 +280,8 @@ class GuardReporter:
             return False
         finally:
             async with self._answering:
-                # The report may have ended because the rank continues after its dump. If an answer to the broker is
-                # being worked on, it is finished first.
+                # The reporting is over, for example because the rank runs again. If the guard is just answering a
+                # question, it completes that answer first.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
             await self._beside.end()
@@ -324,7 +328,7 @@ class GuardReporter:
         return message if isinstance(message, Register) else None
 
     def _registration(self) -> Register | None:
-        """Return the rank's registration with its ancestors, or None if the rank now has another key."""
+        """Return the rank's registration with its ancestors, or None if the rank's key has changed since then."""
         message = self._said()
         if message is None or message.identity.key != self._record.key:
             return None

@@ -37,7 +37,7 @@ def doing(what: Activity, **fields: Any) -> ActivityInfo:
 
 
 def held_by(does: ActivityInfo, pids: Iterable[int]) -> WaitWithHolder:
-    """Return ``does`` with the processes that hold the awaited resource, and the pid if there is only one."""
+    """Return the activity ``does`` with the holders of the awaited resource added, and the pid if there is only one."""
     listed = list(dict.fromkeys(pids))
     return does.replace(processes=tuple(map(named, listed[:MAX_CHILDREN]))), listed[0] if len(listed) == 1 else None
 
@@ -58,7 +58,7 @@ def openers(path: str) -> list[int]:
     """Return the processes that have the file open, as far as this process may read their descriptors."""
     with suppress(OSError):
         own = os.getpid()
-        # Processes of one program mostly have pids close to each other.
+        # The nearest pids are searched first, because processes of one program mostly have pids close to each other.
         pids = sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), key=lambda pid: abs(pid - own))  # noqa: PTH208
         return [pid for pid, _ in _descriptors(pids, path)]
     return []
@@ -236,7 +236,7 @@ def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> WaitWith
     is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
-        # Another process is only seen in this call if the pipe is full, because otherwise the call returns at once.
+        # A write to a pipe with room returns at once. So if another process is seen in this call, its pipe is full.
         is_full = not (is_own and _has_room(number))
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
@@ -271,9 +271,9 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     """Return the local and the peer address of a socket of this process; empty if it has none."""
     import _socket
 
-    # With -1 the constructor queries the address family, which is needed to decode addresses. If the program has set a
-    # default socket timeout, the constructor makes the descriptor non-blocking, unless the type has SOCK_NONBLOCK.
-    # Otherwise the type does not matter.
+    # The family -1 makes the constructor query the socket's address family, which is needed to decode addresses. The
+    # type has one effect: if the program has set a default socket timeout, the constructor makes the descriptor
+    # non-blocking unless the type has SOCK_NONBLOCK.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:

@@ -1,7 +1,7 @@
 """Readers for files of /proc and of control groups.
 
-This module imports only modules that a bare interpreter has loaded anyway, because the guard, a small process next to
-each rank, imports it at once.
+This module imports only modules that a bare interpreter has loaded anyway. The reason is the guard, a small process
+next to each rank, which imports this module at its start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 that it names."""
 
 UNLIMITED = 1 << 60
-"""Number of bytes from which on a limit means "no limit": control groups v1 write nearly 2**63 for that."""
+"""A limit of this many bytes or more is treated as no limit: control groups v1 write nearly 2**63 if there is no
+limit."""
 
 _MAX_DEPTH = 16
 """Maximum number of control groups, each nested in the next one, that are read."""
@@ -60,7 +61,10 @@ def number_in(text: str) -> int | None:
 
 
 def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:
-    """Return the name of a process, or of ``PID/task/TID``, and its stat fields from the state on; empty if gone."""
+    """Return the name of a process, or of a thread ``PID/task/TID``, and its stat fields, beginning with the state.
+
+    Both are empty if the process or thread has ended.
+    """
     # "pid (name) state parent …": the name may hold any character, even parentheses.
     before, _, after = read_proc(f"{proc}/{process}/stat").rpartition(")")
     return before.partition("(")[2], after.split()
@@ -94,8 +98,9 @@ class MemoryGroup:
 def group_folders(text: str, root: str, controller: str, names: Sequence[str]) -> list[str]:
     """Return the directories of a process's control groups for this controller, innermost first.
 
-    ``text`` is the process's list of groups. The first directory returned contains a file of these ``names``.
-    A container may see its own group as the top, although the path in the list is the path on the host.
+    ``text`` is the process's list of groups. The result begins with the innermost directory that has one of the files
+    ``names``. In a container, directories of the listed path may be missing: the list has the path on the host, and the
+    container may see its own group as the top.
     """
     for number, controllers, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2):
         if controller in controllers.split(","):

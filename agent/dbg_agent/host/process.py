@@ -1,6 +1,6 @@
 """Process of the rank and its threads as the kernel sees them: counters, limits, system calls, and resource shortages.
 
-The difference of two readings of the counters shows the shortages between them.
+The difference between two readings of the counters shows the shortages in the time between them.
 """
 
 from __future__ import annotations
@@ -200,9 +200,10 @@ def state_of(pid: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The counters at one time, in seconds; None if the kernel does not report a counter.
+    """The counters at one moment, with times in seconds; None for a counter that the kernel does not report.
 
-    ``throttles`` has, for each control group of the process, the number of throttled and of all periods.
+    ``throttles`` has two numbers for each control group of the process: how many scheduling periods were throttled, and
+    how many there were in all.
     """
 
     at: float
@@ -211,7 +212,7 @@ class Reading:
 
 
 class Kernel:
-    """Reader of the counters of this process, below ``proc``, and of its control groups, below ``cgroups``."""
+    """Reader of counters of this process and its control groups, below the directories ``proc`` and ``cgroups``."""
 
     def __init__(self, proc: str = "/proc", cgroups: str = CGROUPS) -> None:
         self._proc = proc

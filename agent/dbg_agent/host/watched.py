@@ -23,8 +23,8 @@ LINGER_SECONDS = 2.0
 ending: it has closed the pipe because it needs no guard any more."""
 
 GRACE_SECONDS = 1.0
-"""Additional time for an overdue beat, in seconds. It is enough after the host was suspended, because a rank that
-continues sends a beat at once."""
+"""Seconds that are added to the time after which a beat is overdue. They suffice after the host was suspended, because
+a rank that continues sends a beat at once."""
 
 LOOK_SECONDS = 30.0
 """Seconds between two checks that the rank lives, on kernels before 5.3, which have no pidfd."""
@@ -38,18 +38,20 @@ GET_INFO = 0xC040FF0B
 INFO_EXIT = 1 << 3
 
 INFO_EXIT_CODE = 60
-"""Offset of the exit code in the structure. ``INFO_EXIT`` is PIDFD_INFO_EXIT, known from Linux 6.15 on."""
+"""Offset of the exit code in the structure of PIDFD_GET_INFO. ``INFO_EXIT`` is PIDFD_INFO_EXIT, known from Linux 6.15
+on."""
 
 SLURM_LATE_SECONDS = 180.0
-"""Maximum time, in seconds, from a SLURM time limit to a signal that is attributed to it: SLURM rarely checks."""
+"""Maximum time, in seconds, from the time limit of a SLURM job to a signal that is attributed to this limit. It is
+long, because SLURM rarely checks the limits."""
 
 
 class Memory:
     """The memory of one process.
 
-    ``held`` is its size in bytes at the last reading, ``noted`` the monotonic time of this reading. ``kills`` is the
-    number of processes of the control group that the kernel had killed for lack of memory, None if unknown. This number
-    is one reading older than ``held``, because at the last one the kernel may already have been killing the process.
+    ``held`` is its size in bytes at the most recent reading, ``noted`` the monotonic time of this reading. ``kills`` is
+    how many processes of the control group the kernel had killed for lack of memory at the reading before; None if
+    unknown. The more recent number may already include this process.
     """
 
     def __init__(self, pid: int, root: str = CGROUPS, proc: str = "/proc") -> None:
@@ -167,7 +169,7 @@ def leave_rank() -> None:
             try:
                 os.close(int(name))
             except OSError:
-                # The listing used this descriptor itself, and has already closed it.
+                # The directory listing contains its own descriptor, which is already closed.
                 continue
 
 

@@ -15,14 +15,14 @@ NO_PLACE = "none"
 """The place of a program that no launcher has started."""
 
 FRAMEWORK = "framework"
-"""The launcher's name if only a library, such as torch.distributed, knows the rank; children don't inherit the
-number."""
+"""The launcher's name if only a library, such as torch.distributed, knows the rank. No variable has the number, so
+children don't inherit it."""
 
 RAY = "ray"
 """The launcher's name if the process is an actor of Ray with its rank number in its environment variables."""
 
 BY_LIBRARY = "lightning"
-"""The launcher's name if a library in rank 0 of a host, Lightning, has started the other ranks."""
+"""The launcher's name if Lightning, a library in the first rank of each host, has started the other ranks there."""
 
 
 class JobPart(Enum):
@@ -41,7 +41,8 @@ def has_claimed() -> bool:
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
     """Return job, run and rank of the parent of the process ``pid``, from the value of ``DBG_AUTOSTART``; pure.
 
-    Return None if the value doesn't contain them. A value contains them only if no launcher has started the parent.
+    Return None if the value doesn't contain them. It contains them only if no launcher has started the parent, because
+    otherwise the child inherits the launcher's variables.
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")
@@ -53,7 +54,7 @@ def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
 
 
 def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
-    """Return the process id, the role and the place in a claim; (None, None, "") if the value is not a claim yet."""
+    """Return the process id, the role and the place in a claim; (None, None, "") if the value is not a claim."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
     place = place.partition(":")[0]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
-"""The end of a path that torchrun sets, such as ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``. The group
-is the name of a folder that each torchrun process creates for itself."""
+"""Pattern for the end of a path that torchrun sets, such as
+``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``. Its group matches the name of a folder that each torchrun
+process creates for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ Source = Callable[[Process], str]
 
 
 def _variables(*names: str) -> Source:
-    """Return a source that joins these variables, and is empty if one of them is missing."""
+    """Return a function that joins the values of these variables; its result is empty if one of them is missing."""
 
     def read(process: Process) -> str:
         values = [process.environ.get(name, "") for name in names]
@@ -63,7 +64,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Return a name of the torchrun process if the launch has only one, else the endpoint that all of them share."""
+    """Return a name of this launch's torchrun process; if it has several, the endpoint that all of these share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -107,7 +108,7 @@ def slurm_is_ours(process: Process) -> bool:
     """
     task = process.number("SLURM_TASK_PID")
     known = process.ancestors
-    # If the chain of ancestors doesn't end at process 1, it is incomplete, and can't show that the task is not in it.
+    # If the chain of ancestors doesn't end at process 1, it is incomplete, and the task may be a missing ancestor.
     return task is None or not known or known[-1] != 1 or task == process.pid or task in known
 
 
@@ -188,7 +189,7 @@ ROWS = (
         local=("DEVICE_ID",),
         world=("RANK_SIZE",),
     ),
-    Row(  # OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs, neither node nor local rank
+    Row(  # OMPI_COMM_WORLD_NODE_RANK is neither node nor local rank: it numbers the ranks of all jobs on a node
         name="openmpi",
         rank="OMPI_COMM_WORLD_RANK",
         local=("OMPI_COMM_WORLD_LOCAL_RANK",),

@@ -37,7 +37,7 @@ MAX_NAME = 100
 stays readable."""
 
 MAX_PATH = 4096
-"""Maximum number of characters of a script or directory: PATH_MAX."""
+"""Maximum number of characters of the path of a script or directory: PATH_MAX."""
 
 _HYDRA_PROXY = "hydra_pmi_proxy"
 """The name of MPICH's process that starts the ranks of one host."""
@@ -153,8 +153,8 @@ def identify(
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
     if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
         # This child of a rank is connected only to other children of the rank, as in an inference engine inside a rank.
-        # So the framework's number is not a number in the job. There are fewer of these children than ranks, or as
-        # many.
+        # So the framework's number is not a number in the job. This is assumed if the framework connects at most as
+        # many processes as the job has ranks.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
@@ -181,7 +181,7 @@ def this_process() -> Identity:
     """
     pid = os.getpid()
     argv, module = _command()
-    # Only for SLURM and Hydra, which set these variables, must the ancestors be known.
+    # The ancestors must only be known for SLURM and Hydra, which set these two variables.
     chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
@@ -219,7 +219,8 @@ def own_place() -> str:
 def place_told(place: str) -> str:
     """Return a place in the form that children inherit.
 
-    Without a launcher it also contains job, run and rank, because the children inherit no variables with these.
+    Without a launcher this form also contains job, run and rank, because no variable that the children inherit has
+    them.
     """
     if place != NO_PLACE:
         return place
@@ -265,7 +266,8 @@ def _ask_mpi(mpi: Any) -> tuple[Any, Any] | None:
 
 
 def _ask_jax(distributed: Any) -> tuple[Any, Any] | None:
-    # jax.process_index() would start the devices. Once jax.distributed is initialized, it reads the same state.
+    # jax.process_index() is not called, because it would start the devices. Its result is the same as this state once
+    # jax.distributed is initialized.
     state = distributed.global_state
     return None if state.client is None else (state.process_id, state.num_processes)
 
@@ -316,8 +318,8 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row is NONE:
         parts.append(unique)
     if row.in_step and scheduler:
-        # The run needs both here: the job's name lacks the step if the user has named the job, and it never contains
-        # the number of requeues.
+        # The run's name gets the step and the number of requeues here. A job name that the user has chosen lacks the
+        # step, and no job name contains the number of requeues.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
     shown_parts = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
     return job, _reduced(".".join([*shown_parts, str(process.number(row.restart) or 0)]))

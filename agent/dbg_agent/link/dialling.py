@@ -24,31 +24,31 @@ from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, 
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
-"""Maximum time in seconds until the peer's kernel accepts a connection. The local kernel retries at growing intervals,
-but a new attempt sends a packet at once."""
+"""Maximum time in seconds until the peer's kernel accepts a connection. It is short, because a new attempt sends a
+packet at once, while the local kernel repeats a lost packet at growing intervals."""
 
 OPEN_SECONDS = 30.0
 """Maximum time in seconds for TLS and the upgrade, for all brokers together. A broker needs that long if thousands of
-ranks connect at once, and the work that it has done for a rank is wasted if the rank gives up. Each broker gets an
-equal share, so that a suspended broker can't use up the time of the others."""
+ranks connect at once. If a rank gives up earlier, the broker's work for it is wasted. Each broker gets an equal share,
+so that a suspended broker can't use up the time of the others."""
 
 LOOKUP_SECONDS = 10.0
 """Maximum wait in seconds for a name look-up. A longer look-up continues, and the next attempt uses it."""
 
 PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
-"""Time in seconds without a byte after which an idle link is pinged, below the idle timeouts of common firewalls and
-tunnels. A live broker has sent a probe before that, so the link then needs no ping."""
+"""Time in seconds without a byte from the broker after which an idle link is pinged. It is shorter than the idle
+timeouts of common firewalls and tunnels. A live broker sends a probe earlier, and the link then needs no ping."""
 
 PING_ATTENDED_SECONDS = 2.0
 """Interval between pings in seconds while a user works with the rank; the user should soon notice a silent tunnel."""
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
-"""Bounds of the random pause before the next attempt, in seconds. After a restart a broker has its ranks back within
-the upper bound, and 2,000 ranks connect no faster than the broker can complete handshakes."""
+"""Bounds of the random pause before the next attempt, in seconds. All ranks dial a restarted broker within the upper
+bound. It is high enough that 2,000 ranks do not dial faster than the broker can complete handshakes."""
 
 LAST_REFUSED_SECONDS = 8.0
-"""The upper bound of that pause in seconds if a broker refuses the rank, or hangs up because too many ranks connect.
-Each attempt costs the broker time."""
+"""Upper bound of the random pause, in seconds, if a broker refuses the rank, or hangs up because too many ranks
+connect. This bound is higher, because each attempt costs the broker time."""
 
 logger = Logger("dbg_agent.link")
 
@@ -152,7 +152,7 @@ class Dialler:
         try:
             reach = await self._find()
         except DbgError:
-            # A home directory that hangs, or is gone, must not keep a stopped rank from the broker that it knows.
+            # Even if the home directory hangs or is gone, a stopped rank must reach the broker that it knows.
             if self._last is None:
                 raise
             with suppress(DbgError):
@@ -189,9 +189,9 @@ class LinkLoop(asyncio.SelectorEventLoop):
         self._is_lost = False
         self._watched = ForkSafeSelector(fork_safety, self._check)
         super().__init__(self._watched)
-        # PYTHONDEVMODE turns this on; on a busy host asyncio would then print warnings to the job's stderr.
+        # PYTHONDEVMODE switches asyncio's debug mode on, which would print warnings to the job's stderr on a busy host.
         self.set_debug(False)
-        # The default handler logs, so it may wait for a lock that a stopped thread of the program holds.
+        # The default exception handler logs, so it may wait for a lock that a stopped thread of the program holds.
         self.set_exception_handler(_complain)
 
     def end(self) -> None:
@@ -231,8 +231,8 @@ def make_loop(fork_safety: ForkSafety) -> LinkLoop:
 class ForkSafeSelector(selectors.PollSelector):
     """A selector whose thread is at rest while it waits; it calls ``check`` before it returns.
 
-    Unlike epoll it has no descriptor. If the program had closed and reused that descriptor, closing it would close a
-    file of the program. The link has three descriptors; for these poll is as fast.
+    It uses poll, which has no descriptor of its own. The program could close and reuse the descriptor of epoll; when
+    the agent then closed it, a file of the program would be closed. For the link's three descriptors poll is as fast.
     """
 
     def __init__(self, rest: ForkSafety, check: Callable[[], None]) -> None:

@@ -67,9 +67,9 @@ class ForkSafety:
     # ------------------------------------------------------------------------------------- in the thread that forks
 
     def before_fork(self) -> None:
-        """Wait until the link's thread rests, and keep it at rest; continue without that after a limited time.
+        """Wait, for a limited time, until the link's thread rests, and then keep it at rest.
 
-        If the wait for a round times out, later forks don't wait for the same round again.
+        If the wait for a round of the event loop times out, later forks don't wait for the same round again.
         """
         this_round = self._round
         bound = IMPORT_SECONDS if this_round == 0 else ROUND_SECONDS
@@ -102,8 +102,8 @@ class Lookup:
 class Lookups:
     """Look-ups in threads of their own: of the broker, whose files may be on a silent file system, and of host names.
 
-    While a question is open it is not asked again; further callers wait for it. Each thread is a daemon, so the program
-    doesn't wait for it at its end.
+    A question that has no answer yet is not asked again: other callers wait for the same answer. Each thread is a
+    daemon, so the program can end before the answer arrives.
     """
 
     def __init__(self) -> None:
@@ -147,10 +147,10 @@ class Lookups:
         return question.value  # type: ignore[no-any-return] # the name identifies the question, so it has this type
 
     def before_fork(self) -> None:
-        """Wait until no question is open, and block new questions; continue without that after ROUND_SECONDS.
+        """Wait, for at most ROUND_SECONDS, until all questions are answered, and block new questions.
 
         The C library's look-up holds locks that would stay held forever in a forked child. After a wait has timed out,
-        forks don't wait again until no question is open.
+        forks don't wait again until one of them finds all questions answered.
         """
         self._quiet.acquire()
         bound = 0.0 if self._timed_out else ROUND_SECONDS

@@ -81,7 +81,7 @@ class BrokerFinder:
             raise FileTimeout(self._touched) from None
 
     def start(self) -> None:
-        """Start a look-up; the next look-up waits for it."""
+        """Start a look-up whose result is needed soon; the next call of :meth:`find` or :meth:`now` waits for it."""
         self._lookups.start(self, self._look)
 
     def now(self) -> Route | Exception:
@@ -134,10 +134,10 @@ class LinkOwner(Protocol):
         """Act on keys."""
 
     def on_disconnect(self) -> None:
-        """Handle a lost connection: no broker listens now."""
+        """Handle a lost connection: messages reach no broker until the rank has registered again."""
 
     def on_give_up(self, problem: DbgError) -> None:
-        """Handle the end of the link's attempts: no broker can listen before the next stop."""
+        """Handle the end of the link's attempts to connect. Only the next stop starts them again."""
 
 
 class ProcessExiting(DbgError):
@@ -167,9 +167,9 @@ class _Running(NamedTuple):
 def import_all() -> None:
     """Import all modules that a link needs to dial.
 
-    The link's thread does this by itself. While the program computes, the import takes many seconds, because the thread
-    releases the GIL at each file that it reads, and must wait for it again. So the agent starts a program only when
-    this import has ended.
+    The link's thread does this by itself. While the program computes, the import takes many seconds. The thread
+    releases the GIL at each file that it reads, and must wait until it gets the GIL again. So the agent starts a
+    program only when this import has ended.
     """
     import encodings.idna  # noqa: F401 - for host names
 
@@ -207,9 +207,9 @@ class Link:
                 self._registration.waiting_since = self._clock()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # The thread is recorded before it runs. If a signal handler stops the rank right here, the handler's own
-            # call starts a second thread and can wait for that one. The first thread then finds that it is not the
-            # link's thread, and ends.
+            # The thread is recorded before it runs. If a signal handler stops the rank between these two lines, it
+            # calls this method too, and starts a second thread. The first thread later finds that another thread is
+            # recorded, and ends.
             self._gave_up = False
             self._thread = own_thread(self._run, "dbg-agent")
             self._thread.start()
@@ -251,7 +251,7 @@ class Link:
         return math.inf if since is None else since
 
     def _first_problem(self, timeout: float) -> DbgError:
-        """Return the problem to report as long as the link's thread has not recorded one."""
+        """Return the problem to report while the link's thread has not recorded any."""
         if self._dialler is not None:
             self._url = self._dialler.dialled or self._url
         if not self._url:
@@ -259,7 +259,7 @@ class Link:
             if isinstance(found, Exception):
                 problem = found if isinstance(found, DbgError) else _fault(found)
                 with self._status:
-                    # Otherwise each later call would look up the broker again.
+                    # The problem is kept, because otherwise each later call would look up the broker again.
                     self._registration.problem = self._registration.problem or problem
                 return problem
             self._url = found.endpoint.url
@@ -331,15 +331,14 @@ class Link:
     def _prepare(self) -> Dialler | None:
         """Import all modules that dialling needs; return None if that fails."""
         try:
-            # The look-up runs while this thread still imports the modules for dialling.
+            # The look-up starts before this thread imports the modules for dialling, so that both run at the same time.
             self._finder.start()
             import_all()  # later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
             self._dialler = Dialler(self._finder.find, self.names, self._clock)
         except Exception as error:
-            # For example, the process may have used up its file descriptors, so that even imports fail. The next stop
-            # tries again.
+            # Imports fail, for example, if the process has used up its file descriptors. The next stop tries again.
             self._gave_up = True
             self._failed(_fault(error))
             return None
@@ -452,7 +451,8 @@ class Link:
             await asyncio.gather(watching, return_exceptions=True)
             self._disconnected()
             connection.transport.abort()
-            # The socket closes in the loop's next round. Python would warn about it if the loop ended before.
+            # The socket closes in the loop's next round. If the loop ended earlier, Python would warn about an open
+            # socket.
             await connection.wait_closed()
         if welcomed:
             return None
@@ -496,8 +496,8 @@ class Link:
             item = self.outgoing.pop()
             if item is not None:
                 await connection.send(self._frame(item))
-                # The loop gets a chance to notice a broken connection; otherwise asyncio would warn about frames for a
-                # broken connection on the job's stderr.
+                # This gives the loop a chance to notice that the connection is broken. Otherwise asyncio would warn
+                # about each further frame on the job's stderr.
                 await asyncio.sleep(0)
                 continue
             if self.outgoing.needs_redraw:

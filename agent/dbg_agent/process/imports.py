@@ -30,7 +30,7 @@ def loaded(name: str) -> ModuleType | None:
     ``sys.modules`` contains a module from the beginning of its import, when most of its names are still missing.
     """
     module = sys.modules.get(name)
-    # In all releases since Python 3.3, importlib marks a module in this way while it imports the module.
+    # Since Python 3.3 importlib sets `_initializing` while it imports a module.
     is_being_imported = getattr(getattr(module, "__spec__", None), "_initializing", False)
     return None if is_being_imported else module
 
@@ -183,5 +183,5 @@ def parsed(source: bytes | str, path: str = "<unknown>") -> ast.Module:
 
 
 def _module(path: str) -> str:
-    """Return a pattern for the module that Python names in warnings about this file's text."""
+    """Return a pattern that matches the module's name in Python's warnings about this file's text."""
     return re.escape(path.removesuffix(".py"))

@@ -156,7 +156,7 @@ def write_stderr(text: str) -> None:
             stream.write(line)
             stream.flush()
             return
-        # The line bypasses the stream's buffer. If the disk is full, the line would stay in the buffer, and the flush
+        # The line bypasses the stream's buffer. If the disk were full, a buffered line would stay there, and the flush
         # at the exit would fail the whole job.
         data = line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
         if not is_written() or not _has_room(descriptor):

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 SIGNAL_SECONDS = 1.0
 """Maximum time in seconds until a pending signal's handler runs. CPython calls a signal's handler when the main thread
-reaches its next instruction. A signal does not end a wait of the main thread if it arrives just before the wait, or if
-the kernel delivers it to another thread. So waits wake up once a second, which costs 20 µs."""
+reaches its next instruction. A signal may arrive just before a wait of the main thread, or the kernel may deliver it to
+another thread. Then it does not end the wait. So waits wake up once a second, which costs 20 µs."""
 
 
 def own_thread(target: Callable[[], object], name: str) -> threading.Thread:

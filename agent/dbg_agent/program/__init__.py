@@ -1,1 +1,1 @@
-"""How this process becomes a rank, and how the rank ends. What a rank does in between is in ``dbg_agent.rank``."""
+"""How this process becomes a rank, and how the rank ends. The rank itself is in ``dbg_agent.rank``."""

@@ -31,7 +31,7 @@ MAX_DETAIL = 300
 """Maximum number of characters with which an exception is described in a list of ranks."""
 
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
-"""Time in seconds from a launcher's SIGTERM to its SIGKILL, as measured; for other launchers the time is unknown."""
+"""Time in seconds from the SIGTERM to the SIGKILL of each launcher, as measured; for other launchers it is unknown."""
 
 PASSING = (KeyboardInterrupt, SystemExit)
 """Exceptions that are not crashes: with these a user or the program ends the process on purpose."""
@@ -58,7 +58,7 @@ class CrashHooks:
         self._former = sys.excepthook, threading.excepthook, traceback.print_exc
         sys.excepthook = self._main_hook
         threading.excepthook = self._thread_hook
-        # In a child of `multiprocessing` no hook is called for an uncaught exception, but this function is.
+        # In a child of `multiprocessing` no hook is called for an uncaught exception, but `traceback.print_exc` is.
         traceback.print_exc = self._print_exc
 
     def restore(self) -> None:
@@ -161,10 +161,10 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
 
 
 class _StderrShown:
-    """Context while a rank is kept, in which stderr is the real one: text that torch has held back is written first.
+    """Context in which ``sys.stderr`` is the real stderr while a rank is kept; text in torch's buffer is written first.
 
-    Once torch has a process group, it replaces stderr by a buffer while it calls other hooks, and writes the buffer
-    when they return.
+    Once torch has a process group, it replaces stderr by a buffer while it calls other exception hooks. It writes the
+    buffer only when they return.
     """
 
     def __enter__(self) -> None:

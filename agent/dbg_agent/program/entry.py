@@ -164,8 +164,8 @@ def no_step_ends() -> bool:
 
 
 _found: tuple[object, dict[bytes, bytes], int] | None = None
-"""Cache for a process that is not a rank: its id with its number in a framework, its environment variables, and the
-rank number that follows from these."""
+"""Cache for a process that is not a rank: its id and its number in a framework, its environment variables, and the rank
+number that follows from these."""
 
 
 def rank_number() -> int:

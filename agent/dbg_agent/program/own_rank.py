@@ -39,8 +39,8 @@ _exit_lease: Callable[[Rank], float] | None = None
 _forked_from: Identity | None = None
 _told: set[str] = set()
 _abandoned: list[Rank] = []
-"""Rank objects of the processes that this one was forked from. References to them are kept, because otherwise Python
-would delete the objects and close connections here, with warnings, which the parent still uses."""
+"""Rank objects of the processes that this one was forked from. They are kept, because Python would otherwise delete
+them here and close their connections, with warnings. The parent still uses these connections."""
 
 UNANSWERED_SECONDS = 2.0
 """Maximum time, in seconds, that a crashed rank waits while no broker accepts its connections. Without a broker the
@@ -173,8 +173,8 @@ def _become_rank(settings: Settings) -> Rank:
     if not _hooks_registered:
         _hooks_registered = True
         # Before a fork, hooks run in the reverse order of their registration. The hook of logging takes a lock that the
-        # link's thread may need for its imports. So the agent's hook, which pauses this thread, must run before it, and
-        # must be registered after it.
+        # link's thread may need for its imports. So the agent's hook, which pauses the link's thread, must run before
+        # the hook of logging, and must be registered after that one.
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
@@ -187,10 +187,11 @@ def say_goodbye() -> None:
     rank = _rank
     if rank is None:
         return
-    # `last_value` is an uncaught exception, which makes the status 1. An interactive session continues after one.
+    # `last_value` is set if an exception was not caught, and then the exit status is 1. An interactive session, which
+    # has `ps1`, continues after such an exception.
     if rank.program.exit_status is None and getattr(sys, "last_value", None) and not hasattr(sys, "ps1"):
         rank.program.exit_status = 1
-    with suppress(Exception):  # Python would print it at the end of the job's log
+    with suppress(Exception):  # Python would print an exception at the end of the job's log
         if _exit_lease is not None:
             # If a signal interrupts this wait, the process must end. It does, so the exception is dropped.
             with suppress(ProgramRaised):

@@ -77,7 +77,8 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(2)
     sys.argv[:] = program
     if not _is_path_safe():
-        # `python -m dbg_agent` has put the current directory there; a script needs its own folder.
+        # `python -m dbg_agent` has put the current directory at the start of `sys.path`; a script needs its own folder
+        # there.
         sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
     _run(program[0], is_module, options)
 
@@ -86,8 +87,8 @@ class ScriptLoader:
     """A loader for the script of this process; the interpreter uses it as if the script were a folder's ``__main__``.
 
     When the interpreter requests the script's code, the loader runs the script itself and then returns empty code for
-    the interpreter to run. Only in this way can the agent compile the script. Whether this process is a
-    rank was decided before.
+    the interpreter to run. Only in this way can the agent compile the script. The code that installs the loader has
+    already decided whether this process is a rank.
     """
 
     def __init__(self, path: str) -> None:
@@ -128,7 +129,8 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
         raise
     except BaseException as error:
         note_exit(1)
-        # The traceback is shown without frames of the agent and runpy, as if the program had been started by itself.
+        # The traceback is shown without frames of the agent and runpy, as if the program had been started without the
+        # agent.
         error.__traceback__ = _of_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1) from None

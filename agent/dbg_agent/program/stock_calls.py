@@ -43,8 +43,8 @@ class _Debugger:
 
     def __init__(self, *_where: object, **_how: object) -> None:
         """Initialize the object without the listening and waiting of stock debuggers."""
-        # The object may be of a stock class. With this class it keeps the agent's methods even after `uninstall()`, so
-        # no stock method tries to close a connection that was never opened.
+        # The object may be of a stock class. Its class is changed, so that it keeps the agent's methods even after
+        # `uninstall()`. A stock method would try to close a connection that was never opened.
         self.__class__ = _Debugger
 
     def set_trace(self, frame: object = None, *_how: object, paused: bool = True, **_more: object) -> None:
@@ -83,7 +83,7 @@ def _post_mortem(*raised: object, **named: object) -> None:
 
 
 def _error_of(raised: object) -> BaseException | None:
-    """Return the exception that belongs to an exception, a traceback or a result of ``sys.exc_info``, or None."""
+    """Return the exception in ``raised``: an exception, a traceback or a result of ``sys.exc_info``; else None."""
     if isinstance(raised, BaseException):
         return raised
     if isinstance(raised, TracebackType):
@@ -148,7 +148,7 @@ _replaced: list[tuple[object, str, object]] = []
 """Owner, name and former value of each changed attribute, for :func:`restore`."""
 
 _INHERITED = object()
-"""Stands in :data:`_replaced` for the former value of an attribute that the class itself lacked, and inherited."""
+"""Stands in :data:`_replaced` for the former value of an attribute that the class had only inherited."""
 
 _redirected = False
 
@@ -168,7 +168,7 @@ def redirect() -> None:
 
 
 def restore() -> None:
-    """Undo :func:`redirect`. A ``RemotePdb`` object that was created in the meantime continues to call the agent."""
+    """Undo :func:`redirect`. A ``RemotePdb`` object that was created before this call continues to call the agent."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():
@@ -238,7 +238,8 @@ def _methods(name: str) -> Change:
 
 def _change_pdb(module: ModuleType) -> None:
     """Make pdb's objects call the agent, including objects of a program's subclasses."""
-    # pytest replaces the function by a method that makes an object of the class.
+    # pytest replaces `pdb.set_trace` by a method that makes a `Pdb` object. This object calls the agent, so the method
+    # stays.
     if isinstance(module.set_trace, FunctionType):
         _functions(set_trace=_STAND_IN.set_trace, set_trace_async=_STAND_IN.set_trace_async)(module)
     _functions(post_mortem=_post_mortem)(module)

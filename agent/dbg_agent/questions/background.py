@@ -21,18 +21,19 @@ Answer = Callable[..., None]
 """Sends the answer to a question."""
 
 MAX_SOURCE_QUESTIONS = 4
-"""Maximum number of questions about source that are answered at the same time, because a file system may hang; more are
-rejected."""
+"""Maximum number of questions about source that are answered at the same time; more are rejected. If a file system
+hangs, each of them keeps a thread waiting."""
 
 MAX_BREAKPOINT_QUESTIONS = 16
-"""Maximum number of questions about breakpoints that wait for one another in a running rank; more are rejected."""
+"""Maximum number of unanswered questions about breakpoints in a running rank; more are rejected. The rank answers them
+one by one."""
 
 _for_source = BoundedThreads("dbg-agent-source", MAX_SOURCE_QUESTIONS)
 _for_breakpoints = BoundedThreads("dbg-agent-breakpoints", MAX_BREAKPOINT_QUESTIONS)
 
 
 def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, work: Callable[[], object]) -> None:
-    """Run ``work``, which answers, in one of these threads; answer with an error if it fails or too many run."""
+    """Run ``work``, which sends the answer, in one of these threads; send an error if it fails or too many run."""
 
     def run() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Break-in by a real-time signal: its handler stops the running main thread, or evaluates and lets it continue.
+"""Break-in by a real-time signal: its handler stops the main thread, or evaluates an expression in it and returns.
 
 The debugger runs inside the handler. A handler that only started the tracing would stop too late in a ``sleep`` or a
 lock, because Python resumes these waits after a handler.
@@ -129,7 +129,8 @@ class BreakIn:
             return
         self._is_ending = is_at_end(frame)
         if self._is_ending:
-            # No user expects a stop there. If the program continues after its excepthook, it stops then.
+            # No user expects a stop in an excepthook or at the program's end. If the program continues after its
+            # excepthook, it stops then.
             self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         self._stop_at(frame, "interrupt")
@@ -148,7 +149,8 @@ class BreakIn:
         try:
             return self._live.popleft()[1]
         except IndexError:
-            # No question waits any more. The link's thread answers those itself that have waited too long.
+            # No question waits any more. The link's thread removes questions that have waited too long, and answers
+            # them.
             return None
 
     def arrived(self) -> None:
@@ -157,7 +159,7 @@ class BreakIn:
             asks, self._asks = self._asks, []
             frame, self._frame = self._frame, ""
             self._wanted = 0
-            # The earlier place is forgotten, because a frame after the stop may have the id of an earlier frame.
+            # The recorded place is forgotten, because a frame after the stop may have the id of an earlier frame.
             self._seen = None
         problem = self._open_at(frame) if frame else ""
         for ask in asks:

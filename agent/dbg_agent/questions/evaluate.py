@@ -65,7 +65,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
 
 
 def _both(printed: str, value: Described) -> Evaluated:
-    """Return the printed text and the value; both are part of the digest, so a comparison of answers includes both."""
+    """Return one answer with the printed text and the value; its digest covers both, so both are compared."""
     digest = digest_of(printed + value.digest) if value.digest else ""
     return Evaluated(Kind.VALUE, abridged(printed + value.text), digest)
 
@@ -138,14 +138,15 @@ def _mode_class(base: Any) -> Any:
             self._is_over = False
 
         def __exit__(self, *error: Any) -> None:
-            # A thread of torch that started in the meantime may keep this mode active for longer.
+            # A thread that torch has started inside this context may keep the mode active after the context has ended.
             self._is_over = True
             super().__exit__(*error)
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if not self._is_over:
                 if any(issubclass(kind, sharded_classes()) for kind in types):
-                    # The tensor's own class handles it first, and its operators then arrive here one by one.
+                    # The tensor's own class handles the operator first. The operators that this class runs arrive here
+                    # one by one.
                     return NotImplemented
                 if getattr(func, "namespace", "") in NAMESPACES:
                     _check(self._torch, func, args, self._asked)
@@ -175,7 +176,7 @@ def _group_size(torch: Any, args: Any) -> int:
             try:
                 return int(groups.ProcessGroup.unbox(arg).size())
             except RuntimeError:
-                # The object is not a process group; it may be the kind of a reduction.
+                # The object is not a process group; it may be the kind of a reduction, such as a sum.
                 continue
         if isinstance(arg, str):
             try:

@@ -1,7 +1,7 @@
-"""A pdb that runs one command at a stop, as part of a set of ranks, independently of the open debugger.
+"""A separate pdb that runs one command at a stop, if a terminal has sent the command to a set of ranks.
 
-A command has the same effect as in a session, or is rejected. Commands that move the thread don't run here. They are
-returned, and the open debugger runs them.
+A command has the same effect as in the open debugger, or is rejected. Commands that move the thread don't run here.
+They are returned, and the open debugger runs them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ASK_WITHOUT_NUMBERS = frozenset({"cl", "clear"})
 
 
 class CommandNotAllowed(Exception):
-    """Raised when a passing pdb rejects a command; the text is the reason."""
+    """Raised when this separate pdb rejects a command; the text is the reason."""
 
 
 def run_command(
@@ -49,7 +49,8 @@ def run_command(
     try:
         passing = OneShotPdb(workplace, printed, looked_at, frame)
         if known_locals is not None:
-            # The new pdb has read the frame's variables, and so has undone the assignments in the open one.
+            # The new pdb has read the variables from the frame. This has undone assignments in the open debugger, which
+            # are now made again.
             known_locals.update(assigned)
         wanted = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:

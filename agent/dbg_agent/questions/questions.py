@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
-"""Time in seconds without a move after which a rank is treated as standing still. Reading evidence may then hold the
-GIL for longer, because the program loses nothing."""
+"""A rank that has been at the same place for this many seconds is treated as standing still. Reading its evidence may
+then hold the GIL for longer, because that does not delay the program."""
 
 NEEDED = (
     "dbg_agent.questions.passing_pdb",
@@ -118,8 +118,8 @@ class Questions:
         """Import the modules that answers need; they may be unreachable once the program has another root directory.
 
         Runs in the stopped thread, which may be inside the import of a module that these modules need. A fork in
-        another thread waits for the end of one import, because a child would wait forever for a module that is being
-        imported.
+        another thread waits until the current import has ended, because a child would wait forever for a module that is
+        being imported.
         """
         for name in NEEDED:
             fork_safety.before_fork()
@@ -211,7 +211,8 @@ class Questions:
 
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
-            # The rank's place is known all the same, and the link must stay alive.
+            # The answer can still contain the rank's place, and the link must stay alive, so the error is sent as part
+            # of the answer.
             from dbg_wire.records.evidence import SourceSeen
 
             limitation = f"the evidence can't be read ({error_line(error)})"
@@ -293,7 +294,8 @@ class Questions:
     def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command."""
         place = place_at(at)
-        # In a frame that a user has selected in the open debugger, a name may have another value than usual.
+        # If a user has selected another frame in the open debugger, a name may have another value there. So the answer
+        # names that frame.
         is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
         places_moved_to = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=places_moved_to, frame=place, digest=evaluated.digest)

@@ -59,9 +59,9 @@ class StopWork:
         printed before the move. They are answered when the move ends."""
 
     def at_stop(self, ask: Ask, work: Callable[[], None], dropped: Callable[[], None] | None = None) -> None:
-        """Make the stopped thread run work that answers, within the question's time; answer here if the rank runs.
+        """Make the stopped thread run work that sends the answer in time; if the rank runs, answer here.
 
-        ``dropped`` answers if the stop ends first.
+        ``dropped`` sends the answer if the stop ends first.
         """
         stop, asked = self.halted(ask), time.monotonic()
         if stop is not None:
@@ -84,7 +84,7 @@ class StopWork:
         self._answer(ask, Kind.RUNNING, self.running_text())
 
     def put(self, ask: Ask, stop: int, work: ResumeThread | RunJob | Move) -> None:
-        """Make the stopped thread run work that answers."""
+        """Make the stopped thread run work that sends the answer."""
         if not self._inbox.put(stop, work):
             self._answer(ask, Kind.ERROR, "too much work is waiting for this rank's stopped thread; try again")
 
@@ -96,7 +96,7 @@ class StopWork:
     # -------------------------------------------------------------------------------------------- in the working thread
 
     def in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
-        """Run ``job``, which answers, in this thread, and interrupt it before the question's deadline.
+        """Run ``job``, which sends the answer, in this thread, and interrupt it before the question's deadline.
 
         No exception propagates except a KeyboardInterrupt that the agent did not cause.
         """
@@ -107,10 +107,11 @@ class StopWork:
             return
         ticket = 0
         try:
-            # This is not at the module's top, where the link's thread would run the import.
+            # This import is not at the module's top, where the link's thread would run it.
             from dbg_agent.questions.evaluate import refusing_lone_collectives
 
-            # An interrupt inside the context manager itself would leave torch changed.
+            # Interrupts are possible only inside the outer context manager: an interrupt in its own code would leave
+            # torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
                 self._call_later(max(SHORTEST_SECONDS, timeout), lambda: self._interrupt(ticket))
                 job()

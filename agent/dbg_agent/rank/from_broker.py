@@ -66,8 +66,8 @@ INTERRUPT_KEY = b"\x03"
 
 
 IDENTITY_SECONDS = 2.0
-"""Seconds between two checks whether this process has another identity in the job. A check takes 100 µs. Libraries that
-change the identity, because they start other ranks, need more than two seconds for this anyway."""
+"""Seconds between two checks whether this process has another identity in the job. A check takes 100 µs. A library that
+changes the identity starts other ranks, and this takes more than two seconds anyway."""
 
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that show that a user works at the stop, although no key is typed in a terminal. Like a key, each of them
@@ -84,7 +84,8 @@ class FromBroker:
         self._brokers: tuple[Endpoint, ...] = ()
         """The brokers that the most recent welcome named."""
         self._framed = 0
-        """The most recent generation of the driver for which the frame was opened that its terminal had requested."""
+        """The generation of the most recent driver whose requested frame was opened. Each driver's frame is opened only
+        once."""
 
     def start(
         self,
@@ -123,9 +124,9 @@ class FromBroker:
     def find_broker(self, opening: Opening) -> Route:
         """Return how to connect to the broker now. Raise DbgError if that is unknown, or impossible from this host.
 
-        If there are several brokers, a rank and its children dial the same broker first. The ranks of a job dial
-        different brokers first. This runs in a separate thread, because a file system may block. ``opening`` is called
-        with each path before the path is opened.
+        If there are several brokers, the ranks of a job dial different brokers first. The children of a rank first dial
+        the same broker as the rank. This runs in a separate thread, because a file system may block. ``opening`` is
+        called with each path before the path is opened.
         """
         reach = find_ranks_broker(self._wanted, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
@@ -163,8 +164,8 @@ class FromBroker:
         if self._stops.engine == LINE_ENGINE and session is not None:
             self._debuggers.console.replay(session, 0)
         elif stop is None and before is not None and before.engine == LINE_ENGINE:
-            # A breakpoint's commands print while the rank runs. Terminals see from the end of the output how much of
-            # it they have missed.
+            # While the rank runs, a breakpoint's commands may add output to the previous session. From the end of the
+            # output a terminal sees how much it has missed.
             self._debuggers.console.replay_end(before.number)
         elif stop is not None:
             self._inbox.put(stop, Redraw())
@@ -252,8 +253,8 @@ class FromBroker:
         before, _ = self._inbox.settled()
         self._broker.report_loss(self._inbox.change_driver(viewers.generation))
         if viewers.generation != before:
-            # The broker learns only from a report with the new generation whether this rank has accepted a reply that
-            # the previous driver sent.
+            # The previous driver may have sent a reply. Only a report with the new generation shows the broker whether
+            # this rank has accepted that reply.
             self._broker.publish()
         if resized:
             self._stops.resize_session(self._debuggers.terminal.rows, self._debuggers.terminal.columns)

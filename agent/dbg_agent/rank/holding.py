@@ -1,10 +1,10 @@
 """Holds of this rank: it waits for chosen ranks that are stopped, and at its exit for ranks kept after a crash.
 
 A hold is a stop that no user requested: the waiting thread answers questions, and terminals can attach. A hold uses no
-collective, so no rank can hang in one. A site is a line of the program at which only the chosen ranks stop. A chosen
-rank counts its arrivals at a site and its completed stops there. A held rank waits, on its n-th visit to the site,
-until every chosen rank has completed n stops there or is gone. The ranks keep these counts, so they survive a restart
-of the broker.
+collective, so no rank can hang in one. A site is a line of the program where only the chosen ranks stop. A chosen rank
+counts its arrivals at a site and its completed stops there. A held rank waits, on its n-th visit to the site, until
+every chosen rank has completed n stops there or is gone. The ranks keep these counts, so they survive a restart of the
+broker.
 
 Methods named ``on_…`` run in the link's thread. Other methods run in the waiting thread unless noted otherwise.
 """
@@ -92,7 +92,7 @@ class HoldCounts:
     # --------------------------------------------------------------------------------------------------- a held rank
 
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
-        """Count the arrival of a thread at a site to be held; return what the thread must wait for."""
+        """Count the arrival of a thread that will be held at a site; return what it must wait for."""
         self._visits[site] += 1
         return clamp(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
@@ -118,9 +118,9 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _is_stopped(known, waiting):
-                # The other case is a rank that this broker doesn't know, but that was stopped at the site according
-                # to an earlier message. Its earlier counts are kept: a broker that has just started may not have heard
-                # of the rank yet.
+                # Otherwise this broker doesn't know the chosen rank, but an earlier message said that the rank was
+                # stopped at the site. The earlier counts are then kept, because a broker that has just started may not
+                # have heard of the rank yet.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -218,7 +218,8 @@ class Holding:
         self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float]] = {}
-        """By thread: the wait that begins when it is this thread's turn to stop, with its timeout."""
+        """The waits that have not begun, by thread, each with its timeout. A wait begins when it is the thread's turn
+        to stop."""
         self._kept: tuple[int, ...] = ()
         self._kept_reported = 0
         self._let_go = 0
@@ -265,7 +266,7 @@ class Holding:
         frame: FrameType | None = sys._getframe(1)
         if not others or not seconds or frame is None:
             return
-        # A step may still be running although the program has ended: there was no further line at which to halt.
+        # A step may still be running although the program has ended, because no line followed that could halt it.
         self._thread.end_step()
         if self._stops.is_mine():
             return
@@ -286,7 +287,7 @@ class Holding:
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
             self.counts.wait(*wanted)
-            # Earlier reports of this stop did not contain the awaited ranks.
+            # The awaited ranks are reported now, because earlier reports of this stop did not contain them.
             self._broker.publish()
             self._judge()
             return
@@ -336,9 +337,10 @@ class Holding:
             self._end_exit("")
 
     def _held_long(self, seconds: float) -> None:
-        """End the hold of the exit if no broker is connected; otherwise wait for as long again.
+        """End the hold of the exit if no broker is connected; otherwise check again after the same time.
 
-        With a broker, a user may be debugging a rank that is kept after a crash, for an unlimited time.
+        While a broker is connected, the wait is not limited, because a user may be debugging a rank that is kept after
+        a crash.
         """
         if self._is_connected():
             self._broker.call_later(seconds, lambda: self._held_long(seconds))
@@ -357,8 +359,8 @@ class Holding:
         if stop == self._let_go:
             return
         self._let_go = stop
-        # The resumed thread prints the reason, and not this one: the process may end right after it is resumed, and
-        # writing to the program's stderr may block.
+        # The resumed thread prints the reason, not the link's thread: the process may end right after it is resumed,
+        # and writing to the program's stderr may block.
         self._inbox.put(
             stop, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None)
         )

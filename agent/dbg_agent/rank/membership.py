@@ -99,7 +99,7 @@ class Membership:
 
     @property
     def numbering(self) -> Numbering:
-        """Source of this process's number."""
+        """The source of this process's number: a library, a launcher, or none."""
         if self.identity.by_library:
             return Numbering.LIBRARY
         return Numbering.NONE if self.identity.launcher == NO_PLACE else Numbering.LAUNCHER

@@ -44,8 +44,8 @@ logger = Logger("dbg_agent.rank")
 WAITS_ON = "this stop waits as long as the broker's process lives"
 
 GONE_SECONDS = 2.0
-"""Minimum number of seconds without an accepted connection after which the broker's process is treated as ended, even
-if the configured timeout for connecting is shorter."""
+"""After this many seconds without an accepted connection, the broker's process is treated as ended, unless the
+configured timeout for connecting is longer."""
 
 
 class Rank:

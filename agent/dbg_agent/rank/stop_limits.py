@@ -5,8 +5,9 @@ longest lease for all stops. Both run on the rank's own clock, with or without a
 until the first driver attaches. The longest lease restarts whenever a driver attaches, leaves or types, or a step ends.
 So a terminal that merely stays attached over a weekend does not keep a stop.
 
-Users don't type at a held rank, so use can't restart its lease. It continues when the broker reports that the awaited
-ranks have continued. After the connection to the broker is lost, it waits for one longest lease more.
+A held rank has no lease while a broker is connected, because users don't type at it. It continues when the broker
+reports that the awaited ranks have continued. If the connection is lost, the held rank waits for one longest lease
+more.
 
 A deadline is one of four events. Collectives of other ranks that wait for this rank time out. The job ends. The
 launcher kills the rank after a SIGTERM. The longest lease ends the stop. The timeout of collectives runs from the start
@@ -197,8 +198,8 @@ class Lease:
         self._go_on(number, why)
 
     def _go_on(self, number: int, why: str) -> None:
-        # The resumed thread prints the reason, and not this one: the process may end right after it is resumed, and
-        # writing to the program's stderr may block.
+        # The resumed thread prints the reason, not the link's thread: the process may end right after it is resumed,
+        # and writing to the program's stderr may block.
         self._inbox.put(number, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}")))
 
 
@@ -314,9 +315,9 @@ class StopLimits:
     def end(self) -> None:
         """Schedule the restoration of the groups' own timeouts. Called in the stopped thread before the stop ends.
 
-        The raised timeouts are still needed after this stop: a user may resume the ranks that are stopped at one line
-        one after the other, and the next iteration may stop at that line again. No rank knows which stop is the final
-        one. So the groups' own timeouts are restored only if no other stop begins within the raised timeout.
+        The raised timeouts are still needed after this stop: a user may resume the ranks one by one, and the next
+        iteration may stop at the same line again. No rank knows which stop is the final one. So the groups' own
+        timeouts are restored only if no other stop begins within the raised timeout.
         """
         torch = _torch()
         if torch is not None and torch.timeouts.seconds is not None:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from dbg_agent.stop.stops import Halt, Stops
 
 BEFORE_LINE = "before line"
-"""Used as the name of the engine whose trace function has stopped the thread, if the thread has stopped before a line
-runs but was not stopped by a trace function."""
+"""Used instead of an engine's name if the line of the stop has not run yet, but no trace function has stopped the
+thread."""
 
 
 class Stopping:
@@ -57,7 +57,7 @@ class Stopping:
         self._inbox = inbox
         self._halt = halt
         self._told_changed: set[str] = set()
-        """Files that have changed since they were loaded, and of which the user was told in this stop."""
+        """Changed source files about which the user has already been informed in this stop."""
         self._sites: list[str] = []
         """The sites where other ranks are held for the current stop."""
 
@@ -106,8 +106,8 @@ class Stopping:
         ``before_line`` the frame's line has not run yet, so debuggers show this line and not the next one.
         """
         tracer = sys.gettrace()
-        # End the tracing first: if a debugger's step has led to this call, it would go on stepping through the calls
-        # below.
+        # The tracing ends first. Otherwise a debugger whose step has led to this call would step through the calls
+        # below, too.
         sys.settrace(None)
         local_tracers = [(one, one.f_trace) for one in outward(frame)] if tracer is not None else []
         if self._is_ignored(frame, site):
@@ -151,7 +151,7 @@ class Stopping:
         self._broker.warn(f"a stop is skipped ({error}); continuing")
 
     def _trace_again(self, frame: FrameType | None, tracer: Any, local_tracers: list[tuple[FrameType, Any]]) -> None:
-        """Restore tracing from this frame on: for a debugger, or as the program was traced before."""
+        """Start tracing at this frame, for a debugger that needs it, or as the program was traced before the stop."""
         now = self._debuggers.tracer(frame, tracer)
         if now is tracer:
             # When a debugger resumes the thread, bdb removes the local trace functions of all frames. The ones restored
@@ -165,8 +165,8 @@ class Stopping:
     ) -> None:
         """Halt at the end of a step or at a breakpoint. The trace function of the engine ``name`` calls it.
 
-        With ``goes_on`` the breakpoint has commands, one of which resumes the thread. Terminals then see the rank as
-        running, and the commands' output is added to that of the previous session.
+        With ``goes_on`` the breakpoint has commands, and one of them resumes the thread. Terminals then see the rank as
+        running, and the commands' output is added to the previous session's output.
         """
         stops, engine = self._stops, self._debuggers.last
         if stops.is_mine() and stops.is_halted:
@@ -290,7 +290,7 @@ class Stopping:
     def _show_or_serve(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], DebuggerExit] | None
     ) -> None:
-        """Interact in this debugger. If the user switches to another debugger, do the inbox's work."""
+        """Interact in this debugger. If the user switches to another one, do the inbox's work, which opens that one."""
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
@@ -301,7 +301,7 @@ class Stopping:
                 work = self._inbox.next_work(self._stops.number)
                 if isinstance(work, ResumeThread):
                     if self._debuggers.workplace.breakpoints.are_traced:
-                        # A breakpoint that needs tracing may have been set without a debugger, by a question. Only a
+                        # A question may have set a breakpoint that needs tracing, while no debugger was open. Only a
                         # debugger can trace, so one is created.
                         self._debuggers.have_one()
                     if self._debuggers.last is not None:
@@ -328,7 +328,8 @@ class Stopping:
     ) -> bool:
         """Interact in the open debugger. Return False if another debugger must be opened on the same stop.
 
-        If a trace function stopped here, ``traced_by`` is the name of its engine, and ``interact`` shows that engine.
+        ``traced_by`` is the name of the engine whose trace function stopped here, if one did. ``interact`` then starts
+        the interaction in that engine.
         """
         self._show_what_runs(engine, frame)
         try:
@@ -381,7 +382,7 @@ class Stopping:
 
     def end(self) -> None:
         """End the current stop, unless it has already ended."""
-        # This comes first, so that finalizers of values run while the stop still belongs to this thread.
+        # The values are forgotten first, so that their finalizers run while the stop still belongs to this thread.
         self._questions.forget()
         self._halt.frame = self._halt.crash = None
         self._view.end()
@@ -396,7 +397,7 @@ class Stopping:
         self._questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End an unreported stop. Send a report if no breakpoint remains, because a temporary one was removed here."""
+        """End an unreported stop. Send a report if no breakpoint remains, because the only one was temporary."""
         self._broker.report_loss(self._inbox.end(self._stops.number, self._stops.end, "the stop ended"))
         if not self._debuggers.workplace.breakpoints.lines:
             self._broker.publish()
@@ -410,7 +411,7 @@ class Stopping:
             self.end()
 
     def _skip_site(self, site: str) -> None:
-        """Count a stop that the user has switched off as completed, because other ranks would wait for it."""
+        """Count a stop that the user has switched off as completed, because other ranks would otherwise wait for it."""
         self._holding.counts.arrive(site)
         self._holding.counts.complete(site)
         self._broker.publish()

@@ -22,7 +22,8 @@ MAX_WORK = 256
 """Maximum number of work items that wait for one stopped thread; further items are rejected."""
 
 MAX_GO_ON = 2 * MAX_WORK
-"""The same limit for ResumeThread, which is higher because a hold or a lease must end even if much other work waits."""
+"""A ResumeThread is accepted up to this number of waiting items. It is higher than MAX_WORK, because a hold or a lease
+must end even if much other work waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ def unharmed(work: Callable[[], Result], failed: Callable[[Exception], Result]) 
 
 
 class ExitDebugger(BaseException):
-    """Raised to unwind the debugger from any depth; not an Exception, because debuggers catch and show those."""
+    """Raised to unwind the debugger from any depth; not an Exception, because a debugger would catch and show it."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__()
@@ -243,7 +244,10 @@ class ExitDebugger(BaseException):
 
 
 class MoveThread(BaseException):
-    """Raised to unwind the debugger from any depth and move the thread; ``wanted.frame`` overrides ``frame``."""
+    """Raised to unwind the debugger from any depth and move the thread.
+
+    The thread moves in ``frame``, unless ``wanted`` names another frame.
+    """
 
     def __init__(self, wanted: StepRequest, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
@@ -278,7 +282,7 @@ class Inbox:
         self._work: deque[tuple[int, Work]] = deque()
         self._keys = TypedKeys()
         self._ended = -1
-        """The number of the last ended stop; -1 before the first."""
+        """The number of the stop that ended most recently; -1 if no stop has ended yet."""
 
     def put(self, stop: int, work: Work) -> bool:
         """Add work for a stop; return False if the queue is full: MAX_GO_ON for ResumeThread, MAX_WORK for other work.
@@ -323,7 +327,8 @@ class Inbox:
     def end(self, stop: int, end: Callable[[], None], reason: str) -> Loss | None:
         """End a stop by calling ``end``, and drop its keys and work; return the lost keys, if any.
 
-        The lock is held throughout. The next thread's stop may begin inside ``end``, and its keys and work must stay.
+        The lock is held throughout. The next thread's stop may begin inside ``end``, and the keys and work of that stop
+        must not be dropped.
         """
         with self._changed:
             end()

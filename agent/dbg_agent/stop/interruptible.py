@@ -168,10 +168,10 @@ class Interruptible:
             _withdraw_interrupt(thread)
 
     def raise_wanted(self) -> None:
-        """Raise a requested KeyboardInterrupt; the calling function of the agent has just released its lock.
+        """Raise a requested KeyboardInterrupt. A function of the agent calls this right after it has released its lock.
 
-        The program may call that function so often that the signal almost always arrives inside the function, where the
-        handler must not raise. The caller of the function is the frame that is checked for locks here.
+        The program may call that function so often that the signal almost always arrives inside it, where the handler
+        must not raise. So the function calls this method, which checks for locks in the frame of the function's caller.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
@@ -221,10 +221,10 @@ def _async_error(thread: int, error: type[BaseException]) -> tuple[ctypes.c_ulon
 def _withdraw_interrupt(thread: int) -> None:
     """Withdraw an interrupt that the calling thread, ``thread``, has not raised yet.
 
-    Another exception is raised and caught in its place. CPython up to 3.12 keeps a flag for the whole process until a
-    thread has raised the exception that was set. Setting NULL withdraws the interrupt, but leaves that flag set
-    forever. In 3.11 each call of a traced function then checks for it again and again and never starts (DO_TRACING in
-    Python/ceval.c).
+    Another exception is raised and caught in its place. Setting NULL would also withdraw the interrupt. But CPython up
+    to 3.12 has a flag for the whole process, which is cleared only when a thread raises the exception that was set.
+    With NULL the flag would stay set forever. In 3.11 each call of a traced function would then check for the exception
+    again and again, and never start (DO_TRACING in Python/ceval.c).
     """
     with suppress(_TakenBack):
         _set_async_error(*_async_error(thread, _TakenBack))

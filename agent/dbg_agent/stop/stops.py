@@ -297,7 +297,7 @@ class Stops:
                     reason,
                     error,
                     frame,
-                    # At its exit a rank waits in the agent's code, which is not a place in the program.
+                    # A rank that holds its exit waits in the agent's code, which is not a place in the program.
                     place_of(frame) if not is_own(frame) else NOWHERE,
                     since=now,
                     halted_since=now,
@@ -415,7 +415,7 @@ class Stops:
         logger.info("stop %d ends", number)
 
     def set_limit(self, limit: Limit | None) -> None:
-        """Report ``limit``, which is that time limit of the current stop that expires first, or None."""
+        """Report the time limit of the current stop that expires first; ``limit`` is None if the stop has no limit."""
         if self._reported.limit != limit:
             self._reported.limit = limit
             self._changed()
@@ -430,7 +430,7 @@ class Stops:
     # --------------------------------------------------------------------------------------------------------------
 
     def _watch_thread_end(self) -> None:
-        """Make the stop end if its thread exits in the middle of a step; other threads would wait for it forever."""
+        """Make the stop end if its thread exits in the middle of a step; other threads would otherwise wait forever."""
         self._ends.watch = _ThreadEnd(self._thread_ended, self._number)
 
     def _thread_ended(self, number: int) -> None:
