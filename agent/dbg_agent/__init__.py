@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["install", "post_mortem", "set_trace", "uninstall"]
 
-_told = False
+_was_warned = False
 
 
 def set_trace(
@@ -190,10 +190,10 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
 
 def warn_and_continue(function: str, error: Exception | str) -> None:
     """Report why a call failed, only once, with few resources: descriptors, memory or stack may be used up."""
-    global _told  # noqa: PLW0603 - one per process
-    if _told:
+    global _was_warned  # noqa: PLW0603 - one per process
+    if _was_warned:
         return
-    _told = True
+    _was_warned = True
     try:
         why = error if isinstance(error, str) else f"failed ({type(error).__name__})"
         sys.stderr.write(f"dbg-agent: {function} {why}; continuing without a debugger\n")

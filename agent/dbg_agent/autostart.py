@@ -75,12 +75,12 @@ def _start(environ: Mapping[str, str]) -> None:
     part = JobPart.HELPER
     # A helper that runs one line of code is recognised without looking up its place, because there may be many helpers.
     if program.is_script or _is_started_by(value, os.getppid()):
-        from dbg_agent.launch.this_process import own_place, place_told
+        from dbg_agent.launch.this_process import own_place, place_text
 
         place = own_place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
         if part is not JobPart.HELPER:
-            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
+            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_text(place)}"
     if "t" in sys.abiflags:
         # A Python without the GIL is not supported: the agent does not start, and in a rank `install` reports this.
         if part is JobPart.RANK:
@@ -129,10 +129,10 @@ def _child_begins(_: object = None) -> None:
 
     def connect() -> None:
         from dbg_agent import install
-        from dbg_agent.program.own_rank import say_goodbye
+        from dbg_agent.program.own_rank import send_goodbye
 
         # A forked child ends without running atexit functions, so the goodbye is registered with multiprocessing.
-        util.Finalize(None, say_goodbye, exitpriority=-1)
+        util.Finalize(None, send_goodbye, exitpriority=-1)
         install()
 
     _unharmed(connect)
@@ -179,11 +179,11 @@ def _rank_of_process() -> ModuleType:
 
 def _redirect_stops(environ: Mapping[str, str]) -> None:
     """Redirect breakpoints in a rank's child to the agent: its stdin is not a terminal, so pdb would end the child."""
-    wanted = environ.get("DBG_CLASSIC")
-    if wanted:
+    value = environ.get("DBG_CLASSIC")
+    if value:
         from dbg_agent.settings import is_off
 
-        if is_off(wanted):
+        if is_off(value):
             return
     from dbg_agent.program.stock_calls import redirect
 

@@ -152,12 +152,12 @@ def is_off(text: str) -> bool:
     return _FLAGS.get(text.lower()) is False
 
 
-def _setting(default: object, convert: Callable[[object], object], wanted: str, variable: str = "") -> Any:
+def _setting(default: object, convert: Callable[[object], object], expected: str, variable: str = "") -> Any:
     """Return a field with its conversion, its variable, and a description of its values for warnings.
 
     The variable is ``DBG_`` and the field's name, unless ``variable`` names another.
     """
-    return field(default=default, metadata={"convert": convert, "wanted": wanted, "variable": variable})
+    return field(default=default, metadata={"convert": convert, "expected": expected, "variable": variable})
 
 
 _FLAG, _SECONDS = "True or False", "a number of seconds"
@@ -206,7 +206,7 @@ def read_settings(
         given = {f"{function}({one.name}=…)": arguments.get(one.name), variable: from_environ}
         values[one.name], wrong = _first_right(given, one.default, one.metadata["convert"])
         for problem in wrong:
-            warn(f"{problem}, not {one.metadata['wanted']}; using {values[one.name]!r}")
+            warn(f"{problem}, not {one.metadata['expected']}; using {values[one.name]!r}")
     # The variable forbids commands regardless of the argument.
     values["exec"] = values["exec"] and not is_off(environ.get(EXEC, ""))
     return Settings(**values)

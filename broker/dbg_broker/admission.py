@@ -134,9 +134,9 @@ class Admission:
         The timer stores only the connection's ``number``, so that no closed connection remains in memory.
         """
         seconds = min(max(0.0, expires - time.time()), MAX_TIMER_SECONDS)
-        self._timers.schedule(seconds, partial(self._look_at_expiry, number, expires))
+        self._timers.schedule(seconds, partial(self._check_expiry, number, expires))
 
-    def _look_at_expiry(self, number: int, expires: float) -> None:
+    def _check_expiry(self, number: int, expires: float) -> None:
         link: RankLink | TerminalLink | None = self._ranks.links.get(number) or self._terminals.links.get(number)
         if link is None:
             return

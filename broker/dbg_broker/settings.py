@@ -200,7 +200,10 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
     credentials = arguments.cluster_credentials or environ.get("DBG_CLUSTER_CREDENTIALS") or None
     if arguments.cluster is None:
         if arguments.cluster_credentials is not None:
-            raise BadInput("--cluster-credentials was given without --cluster", "name the servers, or leave it out")
+            raise BadInput(
+                "--cluster-credentials was given without --cluster",
+                "name the NATS servers with --cluster, or omit --cluster-credentials",
+            )
         return None
     return ClusterSettings(
         servers=parse_cluster(arguments.cluster),
@@ -211,17 +214,17 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
 def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
     """Split a command as a shell would, without running it. Raise BadInput if it does not name a program."""
     try:
-        words = shlex.split(text)
+        argv = shlex.split(text)
     except ValueError as error:
         raise BadInput(f"{option} {printable(text)!r} is not a command ({error})", "write it as for a shell") from None
-    if not words or not words[0] or "\0" in text:
+    if not argv or not argv[0] or "\0" in text:
         raise BadInput(f"{option} {printable(text)!r} does not name a program", "use a command such as ./notify.sh")
-    if shutil.which(words[0]) is None:
+    if shutil.which(argv[0]) is None:
         raise BadInput(
-            f"{option} names {printable(words[0])!r}, which is not an executable program here",
+            f"{option} names {printable(argv[0])!r}, which is not an executable program here",
             "give its path, and make it executable with chmod +x",
         )
-    return tuple(words)
+    return tuple(argv)
 
 
 def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, str] | None:

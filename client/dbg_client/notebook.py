@@ -82,8 +82,8 @@ class RanksMagic:
 
 def _question(line: str) -> Eval:
     """Return ``eval`` with the options and the target of the magic's line. Raises BadInput."""
-    words = f"{line}all" if line.endswith("/") else line
-    verb = read_session_line(f"eval {words} {EXPRESSION}", os.environ, has_ranks=True)
+    arguments = f"{line}all" if line.endswith("/") else line
+    verb = read_session_line(f"eval {arguments} {EXPRESSION}", os.environ, has_ranks=True)
     if not isinstance(verb, Eval) or verb.expression != EXPRESSION:
         what = f"%%ranks can't read {printable(line, 100)!r}"
         raise BadInput(what, "write options of `eval` and then ranks, as in `--live 0-7`")

@@ -52,7 +52,7 @@ class Tmux(Verb):
         if self.broker.address is not None:
             options.append(f"--broker={self.broker.address}")
         attaches = attach_words(self.target, ranks, known)
-        panes = [[*given, *own_command(ATTACH, [*options, *words])] for words in attaches]
+        panes = [[*given, *own_command(ATTACH, [*options, *argv])] for argv in attaches]
         start = "new-window" if os.environ.get("TMUX") else "new-session"
         try:
             return subprocess.call(["tmux", *window(start, panes)])

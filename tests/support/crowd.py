@@ -172,7 +172,7 @@ class HeldRank:
                 self._told["messages"] += 1
                 self._told["changes"] += len(message.ranks)
                 self._holds.hear(message.site, message.ranks)
-                if not self.went_on.is_set() and self._holds.judge().goes_on:
+                if not self.went_on.is_set() and self._holds.judge().resumes:
                     self.went_on.set()
                     await self.report(RUNNING)
 

@@ -75,7 +75,7 @@ def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
     if kind is None:
         return UnknownType(f"unknown message type {name[:80]!r}")
     if sender not in kind.sender:
-        return PeerError(f"message {name!r} does not come from {sender.value}s")
+        return PeerError(f"message {name!r} may not be sent by {sender.value}s")
     return PeerError(f"{name}{printable(refusal(error))}")
 
 
@@ -131,7 +131,7 @@ def decode_data(frame: bytes, sender: Sender) -> Output | Input:
     """Decode a binary frame. Raise PeerError if the sender may not send this frame."""
     kind, header = (_OUTPUT_KIND, _OUTPUT) if sender is Sender.AGENT else (_INPUT_KIND, _INPUT)
     if len(frame) < header.size or frame[0] != kind:
-        raise PeerError(f"a binary frame that is not sent by {sender.value}s")
+        raise PeerError(f"a binary frame that {sender.value}s may not send")
     if len(frame) - header.size > limits.MAX_DATA_BYTES:
         raise PeerError(f"a binary frame of {len(frame)} bytes, more than {limits.MAX_DATA_BYTES}")
     data = bytes(frame[header.size :])

@@ -172,7 +172,7 @@ class ConditionalStop:
         """Number of times that the program reached this place with a true condition."""
         self.problem = ""
         """A warning for users about a stop that is placed; empty if there is none."""
-        self.was_told = False
+        self.was_reported = False
         """Whether an error of the condition was reported in the job's output."""
 
     @property
@@ -191,8 +191,8 @@ class ConditionalStop:
         """Record in ``problem`` that the condition raised this error, and warn about the first such error."""
         raised = raised_text(error)
         self.problem = f"{raised}; the rank stops anyway"[:MAX_CONDITION]
-        if not self.was_told:
-            self.was_told = True
+        if not self.was_reported:
+            self.was_reported = True
             warn(f"{self.shown}: {raised}; stopping anyway")
 
 

@@ -84,7 +84,7 @@ class LineBreakpoint(ConditionalStop, bdb.Breakpoint):
             return
         self.stops_at, self.log = hits_of(hits), LogText(log) if log else None
         self.cond, self.hits_text, self.log_text = condition or None, hits, log
-        self.counted, self.was_told = 0, False
+        self.counted, self.was_reported = 0, False
 
     def bpformat(self) -> str:
         """Return the lines that pdb shows for the breakpoint."""
@@ -321,12 +321,12 @@ class LineBreakpoints:
         """
 
         def is_due(is_traced: bool) -> bool:
-            comes_by = self._comes_by(frame, is_traced)
-            return comes_by and self.chosen(frame, file, line) is not None and not is_under_ours(frame)
+            is_reached = self._is_reached(frame, is_traced)
+            return is_reached and self.chosen(frame, file, line) is not None and not is_under_ours(frame)
 
         check_stop(frame, is_due, partial(self._stop, file, line), self._failed)
 
-    def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
+    def _is_reached(self, frame: FrameType, is_traced: bool) -> bool:
         """Return True if this class must check the breakpoints of the frame's line; in a traced frame, bdb does."""
         if os.getpid() != self._pid or self._halts.has_just_halted(frame):
             return False
@@ -403,7 +403,7 @@ class LogPace:
     def __init__(self, world_size: int) -> None:
         self._rate = max(1, min(MAX_OF_RANK, MAX_OF_JOB // world_size))
         self._second = 0
-        self._told = 0
+        self._sent = 0
         self._left_out = 0
 
     def line(self, text: str, now: float) -> str | None:
@@ -412,11 +412,11 @@ class LogPace:
         The line contains the number of texts that were omitted before this one. ``now`` is in seconds.
         """
         if int(now) != self._second:
-            self._second, self._told = int(now), 0
-        if self._told >= self._rate:
+            self._second, self._sent = int(now), 0
+        if self._sent >= self._rate:
             self._left_out += 1
             return None
-        self._told += 1
+        self._sent += 1
         left_out, self._left_out = self._left_out, 0
         # The number is at the start, because the end of a long text is cut off later.
         return f"({left_out} more before this one: see the job's output) {text}" if left_out else text

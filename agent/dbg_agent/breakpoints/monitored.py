@@ -73,7 +73,7 @@ class Monitored:
         self._codes = {id(code): known for code in former if (known := self._known(code)) is not None}
         for code in former:
             if id(code) not in self._codes:
-                self._set_line_events(code, wanted=False)
+                self._set_line_events(code, enabled=False)
         for code in running_codes():
             self._watch(code)
         # Enable events again in functions and at lines that have disabled them after their first event.
@@ -126,16 +126,16 @@ class Monitored:
         if known is not None and len(codes) < MAX_CODES:
             # Enable events before the code is stored: if another thread has freed the id, this raises, so code that
             # reports no lines is not stored.
-            self._set_line_events(code, wanted=True)
+            self._set_line_events(code, enabled=True)
             codes[id(code)] = known
 
     def _known(self, code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
         """Return the code object with its file and its lines with breakpoints, or None if it has no breakpoint."""
-        file, wanted = self._wanted_in(code.co_filename)
-        here = wanted.intersection(line for _, _, line in code.co_lines()) if wanted else None
+        file, lines = self._lines_in(code.co_filename)
+        here = lines.intersection(line for _, _, line in code.co_lines()) if lines else None
         return (code, file, here) if here else None
 
-    def _wanted_in(self, name: str) -> tuple[str, frozenset[int]]:
+    def _lines_in(self, name: str) -> tuple[str, frozenset[int]]:
         known = self._files.get(name)
         if known is not None:
             return known
@@ -145,9 +145,9 @@ class Monitored:
             known = self._files[name] = (file, self._lines.get(file, frozenset()))
         return known
 
-    def _set_line_events(self, code: CodeType, *, wanted: bool) -> None:
+    def _set_line_events(self, code: CodeType, *, enabled: bool) -> None:
         events = self._monitoring.events
-        self._monitoring.set_local_events(self._id, code, events.LINE if wanted else events.NO_EVENTS)
+        self._monitoring.set_local_events(self._id, code, events.LINE if enabled else events.NO_EVENTS)
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 

@@ -61,26 +61,28 @@ class Spot:
         return self.first <= line <= self.last
 
 
-def place(source: bytes, path: str, wanted: int | str) -> Placed:
-    """Return the line where a stop takes effect. ``wanted`` is a line, or a function's name inside the module.
+def place(source: bytes, path: str, target: int | str) -> Placed:
+    """Return the line where a stop takes effect. ``target`` is a line, or a function's name inside the module.
 
     The stop is at the start of the statement that contains the line, or of the next statement. For the head of a
     function it is at the function's first statement. From Python 3.12 on, it may also be at a line with code inside a
     statement. Errors of ``ast.parse`` propagate.
     """
     tree = parsed(source, path)
-    if isinstance(wanted, str):
-        found = next((node for name, node in _functions(tree, "") if name == wanted), None)
-        return Placed(_line_inside(found)) if found is not None else Placed(None, f"the file has no function {wanted}")
-    spot = spot_at(list(spots_of(tree)), wanted)
+    if isinstance(target, str):
+        found = next((node for name, node in _functions(tree, "") if name == target), None)
+        return Placed(_line_inside(found)) if found is not None else Placed(None, f"the file has no function {target}")
+    spot = spot_at(list(spots_of(tree)), target)
     if spot is None:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        return Placed(None, f"the file has {lines} lines" if wanted > lines else f"no line from {wanted} on has code")
+        return Placed(
+            None, f"the file has {lines} lines" if target > lines else f"no line has code at or after line {target}"
+        )
     if isinstance(spot.owner, _FUNCTIONS):
         # The line of a `def` runs once, when its module is loaded, but the user means the call of the function.
         return Placed(_line_inside(spot.owner))
-    is_within = WITHIN_STATEMENTS and wanted in spot and wanted in _lines_of(compiled(source, path))
-    return Placed(wanted if is_within else spot.first)
+    is_within = WITHIN_STATEMENTS and target in spot and target in _lines_of(compiled(source, path))
+    return Placed(target if is_within else spot.first)
 
 
 def _lines_of(code: CodeType) -> set[int | None]:

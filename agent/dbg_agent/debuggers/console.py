@@ -123,9 +123,9 @@ class StoppedThread(Protocol):
     """The debugger's interface to the stopped thread; methods run in that thread."""
 
     def traced_thread_halts(
-        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, goes_on: bool = False
+        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, resumes: bool = False
     ) -> None:
-        """Halt after a step or at a breakpoint; with ``goes_on`` the breakpoint's commands resume the thread."""
+        """Halt after a step or at a breakpoint; with ``resumes`` the breakpoint's commands resume the thread."""
 
     def start_reporting(self) -> None:
         """Report the stop if it was not reported so far, because it waits for a user now."""

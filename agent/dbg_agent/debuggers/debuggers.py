@@ -78,7 +78,7 @@ class Debuggers:
         self._loaded: dict[str, Engine] = {}
         self.last: Engine | None = None
         """The debugger that was opened most recently."""
-        self._wanted_by_stop: str | None = None
+        self._preferred_by_stop: str | None = None
         self._why_pdb = ""
         """The reason why the current stop must be shown in pdb; empty if any debugger may show it."""
 
@@ -86,12 +86,12 @@ class Debuggers:
         """Return True if the user has given commands to the breakpoint of this number."""
         return any(getattr(one, "commands", {}).get(number) for one in self._loaded.values())
 
-    def wanted(self) -> str:
+    def preferred(self) -> str:
         """Return the debugger to open: the terminal's choice, else the stop's, else that of this process's settings."""
         if self._why_pdb:
             return PDB
         terminal = self.terminal
-        chosen = terminal.engine or self._wanted_by_stop or self._wanted_by_rank or terminal.fallback_engine
+        chosen = terminal.engine or self._preferred_by_stop or self._wanted_by_rank or terminal.fallback_engine
         return chosen or DEFAULT_ENGINE
 
     @property
@@ -101,9 +101,9 @@ class Debuggers:
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
-    def stop_begins(self, wanted: str | None) -> None:
+    def stop_begins(self, engine: str | None) -> None:
         """Record the debugger that the code of the stop requests, if any."""
-        self._wanted_by_stop = wanted
+        self._preferred_by_stop = engine
 
     def stop_ends(self) -> None:
         """Forget why the current stop had to be shown in pdb."""
@@ -136,7 +136,7 @@ class Debuggers:
     def have_one(self) -> None:
         """Load a debugger if none is loaded. It must trace breakpoints that were set before a debugger opened."""
         if self.last is None:
-            self.last = self._load(self.wanted())
+            self.last = self._load(self.preferred())
 
     def open(self, name: str) -> Engine | None:
         """Open a debugger and a session for it; if it can't be loaded, return None after a message to all terminals."""

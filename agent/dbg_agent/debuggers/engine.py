@@ -114,7 +114,7 @@ class Engine(bdb.Bdb):
             self.set_continue()
             leave.done()
         except MoveThread as move:
-            self.move(move.wanted, move.frame)
+            self.move(move.request, move.frame)
         except SwitchDebugger:
             return DebuggerExit.SWITCH
         except Exception as error:
@@ -224,9 +224,9 @@ class Engine(bdb.Bdb):
             self.do_clear(str(chosen.number))
         return True
 
-    def move(self, wanted: StepRequest, frame: FrameType | None) -> None:
-        """Set where the thread stops next: ``wanted`` is the user's command, ``frame`` the frame where it was given."""
-        command = wanted.command
+    def move(self, request: StepRequest, frame: FrameType | None) -> None:
+        """Set where the thread stops next: ``request`` is the command, ``frame`` the frame in which it was typed."""
+        command = request.command
         self.ends_at_lines = command in STEPS_OF_IDES
         if command == "continue" or frame is None:
             self.set_continue()
@@ -238,7 +238,7 @@ class Engine(bdb.Bdb):
         elif command == "return":
             self.set_return(frame)
         elif command == "until":
-            self.set_until(frame, wanted.line)
+            self.set_until(frame, request.line)
         else:
             self.set_next(frame)
 

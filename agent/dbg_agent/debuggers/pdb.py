@@ -276,7 +276,7 @@ class RankPdb(CompletingPdb):
 
     def user_line(self, frame: FrameType) -> None:
         """Stop at a line."""
-        self._halts(frame, partial(super().user_line, frame), goes_on=self._goes_on())
+        self._halts(frame, partial(super().user_line, frame), resumes=self._resumes())
 
     user_opcode = user_line
     """From Python 3.13 on, bdb calls this method after a ``set_trace()``: the next instruction is on the same line."""
@@ -289,7 +289,7 @@ class RankPdb(CompletingPdb):
         """Stop at an exception."""
         self._halts(frame, partial(super().user_exception, frame, exc_info))
 
-    def _goes_on(self) -> bool:
+    def _resumes(self) -> bool:
         """Return True if the last command of the present breakpoint resumes the program."""
         commands = getattr(self, "commands", {}).get(getattr(self, "currentbp", 0)) or [""]
         return MOVES.get(commands[-1].strip()) == "continue"
@@ -307,8 +307,8 @@ class RankPdb(CompletingPdb):
         finally:
             self._runs_commands = False
 
-    def _halts(self, frame: FrameType, interact: Callable[[], None], *, goes_on: bool = False) -> None:
-        self._workplace.thread.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
+    def _halts(self, frame: FrameType, interact: Callable[[], None], *, resumes: bool = False) -> None:
+        self._workplace.thread.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), resumes=resumes)
 
     # ---------------------------------------------------------------------------------------------------- own commands
 
@@ -497,7 +497,7 @@ class RankPdb(CompletingPdb):
             return True
         if answer in ("k", "kill"):
             self._workplace.kill()
-        self.message("staying; `detach` or Ctrl-] d leaves only the terminal")
+        self.message("staying in pdb; to detach only the terminal, type `detach` or Ctrl-] d")
         if self._runs_commands:
             raise QuitDeclined
         return False

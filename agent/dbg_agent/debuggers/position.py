@@ -121,7 +121,7 @@ class Position:
 
         Return None if that thread is halted.
         """
-        if self._stands():
+        if self._is_current():
             return None
         frame = self._moving_frame()
         return place_of(frame) if frame is not None else None
@@ -134,28 +134,28 @@ class Position:
         crash = self._halt.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
-        if not self._stands():
+        if not self._is_current():
             return stack_of(self._moving_frame())
         # A stop is reported shortly before `halt` has its frame; `arrived_at` has the frame earlier.
         return stack_of(self._halt.frame or self._stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
         """Return the stacks of all threads of the program."""
-        return thread_stacks(self._stops.owner if self._stands() else None, self.stack())
+        return thread_stacks(self._stops.owner if self._is_current() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
         """Return for how many seconds the rank has been at :meth:`stack`, and whether it may be longer.
 
         The seconds are None if they are unknown.
         """
-        if self._stands():
+        if self._is_current():
             return time.monotonic() - self._stops.halted_since, False
         if self._stops.owner not in (None, threading.main_thread().ident):
             return None, False
         seconds = self._unmoved.poll()
         return seconds, seconds is not None
 
-    def _stands(self) -> bool:
+    def _is_current(self) -> bool:
         return self._stops.is_halted and not self._stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
@@ -187,13 +187,13 @@ class FrameSelector:
             return frames_of_traceback(self._halt.crash.error.__traceback__)
         return frames_of(self._halt.frame)
 
-    def find(self, wanted: str) -> FrameAt | None:
-        """Return the frame that a user requests, or the selected one if ``wanted`` is empty.
+    def find(self, selector: str) -> FrameAt | None:
+        """Return the frame that a user requests, or the selected one if ``selector`` is empty.
 
         Return None if the thread is not halted; raise NoSuchFrame.
         """
-        if wanted:
-            return find_frame(self.frames(), wanted)
+        if selector:
+            return find_frame(self.frames(), selector)
         shown = self.looked_at()
         if shown is None:
             return None
@@ -208,18 +208,18 @@ class FrameSelector:
         """Return True if a debugger shows this frame first unless a user requests another."""
         return at[0] is (self._halt.opening or self._halt.frame)
 
-    def open_at(self, wanted: str) -> None:
+    def open_at(self, selector: str) -> None:
         """Show the requested frame, now or when a debugger opens; raise NoSuchFrame."""
-        frame = find_frame(self.frames(), wanted)[0]
+        frame = find_frame(self.frames(), selector)[0]
         self._halt.opening = frame if frame is not self._halt.frame else None
         engine = self._open_engine()
         if engine is not None:
             engine.select(frame)
 
-    def open_if_there(self, wanted: str) -> None:
+    def open_if_there(self, selector: str) -> None:
         """Show the requested frame, or send the terminals a notice that it does not exist."""
         try:
-            self.open_at(wanted)
+            self.open_at(selector)
         except NoSuchFrame as error:
             self._send(clamp(Notice, text=str(error)))
 

@@ -204,11 +204,11 @@ def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | No
     for index, frame in enumerate(thread.frames):
         if is_users_file(frame.f_code.co_filename):
             break
-        found = _told(LibraryFrame(thread, index, threads), (module_of(frame), frame.f_code.co_name)) or found
+        found = _wait_of(LibraryFrame(thread, index, threads), (module_of(frame), frame.f_code.co_name)) or found
     return found
 
 
-def _told(inside: LibraryFrame, function: tuple[str, str]) -> Wait | None:
+def _wait_of(inside: LibraryFrame, function: tuple[str, str]) -> Wait | None:
     if function in _PLAIN:
         return Wait(doing(_PLAIN[function], name=inside.named))
     if function in _INNERMOST:

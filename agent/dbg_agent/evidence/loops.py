@@ -58,7 +58,7 @@ def retried(frames: Sequence[FrameType]) -> ActivityInfo | None:
         loop = next(loops_around(spot), None) if spot is not None else None
         if spot is not None and loop is not None:
             # A library's loop, such as that of a pool's thread, looks the same but retries nothing.
-            return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else None
+            return _activity(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else None
     return None
 
 
@@ -79,7 +79,7 @@ def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
     )
 
 
-def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> ActivityInfo | None:
+def _activity(spot: Spot, loop: Loop, sleep: ast.AST) -> ActivityInfo | None:
     calls = (one for one in calls_in(loop) if tried(spot, one, sleep) or _decides(spot, one, loop))
     names = dict.fromkeys(name for one in calls if (name := _called_name(one)))
     if not names:

@@ -136,7 +136,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
                 if name == group.name:
                     rows += [
                         group_seen(group.name, library, (), title=group.title, ranks=group.ranks),
-                        _told(group, library, calls),
+                        _arrivals_of(group, library, calls),
                     ]
         return rows
     except Exception as error:
@@ -145,7 +145,7 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int) -> list[Ar
         return [clamp(SourceSeen, library=LIBRARY, limitation=limitation)]
 
 
-def _told(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
+def _arrivals_of(group: Group, library: str, calls: dict[int, dict[str, Any]]) -> GroupArrivals:
     names: dict[str, int] = {}
     which, took = [], []
     start = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
@@ -263,10 +263,10 @@ class Sampler:
             return
         one = _Open(ask, question, answer, time.time_ns() // 1000, self._kernel.read())
         self._open.append(one)
-        self._look(one)
+        self._sample(one)
         self._call_later(min(question.seconds, ask.seconds), lambda: self._finish(one))
 
-    def _look(self, one: _Open) -> None:
+    def _sample(self, one: _Open) -> None:
         """Make one sample and schedule the next one, unless the question is finished."""
         if one not in self._open:
             return
@@ -274,7 +274,7 @@ class Sampler:
         one.samples.append((time.time_ns() // 1000, one.places.look()))
         one.count += 1
         pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_SNAPSHOTS, (time.thread_time() - began) / LOOK_SHARE)
-        self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._look(one))
+        self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._sample(one))
 
     def _finish(self, one: _Open) -> None:
         self._open.remove(one)

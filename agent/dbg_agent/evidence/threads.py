@@ -130,9 +130,9 @@ def processes_seen(record: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
         pid = to_go.pop(0)
         if pid not in seen:
             seen.add(pid)
-            told_of, holder = does(pid)
+            shown_as, holder = does(pid)
             to_go += [holder] if holder is not None else []
-            yield clamp(OtherProcess, pid=pid, does=told_of, holder=holder)
+            yield clamp(OtherProcess, pid=pid, does=shown_as, holder=holder)
 
 
 def _ended() -> list[ThreadWait]:

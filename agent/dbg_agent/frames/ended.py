@@ -104,17 +104,17 @@ def handled_exception(ident: int) -> tuple[str, Place | None] | None:
     handled = sys._current_exceptions().get(ident)
     # Before Python 3.12 it is a tuple of class, exception and traceback.
     error: Any = handled[1] if type(handled) is tuple else handled
-    return (_said(error), _raised_at(_traceback(error))) if is_a(error, BaseException) else None
+    return (_error_text(error), _raised_at(_traceback(error))) if is_a(error, BaseException) else None
 
 
-def _said(error: object, *, is_inner: bool = False) -> str:
+def _error_text(error: object, *, is_inner: bool = False) -> str:
     """Return class and message of an exception, with the exception that it wraps, as a `URLError` does."""
     from dbg_agent.frames.variables import class_of, is_a
 
     arguments = _arguments(error)
     last = arguments[-1] if type(arguments) is tuple and 0 < len(arguments) < 3 else ""
     if is_a(last, BaseException):
-        text = "" if is_inner else _said(last, is_inner=True)
+        text = "" if is_inner else _error_text(last, is_inner=True)
     else:
         text = last[: 2 * MAX_ERROR] if type(last) is str else ""
         # gloo's messages start with the place in gloo's source, which is omitted.

@@ -383,20 +383,20 @@ def users_frame(frames: Sequence[FrameAt]) -> FrameAt | None:
     return typed or (frames[-1] if frames else None)
 
 
-def find_frame(frames: Sequence[FrameAt], wanted: str) -> FrameAt:
+def find_frame(frames: Sequence[FrameAt], selector: str) -> FrameAt:
     """Return the frame that the user requests: a function's innermost frame, or the frame at a Python index.
 
     Raise NoSuchFrame, which names the functions in the stack.
     """
-    if _NUMBER.fullmatch(wanted):
-        if -len(frames) <= int(wanted) < len(frames):
-            return frames[int(wanted)]
+    if _NUMBER.fullmatch(selector):
+        if -len(frames) <= int(selector) < len(frames):
+            return frames[int(selector)]
         count = f"{len(frames)} frame" if len(frames) == 1 else f"{len(frames)} frames"
-        raise NoSuchFrame(f"there is no frame {wanted}: the stack has {count}; innermost first: {_names(frames)}")
+        raise NoSuchFrame(f"there is no frame {selector}: the stack has {count}; innermost first: {_names(frames)}")
     for at in reversed(frames):
-        if wanted in (at[0].f_code.co_name, at[0].f_code.co_qualname):
+        if selector in (at[0].f_code.co_name, at[0].f_code.co_qualname):
             return at
-    raise NoSuchFrame(f"the stack has no frame of {wanted}; innermost first: {_names(frames)}")
+    raise NoSuchFrame(f"the stack has no frame of {selector}; innermost first: {_names(frames)}")
 
 
 def _names(frames: Sequence[FrameAt]) -> str:

@@ -83,9 +83,9 @@ def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple
     """Return the stack to report: the current thread's if preferred, else the main thread's, else the oldest one's."""
     current = [stack for stack in stacks if stack.current]
     of_main = [stack for stack in stacks if stack.thread == main]
-    for wanted in (current, of_main) if prefer_current else (of_main, current):
-        if wanted:
-            return wanted[0].frames
+    for found in (current, of_main) if prefer_current else (of_main, current):
+        if found:
+            return found[0].frames
     # faulthandler prints the threads from the newest to the oldest.
     return stacks[-1].frames if stacks else ()
 

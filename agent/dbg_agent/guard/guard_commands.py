@@ -93,10 +93,10 @@ class Command:
     """A process in its own session, which is ended together with all processes that it has started."""
 
     def __init__(
-        self, words: Sequence[str], environ: Mapping[str, str], directory: str, output: Output | None = None
+        self, argv: Sequence[str], environ: Mapping[str, str], directory: str, output: Output | None = None
     ) -> None:
         self.output = output or Output()
-        self._words, self._environ, self._directory = words, environ, directory
+        self._argv, self._environ, self._directory = argv, environ, directory
         self._at_end = asyncio.Event()
 
     async def finish(self, seconds: float) -> CommandEnd:
@@ -127,7 +127,7 @@ class Command:
     async def _start(self, write: int) -> Process:
         try:
             return await asyncio.create_subprocess_exec(
-                *self._words,
+                *self._argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write,
                 stderr=asyncio.subprocess.STDOUT,
@@ -136,7 +136,7 @@ class Command:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise CantStart(f"{self._words[0]} can't be started ({error_line(error)})") from None
+            raise CantStart(f"{self._argv[0]} can't be started ({error_line(error)})") from None
         finally:
             os.close(write)
 
@@ -180,8 +180,8 @@ async def stack_of(pid: int, environ: Mapping[str, str], seconds: float, own: Se
     hundredths of a second. Raise NoStack if no stack can be read.
     """
     program = find_program(environ)
-    words = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
-    command = Command(words, environ, "/", Output(MAX_OUTPUT, 0))
+    argv = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
+    command = Command(argv, environ, "/", Output(MAX_OUTPUT, 0))
     end = await command.finish(seconds)
     output = command.output.text()
     if end.ended:
@@ -203,9 +203,9 @@ def find_program(environ: Mapping[str, str]) -> str:
 def files_at(maps: str) -> dict[str, int]:
     """Return the start address of each mapped file in a process's memory. The addresses differ between processes."""
     begins: dict[str, int] = {}
-    for words in (line.split(maxsplit=5) for line in maps.splitlines()):
-        if len(words) == 6:
-            begins.setdefault(words[5], int(words[0].partition("-")[0], 16))
+    for fields in (line.split(maxsplit=5) for line in maps.splitlines()):
+        if len(fields) == 6:
+            begins.setdefault(fields[5], int(fields[0].partition("-")[0], 16))
     return begins
 
 
@@ -327,7 +327,7 @@ class GuardCommands:
     async def _exec(self, ask: Ask, seconds: float) -> Answer:
         if not isinstance(ask.inquiry, CommandLine):
             return _error(ask, "an `exec` without a command")
-        command = Command(ask.inquiry.words, self.environ(), f"/proc/{self._pid}/cwd")
+        command = Command(ask.inquiry.argv, self.environ(), f"/proc/{self._pid}/cwd")
         end = await command.finish(seconds)
         end = clamp(CommandEnd, status=end.status, ended=end.ended, left_out=command.output.left_out)
         kind = Kind.VALUE if end.status == 0 else Kind.ERROR

@@ -292,7 +292,7 @@ class Guard:
                 self._thread = thread.native_id
                 # The first beat is sent here, because the new thread may never run: the program may hold the GIL from
                 # now on.
-                self._say(BEAT)
+                self._send_word(BEAT)
             except BaseException:
                 self._pipe.close()
                 raise
@@ -304,7 +304,7 @@ class Guard:
         The guard ends by itself.
         """
         with self._lock:
-            self._say(END)
+            self._send_word(END)
             self._let_go()
 
     def end(self) -> None:
@@ -326,7 +326,7 @@ class Guard:
         if self.child is not None:
             self.child = None
             with self._lock:
-                self._say(LEAVE)
+                self._send_word(LEAVE)
             self._no_child.wait(END_SECONDS)
 
     def _let_go(self) -> None:
@@ -343,13 +343,13 @@ class Guard:
         """Make the guard expect no more beats."""
         with self._lock:
             self._is_calm = True
-            self._say(CALM)
+            self._send_word(CALM)
             self._stopping.set()
 
     def call(self) -> bool:
         """Make the guard dial the broker. Return False if the guard has ended or the program has closed the pipe."""
         with self._lock:
-            return not self._has_ended and self._say(CALL)
+            return not self._has_ended and self._send_word(CALL)
 
     def forget(self) -> None:
         """Detach from the parent's guard, in a forked child."""
@@ -388,7 +388,7 @@ class Guard:
                 self._pipe.forget()
                 self._let_go()
                 return False
-            self._say(BEAT)
+            self._send_word(BEAT)
             return True
 
     # -------------------------------------------------------------------------------------------------------- inner
@@ -420,7 +420,7 @@ class Guard:
         if os.write(self._pipe.write, line) != len(line):
             raise OSError("the data for the guard doesn't fit into its pipe")
 
-    def _say(self, word: str) -> bool:
+    def _send_word(self, word: str) -> bool:
         """Write a line to the guard. Return True if it was written."""
         if not self._pipe.is_ours():
             return False

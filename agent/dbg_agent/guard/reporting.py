@@ -92,7 +92,7 @@ class _End:
     """The end of the rank, if it has ended: its signal or exit status, and the sender of the signal."""
 
     def __init__(self) -> None:
-        self.has_come = False
+        self.is_registered = False
         self.cause, self.more = "", ""
         self.signal: int | None = None
         self.exit: int | None = None
@@ -107,7 +107,7 @@ class _End:
         read from the process's stack dump. With ``is_calm`` the rank has announced its end and reports its exit status
         itself, so the status is not kept here.
         """
-        self.has_come = True
+        self.is_registered = True
         status = process.status()
         self.signal = dumped if status is None else status & SIGNAL or None
         if status is not None and self.signal is None and not is_calm:
@@ -178,10 +178,11 @@ class GuardReporter:
                     # if the object that the task awaits ends at the same time.
                     return
                 if not last_report:
-                    await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
-                elif self._end.has_come:
+                    pause = LAST_RETRY_SECONDS if self._end.is_registered else RETRY_SECONDS
+                    await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+                elif self._end.is_registered:
                     return
-            elif self._let_go or self._end.has_come:
+            elif self._let_go or self._end.is_registered:
                 return
             else:
                 await self._news.wait()
@@ -237,7 +238,7 @@ class GuardReporter:
         """Check whether the process has ended."""
         self._let_go = self._let_go or is_released
         self._news.set()
-        if self._end.has_come or self._process.is_alive():
+        if self._end.is_registered or self._process.is_alive():
             return
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
@@ -256,7 +257,7 @@ class GuardReporter:
 
     def _finding(self) -> Finding | None:
         """Return the finding to report now, or None if there is none."""
-        if self._end.has_come:
+        if self._end.is_registered:
             return Finding.ENDED if (self._end.signal, self._end.exit) != (None, None) else None
         if self._let_go:
             return None
@@ -321,7 +322,7 @@ class GuardReporter:
             hearing.cancel()
         return False
 
-    def _said(self) -> Register | None:
+    def _next_message(self) -> Register | None:
         """Return the registration that the rank sent when it started its guard."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
@@ -329,13 +330,13 @@ class GuardReporter:
 
     def _registration(self) -> Register | None:
         """Return the rank's registration with its ancestors, or None if the rank's key has changed since then."""
-        message = self._said()
+        message = self._next_message()
         if message is None or message.identity.key != self._record.key:
             return None
         return message.replace(ancestors=ancestors(message.process.pid))
 
     def _guard_report(self, finding: Finding) -> GuardReport:
-        received = self._said()
+        received = self._next_message()
         return clamp(
             GuardReport,
             minor=PROTOCOL_MINOR,
@@ -367,7 +368,7 @@ class GuardReporter:
             if isinstance(message, Refusal):
                 raise PeerError(message.text)
             if isinstance(message, Ask) and message.action in GUARD_ACTIONS:
-                self._beside.receive(message, partial(_say, connection))
+                self._beside.receive(message, partial(_send_answer, connection))
             elif isinstance(message, Ask):
                 async with self._answering:
                     await connection.send(encode(await self._answer(message)))
@@ -426,7 +427,7 @@ def suspended_by(pid: int) -> str:
     return f"{program} (pid {tracer.pid})" if program else f"process {tracer.pid}"
 
 
-async def _say(connection: BrokerWebSocket, answer: Answer) -> None:
+async def _send_answer(connection: BrokerWebSocket, answer: Answer) -> None:
     await connection.send(encode(answer))
 
 

@@ -70,9 +70,9 @@ def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:
     return before.partition("(")[2], after.split()
 
 
-def word_at(words: Sequence[str], place: int) -> int | None:
+def word_at(fields: Sequence[str], place: int) -> int | None:
     """Return the number at ``place`` in the fields of a stat file, or None if it is missing."""
-    return number_in(words[place]) if len(words) > place else None
+    return number_in(fields[place]) if len(fields) > place else None
 
 
 class MemoryGroup:

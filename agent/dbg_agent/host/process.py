@@ -176,8 +176,8 @@ def named(pid: int) -> NamedProcess:
     if is_same_program(pid):
         return clamp(NamedProcess, pid=pid, relation=Relation.SAME_PROGRAM)
     program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
-    words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
-    command = f"{words[:MAX_COMMAND]}…" if len(words) > MAX_COMMAND else words
+    text = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
+    command = f"{text[:MAX_COMMAND]}…" if len(text) > MAX_COMMAND else text
     return clamp(NamedProcess, pid=pid, command=command, has_ended=has_ended(pid))
 
 
@@ -263,8 +263,8 @@ def _throttle(folder: str) -> tuple[int, int]:
 
 
 def _quota(folder: str) -> float | None:
-    words = read_proc(f"{folder}/cpu.max").split()
-    if len(words) != 2:
-        words = [read_proc(f"{folder}/cpu.{name}").strip() for name in ("cfs_quota_us", "cfs_period_us")]
-    quota, period = (number_in(word) for word in words)
+    fields = read_proc(f"{folder}/cpu.max").split()
+    if len(fields) != 2:
+        fields = [read_proc(f"{folder}/cpu.{name}").strip() for name in ("cfs_quota_us", "cfs_period_us")]
+    quota, period = (number_in(word) for word in fields)
     return quota / period if quota and period else None

@@ -68,9 +68,9 @@ class Memory:
 
     def note(self) -> None:
         """Read the memory of the process, and the number of kills in its group."""
-        words = read_proc(self._statm).split()
-        if len(words) > 1 and words[1] != "0":
-            self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
+        fields = read_proc(self._statm).split()
+        if len(fields) > 1 and fields[1] != "0":
+            self.held, self.noted = int(fields[1]) * PAGE_BYTES, time.monotonic()
             self.kills, self._latest = self._latest, self._group.kills()
 
     def reading(self) -> tuple[str, str]:
@@ -112,9 +112,9 @@ class WatchedProcess:
 
     def status(self) -> int | None:
         """Return the exit status as ``waitpid`` would, or None if the kernel doesn't report it."""
-        words = stat_of(self.pid)[1]
-        if words[:1] == ["Z"] and len(words) > 49:
-            return int(words[49])
+        fields = stat_of(self.pid)[1]
+        if fields[:1] == ["Z"] and len(fields) > 49:
+            return int(fields[49])
         return self._status_of_reaped()
 
     def has_ended_unheard(self, *, is_calm: bool) -> bool:

@@ -79,8 +79,8 @@ def processes_above(pid: int) -> Iterator[tuple[int, str]]:
 
 def parent_and_name(pid: int) -> tuple[int, str]:
     """Return the parent and the name of a process; 0 and "" if they can't be read."""
-    name, words = stat_of(pid)
-    return int(words[1]) if len(words) > 1 else 0, name
+    name, fields = stat_of(pid)
+    return int(fields[1]) if len(fields) > 1 else 0, name
 
 
 def sees_all_processes() -> bool:
@@ -202,7 +202,7 @@ def claim() -> None:
     The claim contains the present place. It is made again when a framework has changed the place since the previous
     claim.
     """
-    claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
+    claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_text(own_place())}"
     if os.environ.get(VARIABLE) != claimed:
         os.environ[VARIABLE] = claimed
 
@@ -216,7 +216,7 @@ def own_place() -> str:
     return NO_PLACE if me.launcher in (NONE.name, FRAMEWORK.name) else f"{me.launcher}/{me.run}/{me.rank}"
 
 
-def place_told(place: str) -> str:
+def place_text(place: str) -> str:
     """Return a place in the form that children inherit.
 
     Without a launcher this form also contains job, run and rank, because no variable that the children inherit has

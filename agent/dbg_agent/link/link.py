@@ -76,13 +76,13 @@ class BrokerFinder:
     async def find(self) -> Route:
         """Return how to reach the broker; raise DbgError, or FileTimeout after SLOW_SECONDS."""
         try:
-            return await self._lookups.ask(self, self._look, SLOW_SECONDS)
+            return await self._lookups.ask(self, self._find_route, SLOW_SECONDS)
         except TimeoutError:
             raise FileTimeout(self._touched) from None
 
     def start(self) -> None:
         """Start a look-up whose result is needed soon; the next call of :meth:`find` or :meth:`now` waits for it."""
-        self._lookups.start(self, self._look)
+        self._lookups.start(self, self._find_route)
 
     def now(self) -> Route | Exception:
         """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
@@ -90,12 +90,12 @@ class BrokerFinder:
         This method raises nothing itself, so that an exception from it can only be one of a signal handler of the
         program.
         """
-        question = self._lookups.start(self, self._look)
+        question = self._lookups.start(self, self._find_route)
         if not question.ended.wait(MOMENT_SECONDS):
             return FileTimeout(self._touched)
         return question.error if isinstance(question.error, Exception) else question.value
 
-    def _look(self) -> Route:
+    def _find_route(self) -> Route:
         return self._find(self._note)
 
     def _note(self, path: str) -> None:

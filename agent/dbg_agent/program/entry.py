@@ -128,7 +128,7 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     world = me.world_size
     there = tuple(number for number in chosen if world is None or number < world)
     if len(there) < len(chosen):
-        warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")
+        warn(f"set_trace(ranks=…) names ranks that a job of {world} ranks does not have")
     if settings.hold and there:
         rank.holding.hold(frame, site, there, settings.hold_grace)
 

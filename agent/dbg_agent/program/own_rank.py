@@ -34,10 +34,10 @@ _rank: Rank | None = None
 _is_becoming_rank = False
 _defaults: dict[str, object] = {}
 _hooks_registered = False
-_missing_told = False
+_missing_was_reported = False
 _exit_lease: Callable[[Rank], float] | None = None
 _forked_from: Identity | None = None
-_told: set[str] = set()
+_warnings: set[str] = set()
 _abandoned: list[Rank] = []
 """Rank objects of the processes that this one was forked from. They are kept, because Python would otherwise delete
 them here and close their connections, with warnings. The parent still uses these connections."""
@@ -107,9 +107,9 @@ def warn_if_alone(rank: Rank) -> None:
 
 def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> None:
     """Warn once that this process continues without a broker; ``ends`` is True if a crash is ending the process."""
-    global _missing_told  # noqa: PLW0603 - one per process
-    if not _missing_told:
-        _missing_told = True
+    global _missing_was_reported  # noqa: PLW0603 - one per process
+    if not _missing_was_reported:
+        _missing_was_reported = True
         rank.broker.warn(f"{problem}; {_what_follows(rank, ends=ends)}")
 
 
@@ -136,9 +136,9 @@ def settings_of(function: str, arguments: Mapping[str, object], unexpected: tupl
 
 def warn(text: str) -> None:
     """Write one line to stderr, once in a process, which may or may not be a rank."""
-    if text in _told or len(_told) >= MAX_WARNINGS:
+    if text in _warnings or len(_warnings) >= MAX_WARNINGS:
         return
-    _told.add(text)
+    _warnings.add(text)
     if _rank is not None:
         _rank.broker.warn(text)
     else:
@@ -178,11 +178,11 @@ def _become_rank(settings: Settings) -> Rank:
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
-        atexit.register(say_goodbye)
+        atexit.register(send_goodbye)
     return _rank
 
 
-def say_goodbye() -> None:
+def send_goodbye() -> None:
     """Disconnect from the broker, because the program of this process has ended."""
     rank = _rank
     if rank is None:

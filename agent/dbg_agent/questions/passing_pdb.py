@@ -52,7 +52,7 @@ def run_command(
             # The new pdb has read the variables from the frame. This has undone assignments in the open debugger, which
             # are now made again.
             known_locals.update(assigned)
-        wanted = passing.run_line(ask.text.strip())
+        request = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:
             # This call creates the object that serves the breakpoints. Without that object bdb would evaluate their
             # conditions, and bdb does not know the name `rank`, which conditions may use.
@@ -65,7 +65,7 @@ def run_command(
         return Evaluated(Kind.ERROR, str(error))
     except BaseException as error:
         return raised(error)
-    return printed_only(printed) if wanted is None else (wanted, printed.text)
+    return printed_only(printed) if request is None else (request, printed.text)
 
 
 class OneShotPdb(RankPdb):
@@ -76,7 +76,7 @@ class OneShotPdb(RankPdb):
     def __init__(self, workplace: Workplace, printed: Capture, looked_at: FrameType, frame: FrameType) -> None:
         """Start at ``frame``, while the open debugger shows the frame ``looked_at``."""
         super().__init__(workplace, printed)  # type: ignore[arg-type] # commands need no more of a console
-        self.wanted: StepRequest | None = None
+        self.request: StepRequest | None = None
         self.reset()
         innermost, crash = workplace.halt.frame or frame, workplace.halt.crash
         self.find_bottom(innermost)
@@ -96,31 +96,29 @@ class OneShotPdb(RankPdb):
         if begun_at is not None:
             write_back(begun_at, begun_locals)
         self.forget()
-        return self.wanted
+        return self.request
 
     def _check(self, command: str) -> None:
         """Raise CommandNotAllowed if a command would not have the same effect as in a session."""
         word = None if is_block(command) else self.parseline(command)[0]
         if not command:
             raise CommandNotAllowed(
-                "an empty command repeats the last command, which only a terminal has; attach to the rank"
+                "an empty command would repeat the previous one, which ranks have only in a terminal"
             )
         if ";;" in command and not is_block(command):
             raise CommandNotAllowed("a set of ranks runs one command at a time; enter each command separately")
         if word in MOVES and self._workplace.halt.crash is not None and not str(word).startswith("c"):
             raise CommandNotAllowed(CRASHED_CANT_MOVE)
         if word in ASK_WITHOUT_NUMBERS and command == word:
-            raise CommandNotAllowed(
-                f"`{word}` without numbers asks a question; name the breakpoints, or attach to the rank"
-            )
+            raise CommandNotAllowed(f"`{word}` without numbers asks for confirmation; add the breakpoints' numbers")
         if word and hasattr(self, f"do_{word}") and word not in RUN and word not in MOVES:
-            raise CommandNotAllowed(f"`{word}` is for a terminal; attach to the rank")
+            raise CommandNotAllowed(f"`{word}` works only in a terminal; attach to the rank")
 
     # ---------------------------------------------------------------------------------------------------------- moves
 
     def _want(self, command: str, line: int | None = None) -> None:
         frame = self.curframe
-        self.wanted = StepRequest(command, line, frame if frame is not self._begun_at else None)
+        self.request = StepRequest(command, line, frame if frame is not self._begun_at else None)
 
     def set_next(self, frame: FrameType) -> None:
         """Record the move."""

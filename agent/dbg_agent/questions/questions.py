@@ -160,7 +160,7 @@ class Questions:
         if self._stops.current[1] is None and not debuggers.terminal.viewers:
             size = ask.inquiry if isinstance(ask.inquiry, ScreenSize) else ScreenSize()
             debuggers.terminal.resize(size.rows, size.columns)
-        self._inbox.put(stop, OpenDebugger(debuggers.wanted()))
+        self._inbox.put(stop, OpenDebugger(debuggers.preferred()))
         self._work.put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
@@ -269,7 +269,7 @@ class Questions:
 
     def _evaluate_live(self, ask: Ask, frame: FrameType) -> None:
         frames = frames_of(frame)
-        self._evaluate(ask, lambda wanted: find_frame(frames, wanted) if wanted else users_frame(frames))
+        self._evaluate(ask, lambda frame: find_frame(frames, frame) if frame else users_frame(frames))
 
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
         # The import is not at the module's top, because the link's thread would run it there. The stopped thread may be
@@ -326,11 +326,11 @@ class Questions:
             return
         self._put_move(ask, stop, StepRequest(move), "")
 
-    def _put_move(self, ask: Ask, stop: int, wanted: StepRequest, printed: str) -> None:
+    def _put_move(self, ask: Ask, stop: int, request: StepRequest, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
-        self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
-        begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.goes_on, ask)
-        self._work.put(ask, stop, Move(wanted, begins, dropped))
+        self._inbox.put(stop, OpenDebugger(self._debuggers.preferred()))
+        begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.answer_running, ask)
+        self._work.put(ask, stop, Move(request, begins, dropped))
 
     def _run_command(self, ask: Ask) -> None:
         at = self._found(ask, self._view.find)
@@ -376,7 +376,7 @@ class Questions:
             self.answer(ask, Kind.VALUE, f"{word} already")
         elif ask.withdrawn:
             self._break_in.withdraw()
-            self.answer(ask, Kind.VALUE, "goes on")
+            self.answer(ask, Kind.VALUE, "continues")
         else:
             self._break_in.stop(ask)
 

@@ -266,10 +266,10 @@ class FromBroker:
             show_frame = partial(self._view.open_if_there, viewers.frame)
             self._inbox.put(stop, RunJob(show_frame))
         open_one = self._stops.engine
-        if open_one not in (None, self._debuggers.wanted()) and viewers.engine not in (None, open_one):
+        if open_one not in (None, self._debuggers.preferred()) and viewers.engine not in (None, open_one):
             self._inbox.put(stop, Switch())
         else:
-            self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
+            self._inbox.put(stop, OpenDebugger(self._debuggers.preferred()))
         if resized:
             self._inbox.put(stop, Redraw())
 

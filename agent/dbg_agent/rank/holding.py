@@ -50,7 +50,7 @@ each rank dials again within three seconds."""
 class HoldVerdict:
     """Whether a held rank continues, the reason as a sentence or "", and when to decide again at the latest."""
 
-    goes_on: bool
+    resumes: bool
     why: str = ""
     again: float | None = None
 
@@ -217,7 +217,7 @@ class Holding:
         self._thread = thread
         self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
-        self._wanted: dict[int, tuple[Waiting, float]] = {}
+        self._awaited: dict[int, tuple[Waiting, float]] = {}
         """The waits that have not begun, by thread, each with its timeout. A wait begins when it is the thread's turn
         to stop."""
         self._kept: tuple[int, ...] = ()
@@ -249,11 +249,11 @@ class Holding:
             f"`dbg-attach release held` resumes it"
         )
         thread = threading.get_ident()
-        self._wanted[thread] = waiting, grace
+        self._awaited[thread] = waiting, grace
         try:
             self._thread.stop(frame, HELD)
         finally:
-            self._wanted.pop(thread, None)
+            self._awaited.pop(thread, None)
             self.counts.end(waiting)
             self._broker.publish()
 
@@ -284,9 +284,9 @@ class Holding:
 
         Called in the waiting thread.
         """
-        wanted = self._wanted.pop(threading.get_ident(), None)
-        if wanted is not None:
-            self.counts.wait(*wanted)
+        awaited = self._awaited.pop(threading.get_ident(), None)
+        if awaited is not None:
+            self.counts.wait(*awaited)
             # The awaited ranks are reported now, because earlier reports of this stop did not contain them.
             self._broker.publish()
             self._judge()
@@ -326,7 +326,7 @@ class Holding:
         if self.waiting is None:
             return
         verdict = self.counts.judge()
-        if verdict.goes_on:
+        if verdict.resumes:
             self._go_on(verdict.why)
             return
         if verdict.again is not None:

@@ -56,7 +56,7 @@ class Stopping:
         self._stops = stops
         self._inbox = inbox
         self._halt = halt
-        self._told_changed: set[str] = set()
+        self._changed_files: set[str] = set()
         """Changed source files about which the user has already been informed in this stop."""
         self._sites: list[str] = []
         """The sites where other ranks are held for the current stop."""
@@ -161,11 +161,11 @@ class Stopping:
         sys.settrace(now)
 
     def traced_thread_halts(
-        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, goes_on: bool = False
+        self, name: str, frame: FrameType, interact: Callable[[], DebuggerExit], *, resumes: bool = False
     ) -> None:
         """Halt at the end of a step or at a breakpoint. The trace function of the engine ``name`` calls it.
 
-        With ``goes_on`` the breakpoint has commands, and one of them resumes the thread. Terminals then see the rank as
+        With ``resumes`` the breakpoint has commands, and one of them resumes the thread. Terminals then see the rank as
         running, and the commands' output is added to the previous session's output.
         """
         stops, engine = self._stops, self._debuggers.last
@@ -181,7 +181,7 @@ class Stopping:
         if stops.is_mine() and engine is not None:
             self._note_halt(frame, reason)
             self._show_or_serve(engine, frame, name, interact)
-        elif goes_on and engine is not None and self._debuggers.is_log_watched(name):
+        elif resumes and engine is not None and self._debuggers.is_log_watched(name):
             stops.arrive(frame, "breakpoint", is_unreported=True)
             self._halt.frame = frame
             self._show_or_serve(engine, frame, name, interact)
@@ -210,7 +210,7 @@ class Stopping:
             raise ExitDebugger(work.done)
         if isinstance(work, Move):
             work.begun()
-            raise MoveThread(work.wanted, self._view.looked_at())
+            raise MoveThread(work.request, self._view.looked_at())
         if isinstance(work, Switch):
             raise SwitchDebugger
         if isinstance(work, RunJob):
@@ -266,7 +266,7 @@ class Stopping:
         if reason == HELD:
             self._holding.begun()
         elif self._debuggers.terminal.viewers:
-            self._inbox.put(self._stops.number, OpenDebugger(self._debuggers.wanted()))
+            self._inbox.put(self._stops.number, OpenDebugger(self._debuggers.preferred()))
         else:
             where = place_of(frame)
             address = self._broker.address
@@ -346,7 +346,7 @@ class Stopping:
             self._debuggers.workplace.breakpoints.update()
         if way is DebuggerExit.SWITCH:
             self._broker.report_loss(self._inbox.close(self._stops.close_session, "another debugger was opened"))
-            self._inbox.put(self._stops.number, OpenDebugger(self._debuggers.wanted()))
+            self._inbox.put(self._stops.number, OpenDebugger(self._debuggers.preferred()))
             return False
         if self._halt.crash is not None:
             engine.go_on(frame)
@@ -372,8 +372,8 @@ class Stopping:
         from dbg_agent.frames.loaded_sources import edited_files  # only a stop needs it
 
         for path in edited_files(frame if traceback is None else traceback.tb_frame):
-            if path not in self._told_changed:
-                self._told_changed.add(path)
+            if path not in self._changed_files:
+                self._changed_files.add(path)
                 text = f"{printable(path)} has changed since it was loaded; the program runs the old lines"
                 engine.note(text)
                 self._broker.send(clamp(Notice, text=text))
@@ -387,7 +387,7 @@ class Stopping:
         self._halt.frame = self._halt.crash = None
         self._view.end()
         self._debuggers.stop_ends()
-        self._told_changed.clear()
+        self._changed_files.clear()
         if self._stops.is_unreported:
             self._end_pass()
             return

@@ -182,7 +182,7 @@ MOVES = {
 class Move:
     """Make the requested move; ``begun`` is called in the thread just before it, ``dropped`` if the stop ends first."""
 
-    wanted: StepRequest
+    request: StepRequest
     begun: Callable[[], None]
     dropped: Callable[[], None] = _nothing
 
@@ -246,13 +246,13 @@ class ExitDebugger(BaseException):
 class MoveThread(BaseException):
     """Raised to unwind the debugger from any depth and move the thread.
 
-    The thread moves in ``frame``, unless ``wanted`` names another frame.
+    The thread moves in ``frame``, unless ``request`` names another frame.
     """
 
-    def __init__(self, wanted: StepRequest, frame: FrameType | None) -> None:
-        super().__init__(wanted.command)
-        self.wanted = wanted
-        self.frame = wanted.frame or frame
+    def __init__(self, request: StepRequest, frame: FrameType | None) -> None:
+        super().__init__(request.command)
+        self.request = request
+        self.frame = request.frame or frame
 
 
 class SwitchDebugger(BaseException):

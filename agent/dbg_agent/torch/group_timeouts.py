@@ -79,7 +79,7 @@ class GroupTimeouts:
     """Longer timeouts for this process's groups, also for new ones, until the groups' own timeouts are restored."""
 
     def __init__(self) -> None:
-        self._wanted: timedelta | None = None
+        self._raised_to: timedelta | None = None
         self._is_raised = False
         self._own: dict[tuple[str, str], timedelta] = {}
         self._replaced: list[tuple[ModuleType, str, object, object]] = []
@@ -87,13 +87,13 @@ class GroupTimeouts:
     @property
     def seconds(self) -> float | None:
         """The longer timeout in seconds, or None if none was requested."""
-        return self._wanted.total_seconds() if self._wanted is not None else None
+        return self._raised_to.total_seconds() if self._raised_to is not None else None
 
     def install(self, seconds: float) -> None:
         """Set at least this timeout for all groups, even groups created later. A later call replaces the timeout."""
         self.restore()
         # torch rounds to milliseconds, and the comparison in restore() needs the same value.
-        self._wanted = timedelta(milliseconds=round(seconds * 1000))
+        self._raised_to = timedelta(milliseconds=round(seconds * 1000))
         self._is_raised = True
         if not self._replaced:
             forget(MODULE, self._change)
@@ -105,7 +105,7 @@ class GroupTimeouts:
         """Restore the groups' own timeouts, and don't change groups created later."""
         forget(MODULE, self._change)
         self.restore()
-        self._wanted = None
+        self._raised_to = None
         while self._replaced:
             module, name, ours, stock = self._replaced.pop()
             if getattr(module, name) is ours:
@@ -114,27 +114,27 @@ class GroupTimeouts:
     def raise_again(self) -> None:
         """Set the longer timeout for all groups again, if one was requested."""
         torch = sys.modules.get(MODULE)
-        if self._wanted is None or torch is None:
+        if self._raised_to is None or torch is None:
             return
         self._is_raised = True
         for group, name, backend in _backends(torch):
-            if backend.options._timeout < self._wanted:
+            if backend.options._timeout < self._raised_to:
                 self._own[group, name] = backend.options._timeout
-                _set(backend, self._wanted)
+                _set(backend, self._raised_to)
         self._raise_store(_store_of(torch))
 
     def restore(self) -> None:
         """Restore the groups' own timeouts, except for groups where the program has set another timeout since."""
         torch = sys.modules.get(MODULE)
-        wanted, self._is_raised = self._wanted, False
+        raised, self._is_raised = self._raised_to, False
         own, self._own = self._own, {}
-        if wanted is None or torch is None:
+        if raised is None or torch is None:
             return
         for group, name, backend in _backends(torch):
-            if (group, name) in own and backend.options._timeout == wanted:
+            if (group, name) in own and backend.options._timeout == raised:
                 _set(backend, own[group, name])
         store = _store_of(torch)
-        if _STORE in own and store is not None and store.timeout == wanted:
+        if _STORE in own and store is not None and store.timeout == raised:
             store.set_timeout(own[_STORE])
 
     def _change(self, torch: ModuleType) -> None:
@@ -152,8 +152,8 @@ class GroupTimeouts:
 
     def _creating(self, stock: Callable[..., Any]) -> Callable[..., Any]:
         def create(*arguments: Any, **options: Any) -> Any:
-            own, wanted = options.get("timeout"), self._wanted
-            if not self._is_raised or wanted is None or not isinstance(own, timedelta) or own >= wanted:
+            own, raised = options.get("timeout"), self._raised_to
+            if not self._is_raised or raised is None or not isinstance(own, timedelta) or own >= raised:
                 return stock(*arguments, **options)
             before: set[tuple[str, str]] = set()
             # Another release of torch may have other internals. The resulting error must not prevent torch's own call.
@@ -163,7 +163,7 @@ class GroupTimeouts:
             # NCCL warns if options that the program passes have another timeout than the call. So a group with options
             # gets the longer timeout after its creation.
             if options.get("backend_options") is None and options.get("pg_options") is None:
-                options["timeout"] = wanted
+                options["timeout"] = raised
             created = stock(*arguments, **options)
             with suppress(Exception):
                 self._remember(own, before)
@@ -198,9 +198,9 @@ class GroupTimeouts:
     def _raise_store(self, store: Any) -> None:
         """Raise the store's timeout, too: NCCL's first operation on a group waits in the store for the other ranks."""
         own = getattr(store, "timeout", None)
-        if self._wanted is not None and isinstance(own, timedelta) and own < self._wanted:
+        if self._raised_to is not None and isinstance(own, timedelta) and own < self._raised_to:
             self._own.setdefault(_STORE, own)
-            store.set_timeout(self._wanted)
+            store.set_timeout(self._raised_to)
 
 
 timeouts = GroupTimeouts()

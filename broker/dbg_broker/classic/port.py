@@ -46,7 +46,7 @@ PAUSE = 4
 MAX_HOST = 63
 """Maximum length of a host's name, in characters: the limit of DNS for a label."""
 
-REFUSAL = b"dbg-broker: this port is for stock pudb.remote.set_trace(reverse=True) alone, 64 at a time\r\n"
+REFUSAL = b"dbg-broker: this port is for stock pudb.remote.set_trace(reverse=True) only, at most 64 at a time\r\n"
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 

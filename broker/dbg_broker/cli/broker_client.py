@@ -111,7 +111,7 @@ class BrokerProbe:
 
     async def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's."""
-        await self._say(clamp(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        await self._send(clamp(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = await self._next()
         if not isinstance(message, Welcome):
             raise NotABroker(self._reach.endpoint.url, "it does not answer `greet` with `welcome`")
@@ -119,7 +119,7 @@ class BrokerProbe:
 
     async def ranks(self) -> list[RankInfo]:
         """Return all ranks of the broker."""
-        await self._say(Subscribe(once=True))
+        await self._send(Subscribe(once=True))
         ranks: list[RankInfo] = []
         while True:
             message = await self._next()
@@ -133,7 +133,7 @@ class BrokerProbe:
     async def _pong(self) -> None:
         await (await self._websocket.ping())
 
-    async def _say(self, message: Message) -> None:
+    async def _send(self, message: Message) -> None:
         await self._step(self._websocket.send(encode(message)))
 
     async def _next(self) -> Message:

@@ -26,9 +26,6 @@ LOOK_SECONDS = 1.0
 home.
 """
 
-MAX_AT_ONCE = 1000
-"""Maximum number of lines read at once; each has 32 KiB at most."""
-
 MAX_SHOWN = 200
 """Maximum length of a question in a line, in characters; ``--json`` shows more."""
 
@@ -60,13 +57,13 @@ def show_log(home: Path, options: LogOptions, print_line: Callable[[str], None])
 def shown(entry: AuditEntry) -> str:
     """Format an entry as one line. A terminal chooses its own name, so the name is in quotes."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
-    words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
+    parts = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
     if entry.what is AuditEvent.CUT:
-        words.append(f"({entry.count} entries were lost)")
+        parts.append(f"({entry.count} entries were lost)")
     elif entry.count > 1:
-        words.append(f"({entry.count} times)")
+        parts.append(f"({entry.count} times)")
     text = f": {printable(entry.text, MAX_SHOWN)}" if entry.text else ""
-    return " ".join(word for word in words if word) + text
+    return " ".join(word for word in parts if word) + text
 
 
 def _where(entry: AuditEntry) -> str:

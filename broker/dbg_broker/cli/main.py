@@ -36,29 +36,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _act(words: list[str]) -> int:
+def _act(argv: list[str]) -> int:
     """Execute the command line, and return the exit status. Raise DbgError."""
-    if words[:1] == ["--complete"]:
-        for line in complete_words(words[1:]):
+    if argv[:1] == ["--complete"]:
+        for line in complete_words(argv[1:]):
             print_line(line)
         return 0
-    if words[:1] == ["run"]:
+    if argv[:1] == ["run"]:
         # `dbg-broker run` is an alias of `dbg-attach run`, loaded by name: this package imports nothing of the client.
-        return int(import_module("dbg_client.command_line.main").main(words))
-    given = parse(words)
+        return int(import_module("dbg_client.command_line.main").main(argv))
+    given = parse(argv)
     return int(import_module(f"dbg_broker.cli.{given.verb}").run(given))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raise BadInput, which suggests a correction for a mistyped word."""
-    words = list(arguments)
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
-    if not words:
+    argv = list(arguments)
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
+    if not argv:
         raise BadInput("no verb was given", f"type one of {', '.join(VERBS)}")
-    parser = parser_of_the_command(words[:1])
-    if words[0] not in VERBS:
-        refuse_mistyped(parser, words, [])
-    given, left = parser.parse_known_args(words)
-    refuse_mistyped(parser, words, left)
+    parser = parser_of_the_command(argv[:1])
+    if argv[0] not in VERBS:
+        refuse_mistyped(parser, argv, [])
+    given, left = parser.parse_known_args(argv)
+    refuse_mistyped(parser, argv, left)
     return given

@@ -65,9 +65,9 @@ def verbs_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentP
     return found
 
 
-def complete_words(words: Sequence[str]) -> list[str]:
+def complete_words(argv: Sequence[str]) -> list[str]:
     """Return the completions of the last word, one line each: the word, a tab, and its meaning."""
-    *before, current = words or [""]
+    *before, current = argv or [""]
     parser = parser_of_the_command(before[:1])
     verb = verbs_of(parser).get(before[0]) if before else None
     found = complete_option(verb or parser, before, current)
@@ -78,13 +78,13 @@ def complete_words(words: Sequence[str]) -> list[str]:
     return lines([(each, "") for action in verb._get_positional_actions() for each in action.choices or ()], current)
 
 
-def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left: Sequence[str]) -> None:
+def refuse_mistyped(parser: argparse.ArgumentParser, argv: Sequence[str], left: Sequence[str]) -> None:
     """Raise BadInput, with a suggestion, for an unknown verb and for words that the parser did not accept."""
     verbs = verbs_of(parser)
-    if words and not words[0].startswith("-") and words[0] not in verbs:
-        if words[0] in OF_THE_TERMINAL:
-            raise BadInput(f"`{words[0]}` is a verb of dbg-attach", f"type `dbg-attach {words[0]}`")
-        _refuse_verb(words[0], verbs)
+    if argv and not argv[0].startswith("-") and argv[0] not in verbs:
+        if argv[0] in OF_THE_TERMINAL:
+            raise BadInput(f"`{argv[0]}` is a verb of dbg-attach", f"type `dbg-attach {argv[0]}`")
+        _refuse_verb(argv[0], verbs)
     for word in left:
         if word.startswith("-"):
             raise BadInput(f"there is no option {printable(word.partition('=')[0])}", "see `dbg-broker --help`")

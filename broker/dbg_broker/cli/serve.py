@@ -13,8 +13,8 @@ def add_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help="address to listen at (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 admits other "
-        "hosts; if systemd provides a socket for the service, that socket)",
+        help="address to listen at (default: the socket that systemd provides; without one 127.0.0.1:6900, or a free "
+        "port if 6900 is taken); 0.0.0.0 admits other hosts",
     )
     serve.add_argument(
         "--certificate",

@@ -141,7 +141,7 @@ def _require_no_others(home: Path) -> None:
         url = serving.brokers[0].url
         raise BadInput(
             f"the broker at {printable(url)} shares the tokens of this home, and would not get the new ones",
-            "stop all brokers of the cluster, rotate in one home, and copy its directory tokens/ into the other homes",
+            "stop all brokers of the cluster, run `token --rotate` in one home, and copy its tokens/ to the others",
         )
 
 

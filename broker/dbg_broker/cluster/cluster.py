@@ -19,7 +19,7 @@ from dbg_wire.messages import BrokerAddress
 
 logger = logging.getLogger("dbg_broker")
 
-TOLD_SECONDS = 0.5
+ANNOUNCE_SECONDS = 0.5
 """How long changes of the members are collected before peers get them, in seconds. Brokers of a cluster often start
 together, so many changes become one message."""
 
@@ -100,7 +100,7 @@ class Cluster:
         """Publish and request everything again, because messages may have been lost."""
         if self._is_there:
             self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
-            self.news.tell_all(asks=True)
+            self.news.announce_all(asks=True)
             self.tokens.announce()
 
     def _presence_changed(self, name: str, value: bytes) -> None:
@@ -114,7 +114,7 @@ class Cluster:
 
     def _came(self, name: str) -> None:
         logger.info("broker %s joined", printable(name))
-        self.news.tell_all()
+        self.news.announce_all()
         self._members_changed()
 
     def _gone(self, name: str) -> None:
@@ -126,9 +126,9 @@ class Cluster:
     def _members_changed(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._timers.schedule(TOLD_SECONDS, self._tell_members)
+            self._timers.schedule(ANNOUNCE_SECONDS, self._announce_members)
 
-    def _tell_members(self) -> None:
+    def _announce_members(self) -> None:
         self._is_due = False
         self.tokens.announce()
         others = self.members.all()[1:]

@@ -130,7 +130,7 @@ class Nats:
         try:
             self._outbox.put_nowait((subject, data))
         except asyncio.QueueFull:
-            self._say_again()
+            self._publish_again()
 
     async def subscribe(self, subject: str, on_message: OnMessage) -> None:
         """Call ``on_message`` with each message for a subject, in order, in the loop's thread.
@@ -194,11 +194,11 @@ class Nats:
     async def _note_error(self, error: Exception) -> None:
         self._error = error
         if isinstance(error, nats.errors.SlowConsumerError):
-            self._say_again()
+            self._publish_again()
         elif not isinstance(error, _ERRORS):
             logger.error("internal error while handling a message of another broker", exc_info=error)
 
-    def _say_again(self) -> None:
+    def _publish_again(self) -> None:
         """Schedule one call of :attr:`is_back` for all messages that were dropped."""
         if not self._is_again_due:
             self._is_again_due = True

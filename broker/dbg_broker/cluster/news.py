@@ -73,7 +73,7 @@ class RankNews(Watcher):
 
     def __init__(self, table: RankTable, timers: Timers, nats: Nats, name: str) -> None:
         self._table, self._timers, self._nats, self._name = table, timers, nats, name
-        self._told: dict[str, RankFact] = {}
+        self._facts: dict[str, RankFact] = {}
         """Facts of this broker's ranks that the others know or are about to receive."""
         self._dirty: dict[str, None] = {}
 
@@ -84,21 +84,21 @@ class RankNews(Watcher):
         if self._table.elsewhere.has(rank):
             return
         fact = fact_of(rank)
-        known = self._told.get(fact.key)
+        known = self._facts.get(fact.key)
         if fact != known and (known is not None or fact.is_news):
-            self._told[fact.key] = fact
+            self._facts[fact.key] = fact
             self._note(fact.key)
 
     def rank_gone(self, key: str) -> None:
         """Publish that a rank is no longer listed."""
-        if self._told.pop(key, None) is not None:
+        if self._facts.pop(key, None) is not None:
             self._note(key)
 
-    def tell_all(self, *, asks: bool = False) -> None:
+    def announce_all(self, *, asks: bool = False) -> None:
         """Publish all facts again for a broker that does not know them; with ``asks`` request all other facts."""
         if asks:
             self._publish("all", asks=True)
-        for key in self._told:
+        for key in self._facts:
             self._note(key)
 
     def _note(self, key: str) -> None:
@@ -110,8 +110,8 @@ class RankNews(Watcher):
         keys = tuple(islice(self._dirty, AT_ONCE))
         for key in keys:
             del self._dirty[key]
-        facts = tuple(self._told[key] for key in keys if key in self._told)
-        self._publish("all", facts=facts, gone=tuple(key for key in keys if key not in self._told))
+        facts = tuple(self._facts[key] for key in keys if key in self._facts)
+        self._publish("all", facts=facts, gone=tuple(key for key in keys if key not in self._facts))
         if self._dirty:
             self._timers.schedule(0, self._announce)
 
@@ -161,12 +161,12 @@ class RankNews(Watcher):
             self._table.take_over(rank)
             self.rank_changed(rank)
         if news.asks:
-            self.tell_all()
+            self.announce_all()
 
     def losing(self, broker: str) -> Iterator[None]:
         """Mark the ranks of a broker that is gone as lost until they register again; each step handles one rank."""
         now = self._timers.clock()
-        for fact in self._table.elsewhere.told_by(broker):
+        for fact in self._table.elsewhere.reported_by(broker):
             # A rank may have registered elsewhere since the last step.
             if fact.is_live and self._table.elsewhere.find(fact.key) is fact:
                 self._enter(broker, fact.replace(state=RankState.LOST, ended=now, left=now))
@@ -174,7 +174,7 @@ class RankNews(Watcher):
 
     def forget(self, broker: str) -> None:
         """Forget the facts of a broker that did not come back: its ranks are at other brokers or have ended."""
-        for fact in self._table.elsewhere.told_by(broker):
+        for fact in self._table.elsewhere.reported_by(broker):
             if not fact.is_live:
                 self._table.forget_fact(broker, fact.key)
 

@@ -49,7 +49,7 @@ class SharedTokens:
 
         Raise an error of NATS' client.
         """
-        await self._nats.subscribe(f"{self._subject}.*", self._told)
+        await self._nats.subscribe(f"{self._subject}.*", self._received)
         self.announce()
 
     def announce(self) -> None:
@@ -64,7 +64,7 @@ class SharedTokens:
         if is_new:
             self.announce()
 
-    def _told(self, name: str, value: bytes) -> None:
+    def _received(self, name: str, value: bytes) -> None:
         """Join the list of another broker, and publish the own list if that broker's list is incomplete."""
         if name == self._name:
             return

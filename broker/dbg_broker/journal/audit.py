@@ -146,8 +146,8 @@ def text_of(question: Question) -> str:
     if isinstance(asked, Inspection):
         return _of_inspection(asked)
     if isinstance(asked, BreakpointChanges):
-        return ", ".join(_of_wish(asked))
-    return shlex.join(asked.words) if isinstance(asked, CommandLine) else question.text
+        return ", ".join(_changes_text(asked))
+    return shlex.join(asked.argv) if isinstance(asked, CommandLine) else question.text
 
 
 def _of_inspection(asked: Inspection) -> str:
@@ -160,7 +160,7 @@ def _of_inspection(asked: Inspection) -> str:
     return f"{asked.sight.value} {asked.text}".rstrip()
 
 
-def _of_wish(spec: BreakpointChanges) -> Iterator[str]:
+def _changes_text(spec: BreakpointChanges) -> Iterator[str]:
     for line in spec.clear:
         yield f"clear {line.file}:{line.line}"
     for one in spec.set:

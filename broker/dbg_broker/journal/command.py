@@ -32,19 +32,19 @@ _KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
 
 
 class OnEvent:
-    """The command of one broker; ``words`` are the program and its arguments.
+    """The command of one broker; ``argv`` are the program and its arguments.
 
     It runs on the broker's host. ``limit`` is in seconds.
     """
 
     def __init__(
         self,
-        words: Sequence[str],
+        argv: Sequence[str],
         environ: Mapping[str, str],
         *,
         limit: float = LIMIT_SECONDS,
     ) -> None:
-        self._words, self._limit = list(words), limit
+        self._argv, self._limit = list(argv), limit
         self._environ = {name: value for name, value in environ.items() if not name.startswith(_KEPT_OUT)}
         self._running: int | None = None
         self._is_over = False
@@ -55,7 +55,7 @@ class OnEvent:
             problem = self._run(document(event, lost))
             lost = 0
             if problem and not self._is_over:
-                logger.warning("--on-event: %s %s", printable(self._words[0]), problem)
+                logger.warning("--on-event: %s %s", printable(self._argv[0]), problem)
         return True
 
     def end(self) -> None:
@@ -68,7 +68,7 @@ class OnEvent:
         """Run the command once. Return the failure as the end of a sentence, or an empty string."""
         try:
             process = subprocess.Popen(
-                self._words,
+                self._argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -102,7 +102,7 @@ class OnEvent:
         deadline = time.monotonic() + self._limit
         stdin, stdout = process.stdin, process.stdout
         if stdin is None or stdout is None:
-            raise RuntimeError("a process without its pipes")
+            raise RuntimeError("the command was started without pipes")
         # A command that ends without reading its event is no error. The write does not block, because the document fits
         # into the pipe.
         with contextlib.suppress(OSError), stdin:

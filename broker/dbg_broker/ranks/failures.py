@@ -188,7 +188,7 @@ class CrashedRanks:
                 launch.kept[key] = number
             else:
                 del launch.kept[key]
-            self._tell(run)
+            self._notify(run)
         self._drop_empty(key, run)
         return bool(self._due)
 
@@ -215,18 +215,18 @@ class CrashedRanks:
         launch = self._launches[run]
         launch.members.pop(key, None)
         if launch.kept.pop(key, None) is not None:
-            self._tell(run)
+            self._notify(run)
         self._drop_empty(key, run)
         return bool(self._due)
 
-    def came_back(self, key: str) -> None:
+    def reconnected(self, key: str) -> None:
         """Forget which updates a rank got, so that its new connection gets the whole state."""
         run = self._run_of.get(key)
         if run is not None:
             self._launches[run].members.pop(key, None)
             self._drop_empty(key, run)
 
-    def _tell(self, run: RunName) -> None:
+    def _notify(self, run: RunName) -> None:
         self._feed.changed(run)
         self._due[run] = None
 

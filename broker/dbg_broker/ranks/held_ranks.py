@@ -68,7 +68,7 @@ class HeldRanks:
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
         if rank.child is None:
-            self._look(run, number)
+            self._check(run, number)
         return bool(self._due)
 
     def hear(self, fact: RankFact) -> bool:
@@ -77,10 +77,10 @@ class HeldRanks:
         if not fact.is_child:
             if fact.is_live or place not in self._keys:
                 self._settle(fact.key, place)
-            self._look(*place)
+            self._check(*place)
         return bool(self._due)
 
-    def _look(self, run: RunName, number: int) -> None:
+    def _check(self, run: RunName, number: int) -> None:
         """Record that a rank's state in the latest update about it may be outdated."""
         for site in self._sites.get(run, {}).values():
             if number in site.status:
@@ -128,7 +128,7 @@ class HeldRanks:
             site.groups[waits.ranks][key] = NOTHING
             self._due[site] = None
 
-    def came_back(self, key: str) -> None:
+    def reconnected(self, key: str) -> None:
         """Forget which updates a rank got, so that its new connection gets the whole state."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
@@ -146,7 +146,7 @@ class HeldRanks:
 
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
-        self.came_back(key)
+        self.reconnected(key)
         place = self._places.pop(key, None)
         if place is not None and self._keys.get(place) == key:
             del self._keys[place]
@@ -165,7 +165,7 @@ class HeldRanks:
         before = self._waiting.get(rank.key)
         if before is not None and before[1] == waits and before[0].run == run:
             return
-        self.came_back(rank.key)
+        self.reconnected(rank.key)
         if waits is None:
             return
         sites = self._sites.setdefault(run, {})

@@ -106,6 +106,6 @@ class RemoteRanks:
         del self._facts[key]
         return True
 
-    def told_by(self, broker: str) -> list[RankFact]:
+    def reported_by(self, broker: str) -> list[RankFact]:
         """Return the facts that a broker sent."""
         return [fact for teller, fact in self._facts.values() if teller == broker]

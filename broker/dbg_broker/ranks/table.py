@@ -84,7 +84,7 @@ class RankTable:
         self.elsewhere = RemoteRanks()
         self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
-        self._told = Passes(self._readers, turns.start, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
+        self._passes = Passes(self._readers, turns.start, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
         """Sends ranks the states of ranks that they wait for, and which ranks of their run are kept."""
         self._watchers: list[Watcher] = []
         self._seats_due: dict[int, None] = {}
@@ -109,12 +109,12 @@ class RankTable:
         for watcher in self._watchers:
             watcher.rank_changed(rank)
         if not self.elsewhere.has(rank):
-            self._have_told(self._held.changed(rank), self._crashed.changed(rank))
+            self._schedule_news(self._held.changed(rank), self._crashed.changed(rank))
 
     def hear(self, fact: RankFact) -> None:
         """Notify ranks of the consequences of a fact about a rank at another broker."""
         kept = fact.number if fact.is_kept else None
-        self._have_told(self._held.hear(fact), self._crashed.hear(fact.launch, fact.key, kept))
+        self._schedule_news(self._held.hear(fact), self._crashed.hear(fact.launch, fact.key, kept))
         if fact.failure:
             self._explained(self._failures.hear(fact.launch, fact.key, fact.left, fact.failure, self.registry.ranks))
 
@@ -132,12 +132,12 @@ class RankTable:
         if renamed is not None:
             self.readdress(renamed)
             self.line_changed(rank.key)
-            self._have_told(self._held.changed(rank), self._crashed.changed(rank))
+            self._schedule_news(self._held.changed(rank), self._crashed.changed(rank))
             self.note_failure(rank)
 
-    def _have_told(self, *is_news: bool) -> None:
+    def _schedule_news(self, *is_news: bool) -> None:
         if any(is_news):
-            self._told.changed()
+            self._passes.changed()
 
     def broke_in(self, key: str, *, is_pending: bool) -> None:
         """Record that a rank was interrupted or the interrupt was withdrawn, and whether the rank will stop later."""
@@ -169,7 +169,7 @@ class RankTable:
     def _forget(self, key: str) -> None:
         self._failures.forget(key)
         self._held.forget(key)
-        self._have_told(self._crashed.forget(key))
+        self._schedule_news(self._crashed.forget(key))
 
     def readdress(self, renamed: Iterable[RankRecord]) -> None:
         """Send new addresses to ranks whose number has changed."""
@@ -183,9 +183,9 @@ class RankTable:
         for message, keys, name in chain(self._held.news(), self._crashed.news()):
             frame = pack_message(message)
             for key in keys or ("",):
-                yield partial(self._tell, key, frame, name)
+                yield partial(self._send_to_follower, key, frame, name)
 
-    def _tell(self, key: str, frame: bytes, name: Hashable) -> None:
+    def _send_to_follower(self, key: str, frame: bytes, name: Hashable) -> None:
         """Send a frame that many ranks get. A rank whose connection is not ready gets the whole state later instead."""
         link = self.links.get(key)
         if link is None:
@@ -194,7 +194,7 @@ class RankTable:
             link.connection.send_control(frame, name)
         else:
             self._held.missed(key)
-            self._told.changed()
+            self._passes.changed()
 
     # ------------------------------------------------------------------------------------------------------ connections
 
@@ -204,8 +204,8 @@ class RankTable:
         self.links[rank.key] = link
         self._relay.ranks[rank.key] = link.connection
         self.probes.add(rank.key, self._timers.clock())
-        self._held.came_back(rank.key)
-        self._crashed.came_back(rank.key)
+        self._held.reconnected(rank.key)
+        self._crashed.reconnected(rank.key)
 
     def left(self, rank: RankRecord) -> None:
         """Record that a rank's connection has ended."""

@@ -130,7 +130,7 @@ class Seats:
         sits_there = viewer is not None and viewer.key == key
         return room is not None and len(room.watchers) >= limits.MAX_VIEWERS_PER_RANK - 1 and not sits_there
 
-    def last_to_look(self, key: str) -> Iterator[int]:
+    def latest_viewers(self, key: str) -> Iterator[int]:
         """Return the watchers of a rank, the latest first."""
         room = self._rooms.get(key)
         return reversed(room.watchers) if room is not None else iter(())

@@ -93,7 +93,7 @@ class Credentials:
         )
         write_rendezvous(self._home, rendezvous)
 
-    def tell_others(self, others: tuple[Endpoint, ...]) -> None:
+    def announce_brokers(self, others: tuple[Endpoint, ...]) -> None:
         """Write the other brokers of a cluster into the files of the home, at the next check."""
         self._others = others
         self._is_written = False
@@ -132,7 +132,7 @@ class Credentials:
                 in_loop(use, self.tokens)
 
     def _write_again(self) -> None:
-        # Set this first, because tell_others may reset it while the files are written.
+        # Set this first, because announce_brokers may reset it while the files are written.
         self._is_written = True
         try:
             self.write()

@@ -30,7 +30,7 @@ HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
 """How long to wait for heartbeats and token lists of the other brokers, in seconds."""
 
 
-def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
+def find_cluster(settings: ClusterSettings, home: Path) -> Servers:
     """Return the NATS servers, after checking that the broker of this home can join the others. Blocks.
 
     Call it before the broker listens. Afterwards the home contains the tokens that the other brokers have issued and
@@ -38,11 +38,11 @@ def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
     """
     login = {} if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
-    join_issued(home, asyncio.run(_look(servers, load_tokens(home))))
+    join_issued(home, asyncio.run(_fetch_tokens(servers, load_tokens(home))))
     return servers
 
 
-async def _look(servers: Servers, tokens: Tokens) -> IssuedTokens:
+async def _fetch_tokens(servers: Servers, tokens: Tokens) -> IssuedTokens:
     """Return the issued and revoked tokens, after the lists of the other brokers were received."""
     loop = asyncio.get_running_loop()
     name, others = _new_name(), list[bytes]()
@@ -72,7 +72,7 @@ def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
         raise CantJoin(
             f"NATS at {servers} already connects the brokers of another cluster, or of a home with other tokens "
             f"({printable(other.url)}, pid {other.pid} on {printable(other.host)})",
-            "copy the tokens/ of its home to this one, or use a separate NATS for this cluster",
+            "copy the directory tokens/ from that broker's home to this one, or use a separate NATS for this cluster",
         )
 
 
@@ -90,7 +90,7 @@ def new_cluster(broker: Broker, welcomes: Welcomes, servers: Servers, credential
     nats = Nats(servers, own.name, broker.timers)
     tokens = SharedTokens(nats, own.name, partial(join_issued, home), credentials.tokens)
     cluster = Cluster(broker, welcomes, nats, own, tokens)
-    cluster.write = credentials.tell_others
+    cluster.write = credentials.announce_brokers
     return cluster
 
 

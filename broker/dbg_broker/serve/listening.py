@@ -124,7 +124,7 @@ def announce(
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic, classic.getsockname()[1], print_line)
         if settings.max_lease is not None:
-            print_line("--max-lease does not apply there: a stock debugger resumes by its own keys only")
+            print_line("--max-lease does not apply to stock debuggers: they resume only by their own keys")
 
 
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:

@@ -132,7 +132,7 @@ def serve(settings: ServeSettings, print_line: Callable[[str], None], columns: i
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
-        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, home)
+        servers = None if settings.cluster is None else _find_cluster(settings.cluster, home)
         # The home now contains the tokens that the other brokers have issued and revoked.
         credentials = Credentials(home, settings.certificate, log)
         _raise_descriptor_limit()
@@ -151,13 +151,13 @@ def serve(settings: ServeSettings, print_line: Callable[[str], None], columns: i
     return 0
 
 
-def _look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
+def _find_cluster(settings: ClusterSettings, home: Path) -> Servers:
     """Return the servers of NATS, after checking that this broker can join the others. Raise DbgError."""
     try:
         from dbg_broker.serve import joining
     except ImportError:
         raise NeedsExtra("--cluster", "nats-py", "cluster") from None
-    return joining.look_for_cluster(settings, home)
+    return joining.find_cluster(settings, home)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class QuestionDispatcher:
             )
         if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
             if question.withdrawn:
-                return broker_answer(Kind.VALUE, "goes on")
+                return broker_answer(Kind.VALUE, "continues")
             text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
             return broker_answer(Kind.RUNNING, text)
         if question.action in NEEDS_STOP and not rank.halted and not question.live:

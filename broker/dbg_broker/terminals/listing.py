@@ -133,9 +133,9 @@ class Listing(Watcher):
             link.listed.add(key)
             return True
         # The terminal knows this rank, so it must be notified that the rank is gone.
-        is_told = key in link.listed
+        was_listed = key in link.listed
         link.listed.discard(key)
-        return is_told
+        return was_listed
 
     def _may_see(self, link: TerminalLink, key: str) -> bool:
         rank = self._table.registry.find(key)

@@ -133,7 +133,7 @@ def _of_what_is_asked(question: Question) -> VisibleAction | None:
     if action is Action.COMMAND:
         return VisibleAction(f"ran {_quoted(text)}", ends_stop=text.strip() in _ENDING)
     if action is Action.EXEC and isinstance(asked, CommandLine):
-        return VisibleAction(f"ran {_quoted(shlex.join(asked.words))} next to it")
+        return VisibleAction(f"ran {_quoted(shlex.join(asked.argv))} next to it")
     if action is Action.INSPECT and isinstance(asked, Inspection):
         return _of_inspection(asked)
     return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointChanges) else None

@@ -191,9 +191,9 @@ class Terminals:
         for number, peer in tuple(self._relay.terminals.items()):
             if seconds >= ABSENCE_SECONDS:
                 peer.heard_at = max(now, peer.heard_at)
-            self._look(number, peer, now - peer.heard_at)
+            self._check(number, peer, now - peer.heard_at)
 
-    def _look(self, number: int, peer: Peer, unheard: float) -> None:
+    def _check(self, number: int, peer: Peer, unheard: float) -> None:
         if unheard >= SEAT_SECONDS:
             self._meters.disconnected += 1
             logger.info("terminal at %s disconnected: it is silent", peer.peer)
@@ -330,7 +330,7 @@ class Terminals:
             return message.mode is not Mode.WATCH
         if message.mode is not Mode.TAKE and message.resume is None:
             return False
-        looking = list(self._seats.last_to_look(rank.key))
+        looking = list(self._seats.latest_viewers(rank.key))
         # Terminals with a watcher's token are closed first, because the others wait for the keyboard.
         gives_way = next((number for number in looking if number in self.watchers), looking[0])
         why = f"{rank.address} has the maximum number of terminals; this seat goes to one that types"

@@ -102,7 +102,7 @@ class Gdb:
             env={**os.environ, "LC_ALL": "C"},
         )
         self._words = cast(IO[bytes], self._process.stdin)
-        self._said = cast(IO[bytes], self._process.stdout)
+        self._output = cast(IO[bytes], self._process.stdout)
         self._buffer = b""
 
     def set(self, setting: str) -> None:
@@ -142,8 +142,8 @@ class Gdb:
         """
         self.set(f"set scheduler-locking {'on' if alone else 'off'}")
         types = ",".join("long" for _ in arguments) or "void"
-        words = ",".join(f"{argument:#x}" for argument in arguments)
-        call = f'-data-evaluate-expression --thread {thread} "(({returns}(*)({types})){function:#x})({words})"'
+        joined = ",".join(f"{argument:#x}" for argument in arguments)
+        call = f'-data-evaluate-expression --thread {thread} "(({returns}(*)({types})){function:#x})({joined})"'
         try:
             found = re.search(r'value="(-?\d+)', self.ask(call, seconds=None))
         except DebuggerFailed as error:
@@ -180,12 +180,12 @@ class Gdb:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._said.close()
+        self._output.close()
 
     def _lines(self, seconds: float | None) -> Iterator[bytes]:
         deadline = None if seconds is None else time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
-            selector.register(self._said, selectors.EVENT_READ)
+            selector.register(self._output, selectors.EVENT_READ)
             while True:
                 *lines, self._buffer = self._buffer.split(b"\n")
                 for at, line in enumerate(lines):
@@ -194,7 +194,7 @@ class Gdb:
                     yield line
                 if not selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
                     raise DebuggerFailed("it does not answer")
-                piece = os.read(self._said.fileno(), 65536)
+                piece = os.read(self._output.fileno(), 65536)
                 if not piece or len(self._buffer) > MAX_LINE:
                     return
                 self._buffer += piece

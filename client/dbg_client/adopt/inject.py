@@ -101,7 +101,7 @@ class Injection:
         while (passed := time.monotonic() - begun) < PATIENT_SECONDS:
             answer = self._answered(0.0)
             if answer is None:
-                self._look(is_late=passed > LATE_SECONDS)
+                self._check(is_late=passed > LATE_SECONDS)
                 answer = self._answered(pause)
             if answer is not None and answer.outcome is not Outcome.BUSY:
                 return answer
@@ -110,7 +110,7 @@ class Injection:
             pause = min(pause * 2, LONGEST_PAUSE)
         raise self._no_moment()
 
-    def _look(self, *, is_late: bool) -> None:
+    def _check(self, *, is_late: bool) -> None:
         """Stop the process briefly, and run the code if the process is in a suitable state."""
         with attached(self._gdb, self._pid) as gdb:
             self._act(gdb, gdb.threads(), is_late=is_late)

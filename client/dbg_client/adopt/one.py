@@ -118,7 +118,7 @@ def _of_python(target: Target) -> Iterator[Obstacle]:
         return
     without = "install gdb by apt, dnf or conda; without it, `py-spy dump` shows a stack"
     yield target.gdb is None, "can only be adopted with gdb, which is not installed here", without
-    yield not is_tried(machine), f"runs on {machine}, which is untested", without
+    yield not is_tried(machine), f"runs on {machine}, which is untested", anew
     amx = "runs on a processor with AMX, whose registers a gdb before 14 does not restore"
     yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, such as from conda"
 
@@ -153,7 +153,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
             answer = _run(target, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
         if read_process(pid) is None:
-            raise NoSuchProcess(f"process {pid}", "has ended", "name the processes that are left") from None
+            raise NoSuchProcess(f"process {pid}", "has ended", "name the processes that still run") from None
         raise
     finally:
         with suppress(OSError):  # the folder still has the file if the process has not run it yet

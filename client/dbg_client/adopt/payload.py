@@ -26,36 +26,36 @@ OURS = (
 """Packages that a rank imports: our packages and their dependencies."""
 
 _CODE = '''
-def adopt(told):
+def adopt(settings):
     import _thread, os, sys
     is_main = _thread.get_native_id() == os.getpid()
-    mine = {"pid": os.getpid(), "main": is_main, "pipe": told["pipe"]}
+    mine = {"pid": os.getpid(), "main": is_main, "pipe": settings["pipe"]}
     marks = vars(sys)
     try:
         first = marks.setdefault("_dbg_adopts", mine)
         is_taken = first is not mine and first["pid"] == mine["pid"] and (first["main"] or not is_main)
-        if is_taken and first["pipe"] == told["pipe"]:
+        if is_taken and first["pipe"] == settings["pipe"]:
             return  # another call of this terminal, in this thread or in the main one, is running and will answer
         if not is_taken:
             marks["_dbg_adopts"] = mine
-        adopt_now(told, sys, os, is_main, is_taken)
+        adopt_now(settings, sys, os, is_main, is_taken)
     finally:
         if marks.get("_dbg_adopts") is mine:
             del marks["_dbg_adopts"]
 
-def adopt_now(told, sys, os, is_main, is_taken):
-    said = {"outcome": "failed", "main": is_main}
+def adopt_now(settings, sys, os, is_main, is_taken):
+    answer = {"outcome": "failed", "main": is_main}
     try:
         if is_taken or is_busy(is_main, sys):
-            said["outcome"] = "busy"
+            answer["outcome"] = "busy"
         else:
-            said.update(join(told, sys))
+            answer.update(join(settings, sys))
     except BaseException as error:
-        said["text"] = f"{type(error).__name__}: {error}"
-    main = "main" if said["main"] else ""
-    line = "\\t".join((said["outcome"], said.get("key", ""), main, ascii(said.get("text", ""))[1:-1][:3000]))
+        answer["text"] = f"{type(error).__name__}: {error}"
+    main = "main" if answer["main"] else ""
+    line = "\\t".join((answer["outcome"], answer.get("key", ""), main, ascii(answer.get("text", ""))[1:-1][:3000]))
     try:
-        pipe = os.open(told["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pipe = os.open(settings["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return  # another of these calls has answered
     try:
@@ -67,13 +67,13 @@ def adopt_now(told, sys, os, is_main, is_taken):
 
 def is_busy(is_main, sys):
     if not is_main and "threading" not in sys.modules and sys.version_info < (3, 13):
-        return True  # because threading takes the thread that imports it first for the main thread
+        return True  # because threading takes the first thread that imports it as the main thread
     import threading
     # A thread that starts or ends threads holds this lock, and would deadlock if it started one more here.
     is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
     return is_locked is not None and is_locked()
 
-def join(told, sys):
+def join(settings, sys):
     tracer, profiler = sys.gettrace(), sys.getprofile()
     sys.settrace(None)
     sys.setprofile(None)
@@ -81,23 +81,24 @@ def join(told, sys):
         try:
             import dbg_agent
         except ModuleNotFoundError as error:
-            if error.name != "dbg_agent" or not told["folders"]:
+            if error.name != "dbg_agent" or not settings["folders"]:
                 raise
-            add_finder(told, sys)
+            add_finder(settings, sys)
             import dbg_agent
         from dbg_agent.program.installing import become_rank
-        return become_rank(told["variables"], dbg_agent.install)
+        return become_rank(settings["variables"], dbg_agent.install)
     finally:
         sys.setprofile(profiler)
         sys.settrace(tracer)
 
-def add_finder(told, sys):
+def add_finder(settings, sys):
     from importlib.machinery import PathFinder
     class Finder:
         """Finder for a rank's packages that the program's own environment does not have."""
         @staticmethod
         def find_spec(name, path=None, target=None):
-            return PathFinder.find_spec(name, told["folders"]) if path is None and name in told["ours"] else None
+            is_ours = path is None and name in settings["ours"]
+            return PathFinder.find_spec(name, settings["folders"]) if is_ours else None
     sys.meta_path.append(Finder)
 '''
 
@@ -141,8 +142,8 @@ def as_expression(code: str) -> str:
 
 def read_answer(line: str) -> Answer | None:
     """Parse a line from the pipe, or return None for an invalid line: the process is untrusted."""
-    words = line.split("\t")
-    if len(words) != 4 or words[0] not in {outcome.value for outcome in Outcome}:
+    fields = line.split("\t")
+    if len(fields) != 4 or fields[0] not in {outcome.value for outcome in Outcome}:
         return None
-    outcome, key, main, text = words
+    outcome, key, main, text = fields
     return Answer(outcome=Outcome(outcome), key=key, text=text, main=main == "main")

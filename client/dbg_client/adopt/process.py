@@ -134,10 +134,10 @@ def system_call(pid: int, thread: int) -> tuple[int, int] | None:
     Return None if the thread is in its own code or has ended. Raises PermissionError if access is forbidden.
     """
     try:
-        words = (PROC / str(pid) / "task" / str(thread) / "syscall").read_text(encoding="ascii").split()
+        fields = (PROC / str(pid) / "task" / str(thread) / "syscall").read_text(encoding="ascii").split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return (int(words[0]), int(words[1], 16)) if words[0].isdecimal() else None
+    return (int(fields[0]), int(fields[1], 16)) if fields[0].isdecimal() else None
 
 
 def is_file_on_disk(pid: int, descriptor: int) -> bool:
@@ -174,13 +174,13 @@ def _uninterruptible(pid: int) -> set[str]:
 
 def program_words(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Remove a Python interpreter and its options from the start of a command line; keep ``-m`` and ``-c``."""
-    words = list(argv[1:])
-    while words and words[0].startswith("-") and words[0] not in ("-", "-m", "-c"):
-        if words[0][1:2] != "-" and words[0][-1:] in "mc":  # `-um module`
-            return (f"-{words[0][-1]}", *words[1:])
-        takes_value = words[0] in ("-W", "-X", "--check-hash-based-pycs")
-        del words[: 2 if takes_value else 1]
-    return tuple(words)
+    arguments = list(argv[1:])
+    while arguments and arguments[0].startswith("-") and arguments[0] not in ("-", "-m", "-c"):
+        if arguments[0][1:2] != "-" and arguments[0][-1:] in "mc":  # `-um module`
+            return (f"-{arguments[0][-1]}", *arguments[1:])
+        takes_value = arguments[0] in ("-W", "-X", "--check-hash-based-pycs")
+        del arguments[: 2 if takes_value else 1]
+    return tuple(arguments)
 
 
 def _age(start: int) -> float:
@@ -314,8 +314,8 @@ def _above(pid: int, seen: Mapping[int, ProcessInfo]) -> Sequence[int]:
 
 
 def _candidate(found: ProcessInfo, rank: int, *, is_rank: bool) -> Candidate:
-    words = 2 if found.command[0] == "-m" else 1
-    return Candidate(found.pid, rank, " ".join(found.command[:words]), found.age, is_rank)
+    count = 2 if found.command[0] == "-m" else 1
+    return Candidate(found.pid, rank, " ".join(found.command[:count]), found.age, is_rank)
 
 
 _VERSION = re.compile(r"python(\d)\.(\d+)(t?)(?=[/.]|\Z)")

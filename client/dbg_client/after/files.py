@@ -93,9 +93,9 @@ def show_files(settings: Why) -> int | None:
     return answer.status
 
 
-def saved_job(words: tuple[str, ...], target: str | None) -> SavedJob | None:
+def saved_job(names: tuple[str, ...], target: str | None) -> SavedJob | None:
     """Return the job in the named report, or None if the command names ranks. Raises NothingToRead and BadInput."""
-    files = files_meant(words, target)
+    files = files_meant(names, target)
     if not files:
         return None
     found = find_in(files)
@@ -122,9 +122,9 @@ def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
     return files
 
 
-def _is_there(word: str) -> bool:
+def _is_there(name: str) -> bool:
     try:
-        return os.path.lexists(word)
+        return os.path.lexists(name)
     except ValueError:
         return False
 
@@ -162,14 +162,14 @@ def _notes(found: FoundFiles) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------- finding
 
 
-def find_in(words: Sequence[str]) -> FoundFiles:
+def find_in(names: Sequence[str]) -> FoundFiles:
     """Read these files, and the files in these directories."""
     found = FoundFiles()
-    for word in words:
-        is_folder = os.path.isdir(word)  # noqa: PTH112 - a word may be any text
-        paths = _below(word) if is_folder else [word]
+    for name in names:
+        is_folder = os.path.isdir(name)  # noqa: PTH112 - a word may be any text
+        paths = _below(name) if is_folder else [name]
         if len(paths) > MAX_FILES:
-            found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; the others are ignored")
+            found.notes.append(f"{printable(name)} has more than {MAX_FILES:,} files; the others are ignored")
         for path in sorted(paths[:MAX_FILES]):
             _take(found, path, is_named=not is_folder)
     return found
@@ -250,7 +250,7 @@ def _take_dump(found: FoundFiles, path: str, data: bytes, written: float) -> Non
         raise _Foreign("is not a flight-recorder dump of torch") from None
     rank = rank_in(path)
     if rank is None:
-        raise _Unreadable("has no rank number in its name, such as trace_rank_3")
+        raise _Unreadable("has a name without a rank number; a name such as trace_rank_3 has one")
     before = found.dumps.get(rank)
     if before is not None:
         older = path if before[0].written >= written else before[1]

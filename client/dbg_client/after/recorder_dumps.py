@@ -45,7 +45,7 @@ class RankDump:
 def case_of_dumps(dumps: Sequence[RankDump]) -> HangEvidence:
     """Return the evidence of a job whose ranks have not moved since their dumps; ranks without a dump are silent."""
     world = _world(dumps)
-    reported = {one.rank: _told(one, world) for one in dumps}
+    reported = {one.rank: _evidence_of(one, world) for one in dumps}
     everybody = [reported.get(number) or _silent(number, world) for number in sorted({*reported, *range(world)})]
     # Nothing moves in a dump, so both snapshots show the state at the end.
     snapshots = [JobSnapshot(at=at, everybody=everybody) for at in (0.0, LAST_SNAPSHOT_SECONDS)]
@@ -87,7 +87,7 @@ def _world(dumps: Sequence[RankDump]) -> int:
 # ------------------------------------------------------------------------------------------------ evidence of one rank
 
 
-def _told(one: RankDump, world: int) -> RankEvidence:
+def _evidence_of(one: RankDump, world: int) -> RankEvidence:
     known = _groups(one.dump, world)
     by_group: defaultdict[tuple[str, str], list[RecorderEntry]] = defaultdict(list)
     for entry in one.dump.entries:
@@ -101,7 +101,7 @@ def _told(one: RankDump, world: int) -> RankEvidence:
         # Drop the libraries' timeouts, which no longer matter.
         calls += [
             entry_seen(members, entry, now=_now(one, entry), place=_called_at(entry)).replace(timeout=None)
-            for entry in _told_of(entries)
+            for entry in _known_entries(entries)
         ]
     libraries = sorted({library for _, library in by_group}) or [""]
     for name, group in known.items():
@@ -150,7 +150,7 @@ def _title(name: str, description: str) -> str:
     return "default" if name == FIRST_GROUP or description == "default_pg" else name[:12]
 
 
-def _told_of(entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
+def _known_entries(entries: Sequence[RecorderEntry]) -> list[RecorderEntry]:
     """Return the entries of a rank to report: first the unfinished ones, then the others, each from old to new."""
     return sorted(entries, key=lambda entry: (not entry.is_unfinished, entry.sequence))[:MAX_COLLECTIVES]
 

@@ -219,7 +219,7 @@ def report_text(saved: CaseFile, found: Explanation | None) -> str:
         ("Versions", [*saved.versions, *_agents(ranks)]),
         ("Ranks", show_table(ranks, saved.now, color=False, fold=True).splitlines() if ranks else ["none"]),
         ("Why it hangs", _lines(show_verdicts(found.verdicts, color=False)) if found is not None else [saved.problem]),
-        *_of_looks(saved),
+        *_observation_rows(saved),
         ("Last lines of its output", saved.output),
     ]
     text = f"{saved.about}\n"
@@ -230,7 +230,7 @@ def report_text(saved: CaseFile, found: Explanation | None) -> str:
     return f"{text}\n{title}\n" + "".join(f"  {line}\n" for line in packed if line) if title else text
 
 
-def _of_looks(saved: CaseFile) -> list[tuple[str, Sequence[str]]]:
+def _observation_rows(saved: CaseFile) -> list[tuple[str, Sequence[str]]]:
     """Return the sections on collectives and stacks of the last snapshot."""
     if not saved.snapshots:
         return []

@@ -255,8 +255,8 @@ class Job(Ranks):
         """Name of the job."""
         return self._twin.name
 
-    def __getitem__(self, wanted: Wanted) -> Ranks:
-        return Ranks(self._twin[wanted], self._thread)
+    def __getitem__(self, selector: Wanted) -> Ranks:
+        return Ranks(self._twin[selector], self._thread)
 
     def events(self) -> Iterator[RankChange]:
         """Yield each change of a rank of this job from now on, until the program stops iterating.

@@ -54,7 +54,7 @@ class BreakpointAnswer:
         """
         states = self.at(asked)
         return tuple(
-            (rank, _said(answer, *outcome(states.get(rank.key), was_set=rank.key in had)))
+            (rank, _with_text(answer, *outcome(states.get(rank.key), was_set=rank.key in had)))
             if rank.key in self.states
             else (rank, answer)
             for rank, answer in self.by_rank
@@ -63,7 +63,7 @@ class BreakpointAnswer:
     def all_answers(self) -> tuple[RankAndAnswer, ...]:
         """Return the breakpoints of each rank, one per line, as answers that can be grouped."""
         return tuple(
-            (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))
+            (rank, _with_text(answer, Kind.VALUE, _listed(self.states[rank.key])))
             if rank.key in self.states
             else (rank, answer)
             for rank, answer in self.by_rank
@@ -145,14 +145,14 @@ def outcome(state: BreakpointState | None, *, was_set: bool = False) -> tuple[Ki
 
 def describe(state: BreakpointState) -> str:
     """Describe one breakpoint in a line: its place, its condition or log text, and any problem."""
-    words = [f"{state.file}:{state.line}"]
-    words += [f"if {state.condition}"] if state.condition else []
-    words += [f"hits {state.hits}"] if state.hits else []
-    words += [f"log {state.log!r}"] if state.log else []
+    parts = [f"{state.file}:{state.line}"]
+    parts += [f"if {state.condition}"] if state.condition else []
+    parts += [f"hits {state.hits}"] if state.hits else []
+    parts += [f"log {state.log!r}"] if state.log else []
     problem = state.problem if state.is_set else f"not set: {state.problem or CANT_BE_SET}"
     moved = f"asked for line {state.asked}" if state.asked != state.line else ""
     odd = "; ".join(filter(None, (moved, problem)))
-    return " ".join(words) + (f" ({odd})" if odd else "")
+    return " ".join(parts) + (f" ({odd})" if odd else "")
 
 
 def _listed(states: Sequence[BreakpointState]) -> str:
@@ -166,7 +166,7 @@ def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
     return tuple(row for row in answer.rows if isinstance(row, BreakpointState))
 
 
-def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
+def _with_text(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
     # The digest marks the text as complete: without a digest, a text of several lines is treated as truncated.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return clamp(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest)

@@ -55,12 +55,12 @@ class AsyncBroker:
             raise BadInput("a job name is needed", _named(living))
         return self._job(living[0] if name is None else name)
 
-    async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
+    async def wait(self, selector: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
         """Wait until one of these ranks is stopped, and return it.
 
         The ranks may be of any job, and may connect later. Raises TimedOut after ``seconds``.
         """
-        return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
+        return await first_stop(self._switchboard, self._memory, any_target(selector, self._memory.groups), seconds)
 
     async def close(self) -> None:
         """Close the connection and all stops that use it; the ranks stay as they are."""

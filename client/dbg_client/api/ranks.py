@@ -36,11 +36,11 @@ from dbg_wire.records.ranks import RankInfo
 class AsyncRanks:
     """Ranks of a job, looked up again at each call; belongs to the event loop of its broker."""
 
-    def __init__(self, switchboard: Switchboard, memory: Memory, job: str, wanted: Wanted) -> None:
+    def __init__(self, switchboard: Switchboard, memory: Memory, job: str, selector: Wanted) -> None:
         self._switchboard = switchboard
         self._memory = memory
         self._job = job
-        self._wanted = wanted
+        self._wanted = selector
 
     # ------------------------------------------------------------------------------------------------------ selection
 
@@ -184,7 +184,7 @@ class AsyncRanks:
         return Asker(self._switchboard, timeout)
 
     def _target(self) -> Target:
-        return read_wanted(self._wanted, self._job, self._memory.groups)
+        return read_selector(self._wanted, self._job, self._memory.groups)
 
     def _found(self) -> tuple[RankInfo, ...]:
         return find(self._target(), self._switchboard.directory.ranks).ranks
@@ -236,8 +236,8 @@ class AsyncJob(AsyncRanks):
         """Name of the job."""
         return self._job
 
-    def __getitem__(self, wanted: Wanted) -> AsyncRanks:
-        return AsyncRanks(self._switchboard, self._memory, self.name, wanted)
+    def __getitem__(self, selector: Wanted) -> AsyncRanks:
+        return AsyncRanks(self._switchboard, self._memory, self.name, selector)
 
     async def events(self) -> AsyncGenerator[RankChange, None]:
         """Yield each change of a rank of this job from now on, until the program stops iterating.
@@ -280,29 +280,29 @@ Wanted = str | int | Sequence[int]
 """Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a rank number, or several numbers."""
 
 
-def target_text(wanted: Wanted) -> str:
-    """Return the text that a user would type for these ranks. Raises BadInput if ``wanted`` selects no ranks."""
-    if isinstance(wanted, str):
-        return wanted
-    if isinstance(wanted, int):
-        return str(wanted)
-    numbers = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+def target_text(selector: Wanted) -> str:
+    """Return the text that a user would type for these ranks. Raises BadInput if ``selector`` selects no ranks."""
+    if isinstance(selector, str):
+        return selector
+    if isinstance(selector, int):
+        return str(selector)
+    numbers = list(selector) if isinstance(selector, Iterable) else [selector]
     if not numbers or not all(isinstance(number, int) for number in numbers):
         raise BadInput(f"{numbers!r} is not a list of ranks", "use rank numbers, as in job[[0, 3]]")
     return ",".join(map(str, numbers))
 
 
-def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
+def read_selector(selector: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
     """Return the target for ranks of one job; ``groups`` are those of the most recent answer.
 
     Raises BadTarget and UnknownGroup.
     """
-    return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
+    return read_scope(with_groups(parse_target(target_text(selector)), groups), job)
 
 
-def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
+def any_target(selector: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
     """Return the target for ranks of any job."""
-    return with_groups(parse_target(target_text(wanted)), groups)
+    return with_groups(parse_target(target_text(selector)), groups)
 
 
 class Memory:

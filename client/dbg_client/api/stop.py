@@ -144,11 +144,11 @@ class AsyncStop:
 
     async def up(self) -> Place:
         """Select the frame that called this one, until the next step, and return its place."""
-        return await self._look(self._up + 1)
+        return await self._move_to(self._up + 1)
 
     async def down(self) -> Place:
         """Select the frame that this one called, and return its place."""
-        return await self._look(self._up - 1)
+        return await self._move_to(self._up - 1)
 
     async def resume(self) -> None:
         """Resume the rank; :meth:`wait` returns at its next stop."""
@@ -192,7 +192,7 @@ class AsyncStop:
             raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank resumed")
         return frames[-1]
 
-    async def _look(self, up: int) -> Place:
+    async def _move_to(self, up: int) -> Place:
         frames = await self.stack()
         if not 0 <= up < len(frames):
             raise BadInput("there is no frame further " + ("up" if up > 0 else "down"), "stack() returns all frames")

@@ -122,13 +122,13 @@ class Values:
 
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
-        answer = await self._tell(at, sight=InspectionKind.VALUE, text=expression)
+        answer = await self._inspect(at, sight=InspectionKind.VALUE, text=expression)
         # The rank returns the value without a name.
         return replace(self._one(answer), name=expression)
 
     async def run(self, text: str, at: At = HERE) -> Variable | None:
         """Return the value of an expression, or run a statement, which has no value. Raises RankError."""
-        answer = await self._tell(at, sight=InspectionKind.VALUE, text=text, runs=True)
+        answer = await self._inspect(at, sight=InspectionKind.VALUE, text=text, runs=True)
         return _printable(Variable, answer.variables[0]) if answer.variables else None
 
     async def variables(
@@ -136,7 +136,7 @@ class Values:
     ) -> Variables:
         """Return variables of a scope, or parts of a value, at most MAX_VARIABLES. Raises RankError."""
         handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
-        answer = await self._tell(
+        answer = await self._inspect(
             at, sight=InspectionKind.PARTS, scope=_scope(scope), handle=handle, start=start, count=count, parts=parts
         )
         return Variables(_printable(Variable, one) for one in answer.variables)
@@ -157,17 +157,17 @@ class Values:
     async def set(self, name: str, expression: str, of: Of, scope: str, at: At = HERE) -> Variable:
         """Assign a value, and return the variable afterwards. Raises RankError."""
         handle = await self._handle(of, at)
-        answer = await self._tell(
+        answer = await self._inspect(
             at, sight=InspectionKind.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression
         )
         return self._one(answer)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
         """Return the rank's exception, or None if there is no exception. Raises RankError."""
-        answer = (await self._tell(at, sight=InspectionKind.EXCEPTION)).exception
+        answer = (await self._inspect(at, sight=InspectionKind.EXCEPTION)).exception
         return _printable(ExceptionInfo, answer) if answer is not None else None
 
-    async def _tell(self, at: At, **question: Any) -> Inspected:
+    async def _inspect(self, at: At, **question: Any) -> Inspected:
         """Ask the rank and return its answer. Raises BadInput for an invalid question."""
         return inspected_in((await self._ask(given(Inspection, **question), at)).rows)
 

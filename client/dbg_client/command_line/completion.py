@@ -43,9 +43,9 @@ GRACE_SECONDS = 0.5
 """Seconds from the end of the broker's timeouts to the forced exit of a process in which a C call hangs."""
 
 
-def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
+def complete_words(argv: Sequence[str]) -> tuple[list[str], bool]:
     """Return a line for each possible completion of the last word, and whether targets are possible, too."""
-    *before, current = words or [""]
+    *before, current = argv or [""]
     row, _, behind = verb_first(before)
     verb = row.load()
     parser = parser_of(verb)
@@ -70,12 +70,12 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
     return lines(TARGET_WORDS, current), True
 
 
-def complete(words: Sequence[str]) -> int:
+def complete(argv: Sequence[str]) -> int:
     """Write the possible completions of the last word, a line each, and return 0."""
-    found, has_targets = complete_words(words)
+    found, has_targets = complete_words(argv)
     _write(found)
     if has_targets:
-        _write_targets(words[-1] if words else "")
+        _write_targets(argv[-1] if argv else "")
     return 0
 
 

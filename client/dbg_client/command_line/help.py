@@ -38,7 +38,7 @@ usage: dbg-attach [VERB] [TARGET] [options]
 
   --watch   watch only                      --json       print one JSON document
   --take    take the keyboard               --timeout S  wait S seconds at most
-  --follow  wait for each further stop      --engine E   open pudb or pdb
+  --follow  when a stop ends, wait for the next      --engine E   open pudb or pdb
   --live    with eval: running ranks, too   --broker A   broker's host:port
   -y        don't ask                       --version    show the version
 

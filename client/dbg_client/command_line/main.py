@@ -27,14 +27,14 @@ ENOUGH = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; argparse itself exits for --help and --version."""
-    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     if sys.version_info >= (3, 15):
         # Lazy imports make the start faster, because a verb uses only two thirds of the modules that are imported.
         sys.set_lazy_imports("all")
-    verbose = "-v" in words or "--verbose" in words
+    verbose = "-v" in arguments or "--verbose" in arguments
     prepare_streams()
     try:
-        return _act(words)
+        return _act(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -47,19 +47,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(bug(error), 1, verbose)
 
 
-def _act(words: list[str]) -> int:
+def _act(arguments: list[str]) -> int:
     """Run the command line and return the exit status. Raises DbgError."""
-    if words[:1] == ["--complete"]:
+    if arguments[:1] == ["--complete"]:
         from dbg_client.command_line.completion import complete
 
-        return complete(words[1:])
+        return complete(arguments[1:])
     from dbg_client.command_line.reading import read_verb
 
     # argparse ignores write errors, so its output goes to a string first.
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
-            verb = read_verb(words, os.environ, page=_page)
+            verb = read_verb(arguments, os.environ, page=_page)
     except SystemExit:
         write_result(printed.getvalue())
         raise

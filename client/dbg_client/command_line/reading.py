@@ -52,7 +52,7 @@ class Words:
 
 
 def read_verb(
-    words: Sequence[str],
+    argv: Sequence[str],
     environ: Mapping[str, str],
     *,
     in_session: bool = False,
@@ -62,9 +62,9 @@ def read_verb(
 
     ``page`` returns the page for ``--help``. It gets the name of the verb, or an empty text if no verb was typed.
     """
-    row, topic, words = verb_first(words)
+    row, topic, argv = verb_first(argv)
     verb = row.load()
-    front, behind = _part(words)
+    front, behind = _part(argv)
     parser = parser_of(verb, page=partial(page, topic), in_session=in_session)
     options, left = parser.parse_known_args(front)
     for word in filter(_is_option, left):
@@ -130,18 +130,18 @@ def read_question(row: VerbRow, text: str, environ: Mapping[str, str]) -> tuple[
     """
     verb = row.load()
     parser = parser_of(verb, in_session=True)
-    known, words = parser._option_string_actions, list[str]()
+    known, argv = parser._option_string_actions, list[str]()
     while (option := known.get(text.split(" ", 1)[0].partition("=")[0])) is not None:
         word, _, text = text.partition(" ")
-        words.append(word)
+        argv.append(word)
         if option.nargs is None and "=" not in word:
             value, _, text = text.strip().partition(" ")
-            words += [value] if value else []
+            argv += [value] if value else []
         text = text.strip()
     first, _, behind = text.partition(" ")
     target = first if behind.strip() and is_target(first) else None
     given = {"target": target, text_field(verb): behind.strip() if target else text}
-    return build(verb, parser.parse_args(words), environ, given), target is not None
+    return build(verb, parser.parse_args(argv), environ, given), target is not None
 
 
 def text_field(verb: type[Verb]) -> str:
@@ -149,10 +149,10 @@ def text_field(verb: type[Verb]) -> str:
     return "expression" if verb.operands is Operands.EXPRESSION else "command"
 
 
-def verb_first(words: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
+def verb_first(argv: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
     """Return the verb, the topic of its help, and the words without it; ``attach`` if the first word is not a verb."""
-    row = BY_NAME.get(words[0]) if words else None
-    return (row, row.name, list(words[1:])) if row is not None else (BY_NAME["attach"], "", list(words))
+    row = BY_NAME.get(argv[0]) if argv else None
+    return (row, row.name, list(argv[1:])) if row is not None else (BY_NAME["attach"], "", list(argv))
 
 
 def _nothing(words: Words) -> dict[str, object]:
@@ -250,9 +250,9 @@ def _target(operands: list[str], words: Words) -> str | None:
     return operands[0]
 
 
-def _part(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def _part(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split the words at the first ``--``: words after it are not options."""
-    parted = list(words)
+    parted = list(argv)
     at = parted.index("--") if "--" in parted else len(parted)
     return parted[:at], parted[at + 1 :]
 

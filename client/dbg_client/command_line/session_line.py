@@ -41,10 +41,10 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
             if row is not None and verb is not None and verb.operands in TEXTS:
                 found, names_ranks = read_question(row, rest.strip(), environ)
             else:
-                words = _split(word, text)
-                if words is None:
+                argv = _split(word, text)
+                if argv is None:
                     return None
-                found = read_verb(words, environ, in_session=True)
+                found = read_verb(argv, environ, in_session=True)
                 names_ranks = getattr(found, "target", None) is not None
     except SystemExit:
         return None  # the option for help, perhaps joined to another option, as in `-yh`
@@ -75,16 +75,16 @@ def _split(word: str, text: str) -> list[str] | None:
         refuse_mistyped(word, [row.name for row in VERBS])
         raise BadInput(f"{printable(word)!r} is neither a verb nor a rank", "`help` lists the verbs")
     try:
-        words = shlex.split(text)
+        argv = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
     # The words after -- are another program's command line.
-    ours = words[: words.index("--")] if "--" in words else words
+    ours = argv[: argv.index("--")] if "--" in argv else argv
     if _HELP.intersection(ours):
         return None
     if "--version" in ours:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    return words
+    return argv
 
 
 def _require_target(verb: Verb) -> None:

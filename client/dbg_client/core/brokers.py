@@ -227,7 +227,7 @@ class Brokers:
             self._went(broker, event)
         elif isinstance(event, (Snapshot, Change, Gone)):
             if self._list.take(broker, event):
-                self._tell_list(event)
+                self._publish_list(event)
         elif isinstance(event, Answers) or (isinstance(event, Refusal) and event.request is not None):
             self._ready.append(self._part(broker, event))
         elif isinstance(event, Welcome):
@@ -259,7 +259,7 @@ class Brokers:
             self._is_seat_up = False
             self._ready.append(SeatDown(event.reason))
         if not self._is_listed:
-            self._tell_list(self._list.whole())
+            self._publish_list(self._list.whole())
 
     def _answer_all(self, broker: _Broker) -> None:
         """Answer all open questions in place of this broker, because it will not answer them."""
@@ -294,7 +294,7 @@ class Brokers:
         self._asked.pop(event.request or 0)
         return event
 
-    def _tell_list(self, message: Snapshot | Change | Gone) -> None:
+    def _publish_list(self, message: Snapshot | Change | Gone) -> None:
         """Report a change of the list to the program. A move of the seat's rank to another broker is reported first."""
         if not self._is_listed and self._list.is_awaited:
             return
@@ -337,7 +337,7 @@ class Brokers:
             if broker.away_since is not None and broker.away_since < forgotten and broker.name not in self._members:
                 self._forget(broker)
                 if self._list.drop(lambda _, owner, broker=broker: owner is broker):  # type: ignore[misc]
-                    self._tell_list(self._list.whole())
+                    self._publish_list(self._list.whole())
 
     def _add(self, name: str) -> None:
         def find(opening: Opening) -> Route:

@@ -229,7 +229,7 @@ def ended_of_live_runs(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     return [rank for gone in _runs(ranks).values() for rank in _ended(gone)]
 
 
-def never_came(run: Iterable[RankInfo]) -> tuple[int, ...]:
+def never_registered(run: Iterable[RankInfo]) -> tuple[int, ...]:
     """Return the numbers below the world size of one run that no rank has, not even an exited one."""
     members = [rank for rank in run if rank.child is None and not rank.is_classic]
     connected = {rank.rank for rank in members}
@@ -278,7 +278,7 @@ def _call_of(
 ) -> ExpectedRanks:
     connected = {rank.rank for rank in run}
     world = max((rank.world_size or 0 for rank in run), default=0) or None
-    absent = tuple(number for number in never_came(run) if is_meant(number, None))
+    absent = tuple(number for number in never_registered(run) if is_meant(number, None))
     ways: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in _ended(run):
         if rank.key not in known and is_meant(rank.rank, rank.host):

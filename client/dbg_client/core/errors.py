@@ -18,16 +18,16 @@ from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.records.ranks import RankInfo, RankState
 
 
-def in_terms_of(error: DbgError, words: Mapping[str, str]) -> str:
+def in_terms_of(error: DbgError, actions: Mapping[str, str]) -> str:
     """Return an error's sentence with shell commands replaced by the actions of another front end.
 
-    ``words`` maps verbs to actions. ``{ranks}`` in an action is replaced by the target of the command. A command
+    ``actions`` maps verbs to actions. ``{ranks}`` in an action is replaced by the target of the command. A command
     without an entry stays.
     """
     return error.worded(
         lambda remedy: (
-            words[remedy.verb].format(ranks=printable(remedy.ranks or "all"))
-            if remedy.verb in words
+            actions[remedy.verb].format(ranks=printable(remedy.ranks or "all"))
+            if remedy.verb in actions
             else remedy.typed()
         )
     )

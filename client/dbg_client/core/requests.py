@@ -43,6 +43,6 @@ class OpenRequests:
         await cancel_and_wait(*self._tasks.values())
 
 
-def sentence_of(error: Exception, words: Mapping[str, str]) -> str:
-    """Return the sentence of an error, with ``words`` in place of shell commands."""
-    return in_terms_of(error, words) if isinstance(error, DbgError) else bug(error)
+def sentence_of(error: Exception, actions: Mapping[str, str]) -> str:
+    """Return the sentence of an error, with ``actions`` in place of shell commands."""
+    return in_terms_of(error, actions) if isinstance(error, DbgError) else bug(error)

@@ -39,7 +39,7 @@ WATCHER = "watcher"
 DIAL_EVERY_SECONDS = 1.0
 """Seconds between two attempts to reach the broker, until the first success."""
 
-LOOK_SECONDS = 0.03
+CHECK_SECONDS = 0.03
 """Minimum interval between two wake-ups of the waiting tasks, in seconds.
 
 Each task then checks all ranks, and if a thousand ranks stop at once, there are a thousand events.
@@ -79,8 +79,8 @@ class Switchboard:
         """Wakes up the waiting tasks: it is set after changes, and then replaced by a new event."""
         self._failure: BaseException | None = None
         """Error that has ended the reading task."""
-        self._next_look: asyncio.TimerHandle | None = None
-        self._last_look = -LOOK_SECONDS
+        self._next_check: asyncio.TimerHandle | None = None
+        self._checked_at = -CHECK_SECONDS
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
         self._open: set[int] = set()
         self._watchers: list[Watch] = []
@@ -155,8 +155,8 @@ class Switchboard:
         """Send all queued messages and close. Open questions and waits end with BrokerUnreachable. Never raises."""
         reading, self._reading = self._reading, None
         await cancel_and_wait(reading)
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
         await self._link.close()
 
@@ -249,15 +249,15 @@ class Switchboard:
             for watch in tuple(self._watchers):
                 await watch(event)
         # Wake up the waits after the watchers, because a condition may depend on the state of a watcher.
-        if self._next_look is None:
+        if self._next_check is None:
             loop = asyncio.get_running_loop()
-            pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
-            self._next_look = loop.call_later(pause, self._have_looked)
+            pause = max(0.0, self._checked_at + CHECK_SECONDS - loop.time())
+            self._next_check = loop.call_later(pause, self._check)
 
-    def _have_looked(self) -> None:
+    def _check(self) -> None:
         """Wake up all waiting tasks."""
-        self._next_look = None
-        self._last_look = asyncio.get_running_loop().time()
+        self._next_check = None
+        self._checked_at = asyncio.get_running_loop().time()
         news, self._news = self._news, asyncio.Event()
         news.set()
 
@@ -292,7 +292,7 @@ class Switchboard:
         for events in self._questions.values():
             _offer(events, error)
         self._failure = error
-        self._have_looked()
+        self._check()
 
 
 async def _next_of(events: asyncio.Queue[Event | BaseException]) -> Event:

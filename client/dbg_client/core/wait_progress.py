@@ -33,23 +33,23 @@ class WaitingLine:
     def __init__(self, show: Show = show_nobody) -> None:
         self._show = show
         self._open = 0
-        self._saying: asyncio.Task[None] | None = None
+        self._showing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def says(self, what: Callable[[], str]) -> AsyncIterator[None]:
         """Show ``what`` and the elapsed time while the block runs, after it has run for SHOW_AFTER_SECONDS."""
-        self._saying = self._saying or asyncio.create_task(self._say(what))
+        self._showing = self._showing or asyncio.create_task(self._show_progress(what))
         self._open += 1
         try:
             yield
         finally:
             self._open -= 1
             if not self._open:
-                saying, self._saying = self._saying, None
-                await cancel_and_wait(saying)
+                showing, self._showing = self._showing, None
+                await cancel_and_wait(showing)
                 self._show(None)
 
-    async def _say(self, what: Callable[[], str]) -> None:
+    async def _show_progress(self, what: Callable[[], str]) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while True:
@@ -62,23 +62,23 @@ class OpenAnswers:
 
     def __init__(self, ranks: Sequence[RankInfo]) -> None:
         self._ranks = {rank.key: rank for rank in ranks}
-        self._said: dict[str, RankAnswer] = {}
+        self._answers: dict[str, RankAnswer] = {}
 
     def take(self, answers: Iterable[RankAnswer]) -> None:
         """Record answers. Only the first answer of a rank is used."""
         for answer in answers:
-            self._said.setdefault(answer.key, answer)
+            self._answers.setdefault(answer.key, answer)
 
     def of(self, key: str) -> RankAnswer | None:
         """Return the answer of a rank; None if it has not answered."""
-        return self._said.get(key)
+        return self._answers.get(key)
 
     def __str__(self) -> str:
         asked = len(self._ranks)
         if asked == 1:
             (rank,) = self._ranks.values()
             return f"waiting for {printable(rank.address)}"
-        return f"{len(self._said)} of {asked} ranks answered"
+        return f"{len(self._answers)} of {asked} ranks answered"
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any] | None) -> None:

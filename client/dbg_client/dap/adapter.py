@@ -51,7 +51,7 @@ class Session:
 
     def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
         self._window = window
-        self.threads = Threads(window, goes_on_by_itself=client.goes_on_by_itself)
+        self.threads = Threads(window, resumes_by_itself=client.resumes_by_itself)
         self._keyboard = Keyboard(window)
         self._sources = SourceLocator(window, paths)
         self._breakpoints = Breakpoints(window, paths)

@@ -77,7 +77,7 @@ class Breakpoints:
         Raises BadInput if the path cannot exist in a rank.
         """
         file = asked_file(arguments, self._paths)
-        asked = asked_wishes(arguments, file)
+        asked = requested_breakpoints(arguments, file)
         if not self._window.may_act:
             return {"breakpoints": [{"verified": False, "message": WATCHES} for _ in asked]}
         async with self._turn:
@@ -85,7 +85,7 @@ class Breakpoints:
             ranks = self._ranks()
             await self._apply([rank for rank in ranks if rank.key in self._initialized], clear, lines)
             await self._initialize_ranks(ranks)
-            rows = iter([self._told(line, ranks) for line in lines])
+            rows = iter([self._state_of(line, ranks) for line in lines])
             found = [{"verified": False, "message": one} if isinstance(one, str) else next(rows) for one in asked]
         return {"breakpoints": found}
 
@@ -96,7 +96,7 @@ class Breakpoints:
         async with self._turn:
             await self._initialize_ranks([rank])
             self._initialized.add(rank.key)
-            self._tell(self._ranks())
+            self._report_changes(self._ranks())
 
     async def leave(self) -> None:
         """Clear this IDE's breakpoints in the ranks, but not their debuggers' own breakpoints. Never an error."""
@@ -120,7 +120,7 @@ class Breakpoints:
                     async with self._turn:
                         ranks = self._ranks()
                         await self._initialize_ranks(ranks)
-                        self._tell(ranks)
+                        self._report_changes(ranks)
 
     # ------------------------------------------------------------------------------------------------------- the ranks
 
@@ -172,14 +172,14 @@ class Breakpoints:
 
     # --------------------------------------------------------------------------------------------------------- the IDE
 
-    def _tell(self, ranks: Sequence[RankInfo]) -> None:
+    def _report_changes(self, ranks: Sequence[RankInfo]) -> None:
         """Report each breakpoint to the IDE if its state in the ranks has changed."""
         for line in self._lines.values():
             before = line.last_event
-            if self._told(line, ranks) != before:
+            if self._state_of(line, ranks) != before:
                 self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.last_event})
 
-    def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
+    def _state_of(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
         last_event = shown(line.spec.line, line.by_rank, ranks)
         file = line.spec.file
         source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
@@ -234,15 +234,15 @@ def asked_file(arguments: Message, paths: Paths) -> str:
     return file
 
 
-def asked_wishes(arguments: Message, file: str) -> list[BreakpointSpec | str]:
+def requested_breakpoints(arguments: Message, file: str) -> list[BreakpointSpec | str]:
     """Return each requested breakpoint of a file, or the reason why it is invalid. Raises BadInput."""
     given = arguments.get("breakpoints") or []
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
         raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")
-    return [_wish(one, file) for one in given]
+    return [_requested(one, file) for one in given]
 
 
-def _wish(one: object, file: str) -> BreakpointSpec | str:
+def _requested(one: object, file: str) -> BreakpointSpec | str:
     fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
     line = fields.get("line")
     if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line <= MAX_RANK:

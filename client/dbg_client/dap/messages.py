@@ -129,12 +129,12 @@ def numbered(write: Callable[[Message], None]) -> Send:
 class Client:
     """Properties of the IDE from its ``initialize`` request.
 
-    ``goes_on_by_itself`` means that the client resumes a rank that stops while another rank is stopped. nvim-dap does
+    ``resumes_by_itself`` means that the client resumes a rank that stops while another rank is stopped. nvim-dap does
     this, unless its user has turned ``auto_continue_if_many_stopped`` off.
     """
 
     name: str = UNNAMED
-    goes_on_by_itself: bool = False
+    resumes_by_itself: bool = False
 
     @classmethod
     def read(cls, arguments: Message) -> Client:
@@ -143,7 +143,7 @@ class Client:
         name = printable(client, MAX_NAME).strip() if isinstance(client, str) else ""
         # Before 2023 nvim-dap spelled this field differently.
         is_nvim = NVIM in (arguments.get("clientID"), arguments.get("clientId"))
-        return cls(name=SHORT_NAMES.get(name, name) or UNNAMED, goes_on_by_itself=is_nvim)
+        return cls(name=SHORT_NAMES.get(name, name) or UNNAMED, resumes_by_itself=is_nvim)
 
 
 class LostFrames(BadInput):

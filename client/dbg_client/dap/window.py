@@ -101,9 +101,9 @@ COALESCE_SECONDS = 0.03
 class Threads:
     """The ranks of a window as threads; follows the broker's lists from :meth:`start` on."""
 
-    def __init__(self, window: Window, *, goes_on_by_itself: bool = False) -> None:
+    def __init__(self, window: Window, *, resumes_by_itself: bool = False) -> None:
         self.table = ThreadTable()
-        self._goes_on_by_itself = goes_on_by_itself
+        self._resumes_by_itself = resumes_by_itself
         self._shown: set[str] = set()
         """Keys of ranks that were last reported as stopped, and that the IDE has not moved since then."""
         self.focus: RankInfo | None = None
@@ -115,7 +115,7 @@ class Threads:
         self._is_away = False
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
-        self._told_passed: dict[str, str] = {}
+        self._reported_passed: dict[str, str] = {}
         """The most recent stop that each rank has skipped, as reported to the IDE, by rank key."""
 
     def start(self) -> None:
@@ -158,8 +158,8 @@ class Threads:
             self._window.write(str(error), "important")
             return
         for thread_event in self.table.update(ranks):
-            self._tell(thread_event)
-        self._tell_of_passed(ranks)
+            self._report_changes(thread_event)
+        self._report_passed(ranks)
 
     def close(self) -> None:
         """Stop reporting."""
@@ -211,19 +211,19 @@ class Threads:
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
-    def _tell(self, thread_event: ThreadEvent) -> None:
+    def _report_changes(self, thread_event: ThreadEvent) -> None:
         if not isinstance(thread_event, Stopped):
             self._shown.discard(self.table.key(thread_event.thread) or "")
-        if isinstance(thread_event, Continued) or (isinstance(thread_event, Exited) and self._goes_on_by_itself):
+        if isinstance(thread_event, Continued) or (isinstance(thread_event, Exited) and self._resumes_by_itself):
             # Without this event nvim-dap would keep an exited rank as its stopped thread.
             self._window.event("continued", {"threadId": thread_event.thread, "allThreadsContinued": False})
         if isinstance(thread_event, (Started, Exited)):
             reason = "started" if isinstance(thread_event, Started) else "exited"
             self._window.event("thread", {"reason": reason, "threadId": thread_event.thread})
         elif isinstance(thread_event, Stopped):
-            self._tell_stop(thread_event)
+            self._report_stop(thread_event)
 
-    def _tell_stop(self, thread_event: Stopped) -> None:
+    def _report_stop(self, thread_event: Stopped) -> None:
         rank = self.rank(thread_event.thread)
         focus = self.focus if self.focus is not None and self.table.is_stopped(self.focus.key) else rank
         is_awaited = thread_event.is_ours and self.focus is not None and self.focus.key == rank.key
@@ -245,7 +245,7 @@ class Threads:
 
         nvim-dap does so while its current thread is another rank, for each reason except ``pause``.
         """
-        return self._goes_on_by_itself and any(self.table.is_stopped(key) for key in self._shown - {rank.key})
+        return self._resumes_by_itself and any(self.table.is_stopped(key) for key in self._shown - {rank.key})
 
     def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
         """Return the ranks and, for LOST_SECONDS after the broker is back, known ranks that it does not list yet."""
@@ -255,10 +255,10 @@ class Threads:
         self._known = {rank.key: rank for rank in ranks}
         return ranks
 
-    def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
+    def _report_passed(self, ranks: tuple[RankInfo, ...]) -> None:
         """Report each stop that a rank has skipped, and report it only once."""
         passed = {rank.key: rank.passed for rank in ranks if rank.passed}
         for rank in ranks:
-            if rank.passed and self._told_passed.get(rank.key) != rank.passed:
+            if rank.passed and self._reported_passed.get(rank.key) != rank.passed:
                 self._window.write(printable(f"{rank.address} passed {rank.passed}"))
-        self._told_passed = passed
+        self._reported_passed = passed

@@ -115,7 +115,7 @@ class McpServer:
     async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}
         token = protocol.progress_token(call.params)
-        telling = asyncio.create_task(self._tell_progress(token)) if token is not None else None
+        reporting = asyncio.create_task(self._report_progress(token)) if token is not None else None
         try:
             if not isinstance(given, dict):
                 raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are not an object", request)
@@ -127,11 +127,11 @@ class McpServer:
             # Return errors as the tool's answer, so that the model reads them and can correct its call.
             result = protocol.text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
         finally:
-            if telling is not None:
-                telling.cancel()
+            if reporting is not None:
+                reporting.cancel()
         self._write(protocol.result_line(request, result))
 
-    async def _tell_progress(self, token: protocol.RequestId) -> None:
+    async def _report_progress(self, token: protocol.RequestId) -> None:
         """Report periodically to the client that a call is still open."""
         start = time.monotonic()
         while True:

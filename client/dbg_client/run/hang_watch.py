@@ -58,7 +58,7 @@ class HangWatch:
         self._seconds = task.hang_after or 0.0
         self._detector = HangDetector(self._seconds)
         self._heard_at = 0.0
-        self._is_silence_told = False
+        self._silence_is_reported = False
 
     async def go(self) -> None:
         """Watch until cancelled. If the broker refuses this terminal, report that and return."""
@@ -69,7 +69,7 @@ class HangWatch:
             while True:
                 await self._let_time_pass()
                 try:
-                    await self._look()
+                    await self._check_ranks()
                 except DbgError:
                     # A missing answer proves nothing about the ranks; the next sample may have one.
                     await self._note_silence()
@@ -98,31 +98,31 @@ class HangWatch:
     async def _note_silence(self) -> None:
         """Report once that the broker does not answer, so that a hang would not be noticed."""
         silent = self._now - self._heard_at
-        if silent >= max(self._seconds, SILENT_SECONDS) and not self._is_silence_told:
-            self._is_silence_told = True
+        if silent >= max(self._seconds, SILENT_SECONDS) and not self._silence_is_reported:
+            self._silence_is_reported = True
             job = printable(self._task.job)
             what = f"the broker has not answered for {show_age(silent)}, so a hang of {job} would not be noticed"
             await asyncio.to_thread(self._write, f"dbg-attach: {what}\n")
 
-    async def _look(self) -> None:
+    async def _check_ranks(self) -> None:
         if not self._switchboard.is_current:
             self._detector.start_again()
             await self._note_silence()
             return
         ranks = self._living
         answers = await ask_where(self._asker, ranks)
-        self._heard_at, self._is_silence_told = self._now, False
+        self._heard_at, self._silence_is_reported = self._now, False
         if answers is None:
             self._detector.start_again()
             return
         if self._detector.look(answers, self._now):
-            await self._tell_hang(ranks)
+            await self._report_hang(ranks)
 
     @property
     def _living(self) -> list[RankInfo]:
         return [rank for rank in ranks_of(self._task.job, self._directory.ranks) if rank.state in LIVE_STATES]
 
-    async def _tell_hang(self, ranks: Sequence[RankInfo]) -> None:
+    async def _report_hang(self, ranks: Sequence[RankInfo]) -> None:
         case, found = await judge(self._asker, ranks, self._directory.ranks, unmoved=True)
         status = exit_status(found.verdicts)
         if status == BUSY_STATUS:

@@ -215,7 +215,7 @@ class _Following:
         self._last_left: str | None = None
         self._back_to: str | None = None
         self._had_stop = False
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     async def go(self) -> None:
         """Attach to each stop, until the job has ended or the terminal is gone."""
@@ -243,7 +243,7 @@ class _Following:
             # After the user has left a stop, a message offers Enter. Until then, input belongs to the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
-        telling = asyncio.ensure_future(self._tell_progress(loop.time()))
+        reporting = asyncio.ensure_future(self._print_progress(loop.time()))
         try:
             while (rank := await self._search(over)) is None and not over.done():
                 # Enter was typed: return to the stops that the user has left, first to the one that was left most
@@ -254,14 +254,14 @@ class _Following:
                 self._back_to = self._last_left
         finally:
             loop.remove_reader(STDIN)
-            await cancel_and_wait(over, telling)
+            await cancel_and_wait(over, reporting)
         if rank is not None:
             # Discard what was typed before, which was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
         return rank
 
-    async def _tell_progress(self, began: float) -> None:
+    async def _print_progress(self, began: float) -> None:
         """Report progress once nothing has changed for a while."""
         loop, task = asyncio.get_running_loop(), self._run.task
         before, since = "", began
@@ -272,8 +272,8 @@ class _Following:
             sentence = progress(ranks, task.stops, task.ranks, had_stop=self._had_stop)
             if sentence != before:
                 before, since = sentence, now
-            elif now - since >= STILL_SECONDS and sentence not in self._told and not self._had_stop:
-                self._told.add(sentence)
+            elif now - since >= STILL_SECONDS and sentence not in self._printed and not self._had_stop:
+                self._printed.add(sentence)
                 self._output.print_line(f"dbg-attach: {sentence} ({show_duration(now - began)})")
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
@@ -287,18 +287,20 @@ class _Following:
             await cancel_and_wait(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.print_line)
+        rank, is_clear = await self._switchboard.until(
+            partial(self._choose_stop, clear=False), None, self._output.print_line
+        )
         if is_clear or self._wanted is None:
             return rank
         try:
-            clear = partial(self._look, clear=True)
+            clear = partial(self._choose_stop, clear=True)
             return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.print_line))[0]
         except TimeoutError:
             # The wanted rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
             return await self._next_stop()
 
-    def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
+    def _choose_stop(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
         """Return the next stop, and whether to attach to it at once.
 
         Return None if there is no stop, or with ``clear``, if the terminal should not attach to the stop at once.
@@ -397,15 +399,15 @@ def next_stop(
     target: Target,
     ranks: Sequence[RankInfo],
     left: Mapping[str, float],
-    wanted: int | None,
+    resumed: int | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to attach to or None, and whether to attach at once, without waiting for the wanted rank.
 
     ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``stop_id``.
-    ``wanted`` is the number of the rank that the user has just resumed. ``back_to`` is the key of a rank to which the
+    ``resumed`` is the number of the rank that the user has just resumed. ``back_to`` is the key of a rank to which the
     user returns, even if the target does not include that rank. Among stopped ranks, the order is: ``back_to``, then
-    ``wanted``, then the lowest rank.
+    ``resumed``, then the lowest rank.
     """
     try:
         found = {rank.key for rank in select(target, ranks).ranks}
@@ -418,11 +420,11 @@ def next_stop(
     ]
     if not ready:
         return None, False
-    first = min(ready, key=lambda rank: (rank.key != back_to, rank.rank != wanted, rank_order(rank)))
-    return first, wanted is None or first.key == back_to or first.rank == wanted or _is_gone(wanted, ranks)
+    first = min(ready, key=lambda rank: (rank.key != back_to, rank.rank != resumed, rank_order(rank)))
+    return first, resumed is None or first.key == back_to or first.rank == resumed or _is_gone(resumed, ranks)
 
 
-def _is_gone(wanted: int, ranks: Sequence[RankInfo]) -> bool:
+def _is_gone(resumed: int, ranks: Sequence[RankInfo]) -> bool:
     """Return True if the wanted rank is listed, but not alive any more."""
-    states = [rank.state for rank in ranks if rank.rank == wanted]
+    states = [rank.state for rank in ranks if rank.rank == resumed]
     return bool(states) and not any(state in LIVE_STATES for state in states)

@@ -54,7 +54,9 @@ class RunOptions(Record):
     collective_timeout: Annotated[
         str | None,
         run_option(
-            "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
+            "--collective-timeout",
+            metavar="S",
+            help="let collectives time out after S seconds at the earliest, so that ranks can wait",
         ),
     ] = None
     hang_after: Annotated[
@@ -71,8 +73,8 @@ class RunOptions(Record):
             "--on-hang",
             metavar="report|end",
             choices=ON_HANG,
-            help="then write a report next to the job's output; `end` also ends the job, with status 9 (default: only "
-            "report why)",
+            help="at such a hang, also write a report file next to the job's output; `end` also ends the job, with "
+            "status 9 (default: no file)",
         ),
     ] = None
     output: Annotated[

@@ -65,7 +65,7 @@ def _directory() -> str:
         raise BadInput("the current directory was removed", "change to an existing one") from None
 
 
-def _say(sentence: str) -> None:
+def _print(sentence: str) -> None:
     notify(f"dbg-attach: {sentence}")
 
 
@@ -93,13 +93,13 @@ class _OneRun:
         broker = find_or_start(listen, self._environ)
         with self._job.signals_passed_on():
             self._start()
-            self._tell_beginning(broker)
+            self._print_start(broker)
             asyncio.run(self._follow())
         self._job.wait()
         has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
         if self.task.attach and not self.task.took_part and has_had_time:
             # Only an attached terminal knows whether a rank has connected.
-            _say(NO_RANK_TOOK_PART)
+            _print(NO_RANK_TOOK_PART)
         return HUNG_STATUS if self.task.is_hung else self._job.status or 0
 
     def _start(self) -> None:
@@ -129,13 +129,13 @@ class _OneRun:
 
         await follow_job(self._settings, self.task, self._job)
 
-    def _tell_beginning(self, broker: BrokerInUse) -> None:
+    def _print_start(self, broker: BrokerInUse) -> None:
         options, command, task = self._settings.options, self._settings.command, self.task
         for sentence in notes_of(broker, options.listen, command):
-            _say(sentence)
-        _say(f"job {task.job}, its output in {printable(task.output)}")
+            _print(sentence)
+        _print(f"job {task.job}, its output in {printable(task.output)}")
         when = "if this terminal closes" if task.attach else "to debug the job, type in a terminal"
-        _say(f"{when}: {self._way_back}")
+        _print(f"{when}: {self._way_back}")
 
     @property
     def _way_back(self) -> str:

@@ -114,7 +114,7 @@ class Attachment:
     @property
     def may_type(self) -> bool:
         """Whether keys are accepted: this terminal has the keyboard, or has requested it and waits for the answer."""
-        return self.driving or self.conversation.keyboard_comes
+        return self.driving or self.conversation.keyboard_is_due
 
     @property
     def _waits_for_keyboard(self) -> bool:
@@ -297,7 +297,7 @@ class Attachment:
             return [Bell()]
         if self._waits_for_keyboard:
             return []
-        self.conversation.keyboard_comes = True
+        self.conversation.keyboard_is_due = True
         return [Send(Take())]
 
     def resize(self, rows: int, columns: int, now: float) -> Effects:

@@ -56,7 +56,7 @@ class Conversation:
 
     def __init__(self, startup: deque[str] | None = None) -> None:
         self.generation: int | None = None
-        self.keyboard_comes = False
+        self.keyboard_is_due = False
         """Whether the user has requested the keyboard and the broker has not answered yet; lines wait until then."""
         self._startup = deque() if startup is None else startup
         self._log: SessionLog | None = None
@@ -102,7 +102,7 @@ class Conversation:
             self._stop = stop
         self.generation = generation
         if generation is not None:
-            self.keyboard_comes = False
+            self.keyboard_is_due = False
         effects += self._settle(report, anew=anew)
         self._prompt = report.prompt
         if report.session is not None and report.session.engine == LINE_ENGINE:
@@ -138,7 +138,7 @@ class Conversation:
         """Handle an entered line or block; ``at`` is the prompt before it, or None."""
         if len(text) > MAX_TEXT:
             return [Bell(), Note(f"a line of {len(text):,} characters is too long; at most {MAX_TEXT:,} are allowed")]
-        if self.generation is None and not self.keyboard_comes:
+        if self.generation is None and not self.keyboard_is_due:
             return [Bell()]
         text = text.encode("utf-8", "replace").decode()
         prompt = self.prompt
@@ -163,7 +163,7 @@ class Conversation:
 
     def keyboard_refused(self) -> Effects:
         """Drop the lines that waited for the keyboard, because this terminal does not get it."""
-        self.keyboard_comes = False
+        self.keyboard_is_due = False
         return self._drop_held(NO_KEYBOARD)
 
     def complete(self, line: str, start: int, end: int) -> tuple[int, Effects]:

@@ -116,8 +116,8 @@ class _Command:
         verb = self._verb
         await open_and_list(self._switchboard, self._line, notify)
         if verb.deadline is not None:
-            wanted = self._target or parse_target("stopped")
-            await wait_for_stop(self._switchboard, wanted, verb.deadline, notify=notify, line=self._line)
+            target = self._target or parse_target("stopped")
+            await wait_for_stop(self._switchboard, target, verb.deadline, notify=notify, line=self._line)
         ranks = self._select()
         if not verb.yes and not await self._is_agreed(ranks):
             return 1

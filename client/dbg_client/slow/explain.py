@@ -27,8 +27,8 @@ class Doubt(enum.Enum):
 
     HALTED = "halted"
     """Ranks are stopped or held by a debugger."""
-    NOTHING_TOLD = "nothing told"
-    STANDS = "stands"
+    NO_SAMPLES = "no samples"
+    MAY_HANG = "may hang"
     """No rank has reached a collective: the job is blocked, or its steps are long."""
     CLOCKS = "clocks"
     """The clocks of the hosts can't be compared precisely enough."""
@@ -98,8 +98,8 @@ def halted_ranks(run: SampledRun) -> list[int]:
 def _verdicts(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdict]:
     for doubt, applies in (
         (Doubt.HALTED, bool(halted_ranks(run))),
-        (Doubt.NOTHING_TOLD, not run.samples),
-        (Doubt.STANDS, _stands(run, groups)),
+        (Doubt.NO_SAMPLES, not run.samples),
+        (Doubt.MAY_HANG, _may_hang(run, groups)),
     ):
         if applies:
             return [_unknown(doubt, groups)]
@@ -149,7 +149,7 @@ def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -
     )
 
 
-def _stands(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
+def _may_hang(run: SampledRun, groups: tuple[GroupLateness, ...]) -> bool:
     """Return True if the latest collective was before the sampling, and more than PAUSES usual intervals ago."""
     last = ends = -float("inf")
     pauses = [one.of.span / (one.count - 1) for one in groups if one.count > 1]

@@ -79,7 +79,7 @@ class _DiagnosisParts:
         """Return the verdict as text."""
         verdict, worst = self._verdict, self._verdict.worst
         following = self._names.entering(verdict.ranks) if verdict.ranks else None
-        if verdict.doubt is Doubt.STANDS:
+        if verdict.doubt is Doubt.MAY_HANG:
             following = MAY_HANG
         return Diagnosis(
             job=self._run.run[0],
@@ -119,9 +119,9 @@ class _DiagnosisParts:
             halted = halted_ranks(self._run)
             stand = agreeing(halted, "is", "are")
             return f"{self._names.ranks(halted)} {stand} stopped or held by a debugger, so the job makes no progress"
-        if doubt is Doubt.NOTHING_TOLD:
+        if doubt is Doubt.NO_SAMPLES:
             return "no rank has reported anything"
-        if doubt is Doubt.STANDS:
+        if doubt is Doubt.MAY_HANG:
             seconds = statistics.median(sampled.sample.seconds for sampled in self._run.samples.values())
             return (
                 f"no rank has reached a collective in these {seconds:.0f} s: the job is blocked, or its steps are long"

@@ -149,8 +149,8 @@ class Attaching:
             outcome = await self.session(choice)
             if outcome.loss is not None:
                 notify(outcome.loss)
-            if not self._goes_on(outcome):
-                return self._tell(outcome)
+            if not self._continues(outcome):
+                return self._report(outcome)
             notify(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
@@ -193,12 +193,12 @@ class Attaching:
             outcome = replace(outcome, error=RankEnded(ended))
         return outcome
 
-    def _goes_on(self, outcome: SessionOutcome) -> bool:
+    def _continues(self, outcome: SessionOutcome) -> bool:
         if not self._settings.attach.follow or outcome.end is End.DETACHED:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
 
-    def _tell(self, outcome: SessionOutcome) -> int:
+    def _report(self, outcome: SessionOutcome) -> int:
         if outcome.error is not None:
             if outcome.ended_by:
                 notify(f"{printable(outcome.ended_by, MAX_DEED)}.")

@@ -148,13 +148,13 @@ class LineDisplay:
         self._check_size()
         self.paint()
 
-    async def lend(self, *, row: bool) -> None:
+    async def lend_terminal(self, *, row: bool) -> None:
         """Lend the terminal to a page, picker or command row; with ``row``, only the prompt's row."""
         await self._end_prompt()
         self._kept = ""
 
     def resume(self) -> None:
-        """Use the terminal again after :meth:`lend`: print the kept output, and prompt with the user's draft."""
+        """Resume after :meth:`lend_terminal`: print the kept output, and prompt with the user's draft."""
         kept, self._kept = self._kept or "", None
         self._print(kept)
         self._start(self._session.default_buffer.text)
@@ -278,7 +278,7 @@ class LineDisplay:
         key = event.data if last != Keys.BracketedPaste and event.data in COMMANDS else HELP
         if self._host.lends(key):
             self._leave_prompt()  # do this at once, because the next keys are for the view that opens
-            self._host.lend(key, b"")
+            self._host.lend_terminal(key, b"")
         else:
             self._host.command(key)
 

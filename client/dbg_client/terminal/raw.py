@@ -121,7 +121,7 @@ class RawDisplay:
             self._page(text)
         self.paint()
 
-    async def lend(self, *, row: bool) -> None:
+    async def lend_terminal(self, *, row: bool) -> None:
         """Lend the terminal to a page, picker or command row: nothing is drawn until :meth:`resume`.
 
         With ``row`` the cursor moves to the last row, where the borrower starts; the rows above do not change.
@@ -135,7 +135,7 @@ class RawDisplay:
             self._record(CALM)
 
     def resume(self) -> None:
-        """Use the terminal again after :meth:`lend`; draw everything, because the screen's content is unknown."""
+        """Resume after :meth:`lend_terminal`; draw everything, because the screen's content is unknown."""
         self._terminal.enter_raw()
         self._suspended = False
         self._measure()
@@ -153,7 +153,7 @@ class RawDisplay:
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
             elif self._host.lends(part.key):
                 self._loop.remove_reader(STDIN)
-                self._host.lend(part.key, b"".join(map(self._as_typed, parts[number + 1 :])))
+                self._host.lend_terminal(part.key, b"".join(map(self._as_typed, parts[number + 1 :])))
                 return
             else:
                 self._host.command(part.key)

@@ -331,13 +331,13 @@ class Session:
         """Return True if the key after the prefix opens something that uses the terminal for a while."""
         return key in ("r", ":", HELP)
 
-    def lend(self, key: str, typed_ahead: bytes) -> None:
+    def lend_terminal(self, key: str, typed_ahead: bytes) -> None:
         """Open the list of ranks, the help page or the command line; keys typed ahead are for it."""
         if key == "r":
-            self._lend(partial(self._pick, typed_ahead), row=False)
+            self._lend_terminal(partial(self._pick, typed_ahead), row=False)
             return
         use = self._command if key == ":" else self._help
-        self._lend(partial(use, typed_ahead), row=True)
+        self._lend_terminal(partial(use, typed_ahead), row=True)
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.picker import pick_in_session  # an earlier import would delay the debugger's screen
@@ -364,12 +364,12 @@ class Session:
         with self._terminal.lent():
             await show_page(self.options.attach.pager, text, is_drawn=self._display is self._raw)
 
-    def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
+    def _lend_terminal(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:
             self._lending = self._loop.create_task(self.seat.watched(self._lend_to(use, self._display, row=row)))
 
     async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
-        await display.lend(row=row)
+        await display.lend_terminal(row=row)
         try:
             choice, unused = await use()
         finally:

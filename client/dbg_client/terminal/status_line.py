@@ -175,7 +175,7 @@ def _advice(attachment: Attachment, others: Others, state: str, since: float | N
     if state == RankState.RUNNING.value and since is not None and others.held:
         held = f"{others.held} held rank{'s wait' if others.held > 1 else ' waits'}"
         release = f"{prefix} : release" if prefix else "dbg-attach release held"
-        return f"{held}; a collective would wait forever: {release}"
+        return f"{held}, so a collective would wait forever; to release: {release}"
     return _keys(attachment)
 
 

@@ -105,7 +105,7 @@ class Release(RankCommand):
     name = "release"
     example = "release held"
     in_session = Operands.MAYBE_TARGET
-    help_in_session = "release all held ranks, or these"
+    help_in_session = "release all held ranks, or those of the target"
     usual = "all"
 
     def fits(self, rank: RankInfo) -> bool:

@@ -33,8 +33,8 @@ class ListRanks(WaitingVerb):
     ] = False
 
     async def ask(self, asking: Asking) -> RankList:
-        who = "No rank" if asking.target is None else "None of these ranks"
-        hint = f"{who} is left; --all lists exited ranks." if asking.known else nobody_yet(asking.url)
+        who = "All ranks" if asking.target is None else "All of these ranks"
+        hint = f"{who} have exited; --all lists them." if asking.known else nobody_yet(asking.url)
         ranks = list_ranks(asking.known, asking.target, asking.ranks, with_exited=self.all)
         return RankList(
             shown=ranks,

@@ -66,7 +66,10 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
-        "interrupt", "verbs.control:Interrupt", "break into running ranks; attach if one; asks first if several", "i"
+        "interrupt",
+        "verbs.control:Interrupt",
+        "break into running ranks: attach to a single one; ask first if there are several",
+        "i",
     ),
     VerbRow("continue", "verbs.control:Continue", "resume stopped ranks"),
     VerbRow("release", "verbs.control:Release", "release held ranks"),
@@ -90,7 +93,7 @@ VERBS: tuple[VerbRow, ...] = (
         "command_line.completion:Completion",
         "print a shell script that completes verbs, options and live ranks",
     ),
-    VerbRow("help", "command_line.help:Help", "show a page of one screen, or the page of VERB", "h"),
+    VerbRow("help", "command_line.help:Help", "show an overview on one screen, or the help of VERB", "h"),
 )
 """All verbs in the order in which they are listed."""
 

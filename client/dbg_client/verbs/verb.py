@@ -185,9 +185,9 @@ Bound = Annotated[
 class WaitingVerb(RanksVerb):
     """A verb that can wait until one of its ranks stops."""
 
-    wait: Annotated[bool, Option("--wait", heading=Heading.ASKING, help="first wait until one of the ranks stops")] = (
-        False
-    )
+    wait: Annotated[
+        bool, Option("--wait", heading=Heading.ASKING, help="before the request, wait until one of the ranks stops")
+    ] = False
     bound: Bound = None
 
     @property

@@ -177,10 +177,10 @@ class VerdictWatch:
             for job, ranks in jobs.items():
                 # A missing answer proves nothing about the ranks; the next sample may have one.
                 with contextlib.suppress(DbgError):
-                    await self._look(job, ranks, is_opened=is_opened)
+                    await self._refresh(job, ranks, is_opened=is_opened)
             is_opened = False
 
-    async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
+    async def _refresh(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
         detector = self._detectors[job]
         answers = await ask_where(self._asker, ranks)
         messages_sent: list[messages.Verdict] = []

@@ -57,12 +57,12 @@ class SavedAnswers(Asker):
 
     def __init__(self, switchboard: Switchboard, saved: SavedJob) -> None:
         super().__init__(switchboard)
-        self._said = dict(zip((rank.key for rank in saved.ranks), saved.answers, strict=True))
+        self._answers = dict(zip((rank.key for rank in saved.ranks), saved.answers, strict=True))
 
     async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
         if question.action is not Action.WHERE or question.threads:
             raise BadInput("a report does not contain that", "ask `where`, `why` or `collectives`")
-        return [self._said[rank.key] for rank in ranks]
+        return [self._answers[rank.key] for rank in ranks]
 
 
 class Meant(NamedTuple):

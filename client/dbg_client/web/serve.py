@@ -76,7 +76,7 @@ class Access:
 
     def __init__(self, port: int, notify: Callable[[str], None]) -> None:
         self.cookie = f"dbg-web-{port}"
-        self._tell = notify
+        self._notify = notify
         self._secret = new_secret()
         self._token = self.new_token()
 
@@ -89,7 +89,7 @@ class Access:
         """Exchange the token for the value of the cookie. Raises NotAdmitted for a wrong or used token."""
         if not is_same(token, self._token):
             raise NotAdmitted(USED)
-        self._tell(self.new_token())
+        self._notify(self.new_token())
         return self._secret
 
     def has_cookie(self, cookies: Mapping[str, str]) -> bool:

@@ -48,7 +48,7 @@ class PageSeat:
         self._seat = Seat(switchboard, rank, mode, colors=COLORS, spec=spec, show=self._show, changed=self._changed)
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
-        self._told: dict[type[messages.ToTerminal], messages.ToTerminal] = {messages.Prompt: messages.Prompt()}
+        self._sent: dict[type[messages.ToTerminal], messages.ToTerminal] = {messages.Prompt: messages.Prompt()}
 
     # ---------------------------------------------------------------------------------------------------- the page
 
@@ -66,7 +66,7 @@ class PageSeat:
         else:
             seat.attachment.note(self._why_not, seat.now())
             self._outbox.send(messages.Bell())
-        self._tell()
+        self._send_changes()
 
     async def leave(self) -> None:
         """Close the seat, and leave the rank as it is."""
@@ -137,7 +137,7 @@ class PageSeat:
             self._outbox.send(messages.Note(text=f"{effect.count:,} bytes of output were cut"))
 
     async def _changed(self, event: Event | None) -> None:
-        self._tell()
+        self._send_changes()
 
     def _put(self, data: bytes) -> None:
         if data:
@@ -147,15 +147,15 @@ class PageSeat:
         self._screen, self._log = QueryFilter(), TextFilter()
         self._outbox.send(messages.Clear(text=text))
 
-    def _tell(self) -> None:
+    def _send_changes(self) -> None:
         """Send the seat's state and prompt to the page if they have changed."""
         conversation = self._seat.attachment.conversation
         prompt = messages.Prompt(held=conversation.held)
         if (asked := conversation.prompt) is not None:
             prompt = prompt.replace(number=asked.number, text=asked.text, state=asked.state.value)
         for item in (self._state(), prompt):
-            if self._told.get(type(item)) != item:
-                self._told[type(item)] = item
+            if self._sent.get(type(item)) != item:
+                self._sent[type(item)] = item
                 self._outbox.send(item)
 
     def _state(self) -> messages.State:
@@ -170,7 +170,7 @@ class PageSeat:
             state=report.state.value if report is not None else attachment.rank.state.value,
             place=(show_place(stop.where) if stop is not None else None) or "",
             driving=attachment.driving,
-            comes=attachment.conversation.keyboard_comes,
+            comes=attachment.conversation.keyboard_is_due,
             driver=attachment.driver or "",
             watchers=attachment.rank.watchers,
             link=f"{missing[0]}: {missing[2]}" if missing is not None else "",

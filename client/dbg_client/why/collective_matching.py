@@ -217,7 +217,7 @@ def _pending_collective(
             came.append(number)
         elif member is None:
             # If a rank with this library does not report the group, it has not created the group: the rank is missing.
-            is_recorded = number in roster and roster[number].would_tell_of(group.library)
+            is_recorded = number in roster and roster[number].would_report(group.library)
             (missing if is_recorded else unheard).append(number)
         elif sequence is None:
             missing.append(number)
@@ -298,7 +298,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
     missing: list[int] = []
     unheard: list[int] = []
     if peer is not None and not _answers(group, peer, number, call):
-        is_recorded = peer in roster and roster[peer].would_tell_of(group.library)
+        is_recorded = peer in roster and roster[peer].would_report(group.library)
         (missing if is_recorded else unheard).append(peer)
     return PendingCollective(
         group=group,

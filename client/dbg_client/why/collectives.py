@@ -72,7 +72,7 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     ranks: dict[str, RankInfo] = {}
     reasons: list[str] = []
     for one in matched:
-        for pending in filter(_is_told, one.all_pending):
+        for pending in filter(_is_reported, one.all_pending):
             absent = [one.roster[number].rank for number in pending.missing if number in one.roster]
             ranks |= {rank.key: rank for rank in absent}
             reasons += [_reason(pending)] * len(absent)
@@ -83,7 +83,7 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     )
 
 
-def _is_told(pending: PendingCollective) -> bool:
+def _is_reported(pending: PendingCollective) -> bool:
     return not pending.group.is_inferred and (pending.age is None or pending.age >= YOUNGEST_SECONDS)
 
 
@@ -202,7 +202,7 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
         ]
     if len(rows) > MAX_ROWS:
         lines.append(f"and {len(rows) - MAX_ROWS} more; --json lists them all")
-    silent = [one for one in matched.roster.values() if not one.tells_collectives]
+    silent = [one for one in matched.roster.values() if not one.reports_collectives]
     if rows and silent:
         lines.append(f"{len(silent)} of {len(matched.roster)} ranks reported no group")
     lines += _lacks(matched)

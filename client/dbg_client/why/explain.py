@@ -204,8 +204,8 @@ class _RunVerdicts:
             verdict = unmoved_verdict(self._analysis, unmoved or self._unmoved(set()), notes)
             # Name a working rank that others wait for, if there is one: it explains more than the ranks without
             # progress.
-            is_told = notes and unmoved <= judged.workers
-            return replace(verdict, finding=notes[0], notes=notes[1:]) if is_told else verdict
+            is_reported = notes and unmoved <= judged.workers
+            return replace(verdict, finding=notes[0], notes=notes[1:]) if is_reported else verdict
         return Verdict(
             kind=VerdictKind.BUSY,
             job=self._analysis.job,

@@ -53,19 +53,19 @@ class HangDetector:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds - SLACK_SECONDS
         self._seen: Mapping[str, _RankPlace] = {}
-        self._is_told = False
+        self._is_reported = False
         self.is_moving = False
         """Whether a rank has made progress between the two most recent snapshots."""
 
     def start_again(self) -> None:
         """Discard the snapshots, because a debugger stops or holds ranks, or all ranks are gone."""
         self._seen = {}
-        self._is_told = False
+        self._is_reported = False
 
     @property
     def is_reported(self) -> bool:
         """Whether a hang was reported, and no rank has made progress since."""
-        return self._is_told
+        return self._is_reported
 
     def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
         """Process a snapshot: the answers of all ranks. Return True if a hang must be reported now."""
@@ -76,12 +76,12 @@ class HangDetector:
         has_moved = self._has_moved(before, somebody_waits=somebody_waits)
         self.is_moving = bool(before) and has_moved
         if has_moved:
-            self._is_told = False
+            self._is_reported = False
         unmoved = bool(sights) and all(
             now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= self._seconds for sight in sights
         )
-        is_news = unmoved and not self._is_told
-        self._is_told = self._is_told or unmoved
+        is_news = unmoved and not self._is_reported
+        self._is_reported = self._is_reported or unmoved
         return is_news
 
     def _has_moved(self, before: Mapping[str, _RankPlace], *, somebody_waits: bool) -> bool:

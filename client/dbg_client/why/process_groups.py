@@ -45,7 +45,7 @@ class RankEvidence:
     evidence: Evidence | None = None
 
     @property
-    def tells_collectives(self) -> bool:
+    def reports_collectives(self) -> bool:
         """Whether a library of the rank has reported groups or collectives."""
         return self.evidence is not None and bool(self.evidence.groups or self.evidence.collectives)
 
@@ -56,8 +56,8 @@ class RankEvidence:
         Some libraries keep a processor busy while they wait there.
         """
         waits = self.evidence.waits if self.evidence is not None else ()
-        is_told = any(wait.is_main and wait.kind is WaitKind.COLLECTIVE for wait in waits)
-        return is_told or bool(collective_of(self.answer.frames))
+        is_reported = any(wait.is_main and wait.kind is WaitKind.COLLECTIVE for wait in waits)
+        return is_reported or bool(collective_of(self.answer.frames))
 
     @property
     def is_suspended(self) -> bool:
@@ -65,13 +65,13 @@ class RankEvidence:
         process = self.evidence.process if self.evidence is not None else None
         return self.answer.found is Finding.SUSPENDED or (process is not None and process.state in ("T", "t"))
 
-    def would_tell_of(self, library: str) -> bool:
+    def would_report(self, library: str) -> bool:
         """Return True if the rank would report a call in a group of this library.
 
         A rank that reports the library without a group also qualifies: mpi4py reports no group before its first call.
         """
         sources = self.evidence.sources if self.evidence is not None else ()
-        return self.tells_collectives or any(source.library == library for source in sources)
+        return self.reports_collectives or any(source.library == library for source in sources)
 
 
 Roster = Mapping[int, RankEvidence]
@@ -168,7 +168,7 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
     by_name: defaultdict[tuple[str, str, str], dict[int, Member]] = defaultdict(dict)
     for number, one in roster.items():
         if one.evidence is not None:
-            for seen, calls in _told_by(one.evidence):
+            for seen, calls in _reported_groups(one.evidence):
                 key = seen.library, seen.name, seen.members
                 by_name[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
     _join_unlisted(by_name)
@@ -184,7 +184,7 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
         )
         for (library, name, listed), members in by_name.items()
     ]
-    return sorted(_told_apart(groups), key=lambda group: (group.label, group.library, group.name, group.numbers))
+    return sorted(_with_labels(groups), key=lambda group: (group.label, group.library, group.name, group.numbers))
 
 
 def inferred_group(run: Run, roster: Roster) -> ProcessGroup | None:
@@ -206,7 +206,7 @@ def world_size(roster: Roster) -> int | None:
     return size if 0 < size <= MAX_WORLD else None
 
 
-def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSeen, ...]]]:
+def _reported_groups(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSeen, ...]]]:
     calls: defaultdict[str, list[CollectiveSeen]] = defaultdict(list)
     for call in evidence.collectives:
         calls[call.group].append(call)
@@ -269,7 +269,7 @@ def _title(members: Iterable[Member]) -> str:
     return min(titles, key=lambda title: (-titles[title], title))[:MAX_TITLE]
 
 
-def _told_apart(groups: list[ProcessGroup]) -> list[ProcessGroup]:
+def _with_labels(groups: list[ProcessGroup]) -> list[ProcessGroup]:
     """Make labels unique: add the members to labels that several groups share, then the name if still necessary."""
     for way in (_with_members, _with_name):
         times = Counter(group.label for group in groups)

@@ -115,8 +115,8 @@ class Reasons:
         """Cut a text between words to the available room."""
         if self.has_room(text):
             return text
-        words = text[: self._way.room].rpartition(" ")[0] or text[: self._way.room]
-        return f"{words.rstrip(' ,;:')}…"
+        shortened = text[: self._way.room].rpartition(" ")[0] or text[: self._way.room]
+        return f"{shortened.rstrip(' ,;:')}…"
 
     def with_error(self, number: int) -> str:
         """Return the error or signal that a rank's main thread handles, followed by the reason of the rank."""
@@ -227,8 +227,8 @@ class Reasons:
         process = next((node for node in analysis.following(rank_node(number)) if node.kind is NodeKind.PROCESS), None)
         if process is None:
             does = analysis.conditions[number].does
-            is_told = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
-            return "" if is_told else ", and therefore for itself"
+            is_reported = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
+            return "" if is_reported else ", and therefore for itself"
         does = analysis.doers[process].does if process in analysis.doers else None
         if does is None or does.target is not Target.FULL_PIPE:
             return ", which waits for it in turn"
@@ -262,7 +262,7 @@ def _how_ended(rank: RankInfo, since: float | None) -> str:
     if end.is_silent:
         return f"ended by itself{ago} with status {end.exit}, {WITHOUT_TRACEBACK}"
     if end.is_unexplained:
-        return f"ended without notice{ago}: os._exit, or a kill"
+        return f"ended without notice{ago}: by os._exit, or by a signal"
     how = end.sentence
     error = f" ({printable(end.error, MAX_TEXT)})" if end.error else ""
     comma = "," if ago and how[-1:].isdecimal() else ""

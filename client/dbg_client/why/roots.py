@@ -71,10 +71,10 @@ def _is_lonely(pending: PendingCollective, matched: Matched) -> bool:
         return False
     size = max([len(group.numbers), *(member.seen.size or 0 for member in group.members.values())])
     others = [number for number in group.numbers if number not in group.members]
-    members = [one for number, one in matched.roster.items() if number not in group.members and one.tells_collectives]
+    members = [one for number, one in matched.roster.items() if number not in group.members and one.reports_collectives]
     if size < 2 or not members:
         return False
-    return all(number in matched.roster and matched.roster[number].tells_collectives for number in others)
+    return all(number in matched.roster and matched.roster[number].reports_collectives for number in others)
 
 
 def _is_met(pending: PendingCollective, matched: Matched) -> bool:

@@ -72,10 +72,10 @@ def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
 
 def shortened_sentence(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
     """Return the sentence of a verdict and its brevity."""
-    words, sentence, way = Sentences(verdict.analysis), "", WHOLE
+    writer, sentence, way = Sentences(verdict.analysis), "", WHOLE
     for way in WAYS:
-        words.briefer(way)
-        sentence = words.sentence(verdict)
+        writer.briefer(way)
+        sentence = writer.sentence(verdict)
         if fits(verdict.job, sentence, columns):
             return sentence, way
     while sentence and not fits(verdict.job, f"{sentence}…", columns):
@@ -110,9 +110,9 @@ class Sentences(Reasons):
 
     def finding(self, found: Finding) -> str:
         """Return the sentence about a finding."""
-        tell_it = _SENTENCES.get(found.topic)
-        if tell_it is not None:
-            return tell_it(self, found)
+        write = _SENTENCES.get(found.topic)
+        if write is not None:
+            return write(self, found)
         return self._of_collective(found) if found.collective is not None else self._of_ranks(found)
 
     def who(self, numbers: Sequence[int]) -> str:
@@ -271,8 +271,8 @@ class Sentences(Reasons):
         return f"{who} {_likely(found)}diverged at {at}: {self._cut(', '.join(phrase))}"
 
     def _ago(self, pending: PendingCollective) -> str:
-        is_told = self.has_ago and pending.age is not None and pending.age >= 1
-        return f" {show_age(pending.age or 0.0)} ago" if is_told else ""
+        is_reported = self.has_ago and pending.age is not None and pending.age >= 1
+        return f" {show_age(pending.age or 0.0)} ago" if is_reported else ""
 
     def _place_of(self, pending: PendingCollective, numbers: Sequence[int]) -> str:
         place = place_of_call(self.analysis, pending, numbers)

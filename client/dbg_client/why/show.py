@@ -226,7 +226,7 @@ class _Lines:
     def _culprits(self, found: Finding) -> list[str]:
         """Return lines about the ranks of a sentence, and the reason of a single rank if the sentence shortens it."""
         ranks = found.ranks
-        lines = self.ranks(ranks, found.collective, is_cause_told=len(ranks) == 1)
+        lines = self.ranks(ranks, found.collective, has_cause=len(ranks) == 1)
         if len(ranks) == 1 and ranks[0] not in self.analysis.moved.working:
             reason, most = self._whole.reason(ranks[0]), 1 if found.topic is Topic.HELD else MAX_LINKS
             if not self._brief.has_room(reason) or reason != self._brief.reason(ranks[0], most):
@@ -262,7 +262,7 @@ class _Lines:
         numbers: Sequence[int],
         pending: PendingCollective | None = None,
         *,
-        is_cause_told: bool = False,
+        has_cause: bool = False,
     ) -> list[str]:
         """Return lines about the ranks; ranks with equal text share a line.
 
@@ -280,7 +280,7 @@ class _Lines:
             if one is None:
                 alike[_Line("never connected")][number] = Age()
             else:
-                text = self._line_of(number, one, group, waits.get(number, ""), is_cause_told=is_cause_told)
+                text = self._line_of(number, one, group, waits.get(number, ""), has_cause=has_cause)
                 alike[text][number] = age_of(one.answer) if one.answer.frames else Age()
         rows = sorted(alike.items(), key=lambda row: (-len(row[1]), min(row[1])))
         shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {text.with_age(some)}" for text, some in rows]
@@ -291,7 +291,7 @@ class _Lines:
         return lines
 
     def _line_of(
-        self, number: int, one: RankEvidence, group: ProcessGroup | None, waits_in: str, *, is_cause_told: bool
+        self, number: int, one: RankEvidence, group: ProcessGroup | None, waits_in: str, *, has_cause: bool
     ) -> _Line:
         state, is_live = one.rank.state.value, one.rank.state in LIVE_STATES
         if one.answer.kind is not Kind.VALUE and is_live:
@@ -300,7 +300,7 @@ class _Lines:
         condition = self.analysis.conditions[number]
         # The library call on the stack adds nothing to the name of the collective.
         is_news = not (waits_in and condition.kind is None and not condition.is_still)
-        cause = self._whole.condition(number) if is_news and not is_cause_told else ""
+        cause = self._whole.condition(number) if is_news and not has_cause else ""
         news += [cause] if cause else []
         if one.rank.passed:
             news.append(printable(f"passed {one.rank.passed}"))
@@ -368,7 +368,7 @@ class _Line:
 
     def with_age(self, ages: Mapping[int, Age]) -> str:
         """Return the line with the time that the ranks have been at their place."""
-        found = told_for(list(ages.values()))
+        found = duration_text(list(ages.values()))
         news = [*self.news, f"unchanged for {found}" if found else "", self.last]
         phrase = "; ".join(filter(None, news))
         return f"{self.where}     {phrase}" if phrase else self.where
@@ -398,7 +398,7 @@ def time_left(pending: PendingCollective) -> list[str]:
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 
-def told_for(ages: Sequence[Age]) -> str:
+def duration_text(ages: Sequence[Age]) -> str:
     """Return how long all these ranks have been at their places, as ``at least 5 s``; empty if below a second."""
     seconds = min(map(_news, ages), default=0.0)
     if not seconds:

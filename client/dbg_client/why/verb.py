@@ -98,7 +98,7 @@ class CollectivesAnswer:
 
     @property
     def status(self) -> int:
-        has_collectives = any(one.tells_collectives for each in self.matched for one in each.roster.values())
+        has_collectives = any(one.reports_collectives for each in self.matched for one in each.roster.values())
         return PARTIAL if self.is_partial or not has_collectives else 0
 
     @property

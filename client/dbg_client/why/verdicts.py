@@ -141,7 +141,7 @@ def own_verdicts(
     if cycle := [number for number in waiting if analysis.is_in_cycle(number)]:
         ranks[VerdictKind.DEADLOCK] = sorted([*ranks[VerdictKind.DEADLOCK], *cycle])
         waiting = [number for number in waiting if number not in cycle]
-    ends = [n for n in waiting if n not in behind or not _is_told(analysis, n, ranks, waiting)]
+    ends = [n for n in waiting if n not in behind or not _is_reported(analysis, n, ranks, waiting)]
     ranks[VerdictKind.WAITING] = ends
     verdicts = []
     for kind, numbers in sorted(ranks.items()):
@@ -153,7 +153,7 @@ def own_verdicts(
     return verdicts
 
 
-def _is_told(
+def _is_reported(
     analysis: WaitAnalysis, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]
 ) -> bool:
     """Return True if a verdict reports the rank at the end of this rank's chain of waits, and that is another rank."""

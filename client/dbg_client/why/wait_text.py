@@ -100,7 +100,7 @@ _TEMPLATES: Mapping[Activity, str] = {
     Activity.DISK: "waits for a disk or a file system",
     Activity.SYSTEM_CALL: "is in the system call {function}",
     Activity.COMPUTES: "computes{in_place}",
-    Activity.UNKNOWN: "waits for something that can't be read from here",
+    Activity.UNKNOWN: "waits for something that is unknown",
 }
 """Text of each activity. A part in braces is a key of _PARTS; most parts are empty if their field is unknown."""
 

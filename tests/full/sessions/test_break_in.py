@@ -123,7 +123,7 @@ def test_a_rank_does_not_stop_later_for_one_who_gave_up(
     terminal = open_terminal(attach_command("interrupt", "0"), rows=30, cols=120)
     terminal.wait_for("Ctrl-C")
     terminal.send(b"\x03")
-    terminal.wait_for(re.compile("Given up: .*:0 goes on"))
+    terminal.wait_for(re.compile("Given up: .*:0 continues"))
     assert terminal.exit_status() == 130
     let_run(home)
     assert rank.wait(seconds(30)) == 0

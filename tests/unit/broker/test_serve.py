@@ -213,7 +213,7 @@ class Watching:
 
 @pytest.fixture
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching]]:
-    monkeypatch.setattr("dbg_broker.serve.credentials.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_broker.serve.credentials.CHECK_SECONDS", 0.01)
     begun: list[Watching] = []
 
     def start(home: Path, given: tuple[str, str] | None = None) -> Watching:
@@ -275,12 +275,12 @@ def test_a_broker_that_is_named_while_the_files_are_written_is_in_the_next_ones(
     def write_and_name() -> None:
         write()
         if len(credentials._others) == 1:
-            credentials.tell_others(two)
+            credentials.announce_brokers(two)
         written.release()
 
     two = ENDPOINT, replace(ENDPOINT, host="login2")
     monkeypatch.setattr(credentials, "write", write_and_name)
-    credentials.tell_others(two[:1])
+    credentials.announce_brokers(two[:1])
     for _ in range(2):
         assert written.acquire(timeout=seconds(20))
 

@@ -109,9 +109,9 @@ def _members(ranks: object) -> tuple[int, ...]:
     """Parse a text such as ``[0, 1]``; return () if it is invalid."""
     if type(ranks) is not str or len(ranks) > 20 * MAX_ENTRIES:
         return ()
-    words = ranks.strip("[] ").split(",")
-    known = tuple(int(word) for word in words if word.strip().isdecimal() and len(word) < 12)
-    return known if len(known) == len(words) else ()
+    parts = ranks.strip("[] ").split(",")
+    known = tuple(int(word) for word in parts if word.strip().isdecimal() and len(word) < 12)
+    return known if len(known) == len(parts) else ()
 
 
 def entries_of(dump: bytes) -> list[RecorderEntry]:

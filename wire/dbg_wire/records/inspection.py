@@ -307,7 +307,7 @@ class CommandLine(Inquiry, tag="command"):
             raise InvalidMessage("command", ".arguments contain a zero byte")
 
     @property
-    def words(self) -> list[str]:
+    def argv(self) -> list[str]:
         """The program and its arguments as strings."""
         return [os.fsdecode(one) for one in self.arguments]
 
@@ -324,9 +324,9 @@ class CommandEnd(Row, tag="end"):
     ended: Sentence = ""
 
 
-def command_line(words: Sequence[str]) -> CommandLine:
+def command_line(argv: Sequence[str]) -> CommandLine:
     """Build the record for a program and its arguments."""
-    return CommandLine(arguments=tuple(map(os.fsencode, words)))
+    return CommandLine(arguments=tuple(map(os.fsencode, argv)))
 
 
 def output_rows(end: CommandEnd, text: str) -> tuple[CommandEnd | str, ...]:

@@ -466,7 +466,7 @@ def test_which_engine_is_wanted_most(
     this.debuggers.terminal.seat(
         Viewers(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
     )
-    assert this.debuggers.wanted() == opened
+    assert this.debuggers.preferred() == opened
 
 
 def test_captures_that_end_in_the_order_they_began_leave_nothing_of_ours() -> None:

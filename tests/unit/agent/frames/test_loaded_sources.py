@@ -57,13 +57,13 @@ def edit(path: Path) -> None:
 
 
 def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> None:
-    def goes_on() -> None:
+    def resumes() -> None:
         script()
         driver.say("cl")
         driver.say("y")
         driver.say("c")
 
-    finish = drive(driver, goes_on)
+    finish = drive(driver, resumes)
     assert model.train(driver.rank, []) == [1, 2, 3]
     finish()
 

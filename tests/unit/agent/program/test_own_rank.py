@@ -93,7 +93,7 @@ def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
     monkeypatch.delattr(sys, "ps1", raising=False)
     if has_prompts:
         monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    own_rank.say_goodbye()
+    own_rank.send_goodbye()
     assert program.exit_status == status
 
 

@@ -197,9 +197,9 @@ def test_a_chosen_rank_decides_how_long_another_one_waits(heard: list[Heard], ve
 @pytest.mark.parametrize("state", [RUNNING, LOST])
 def test_one_that_does_not_come_within_the_grace_is_waited_for_no_more(approved: Approved, state: RankState) -> None:
     waits = Waits(0)
-    assert not waits.hear(chosen(0, 0, 0, state), after=Waits.GRACE - 1).goes_on
+    assert not waits.hear(chosen(0, 0, 0, state), after=Waits.GRACE - 1).resumes
     verdict = waits.hear(after=1)
-    assert verdict.goes_on
+    assert verdict.resumes
     approved(as_text(verdict))
 
 
@@ -207,7 +207,7 @@ def test_one_that_is_lost_at_its_stop_is_not_waited_for_for_ever(approved: Appro
     waits = Waits(0)
     waits.hear(chosen(0, 1, 0))
     waits.hear(chosen(0, 1, 0, LOST))
-    assert not waits.hear(after=HOLD_LOST_SECONDS - 1).goes_on
+    assert not waits.hear(after=HOLD_LOST_SECONDS - 1).resumes
     approved(as_text(waits.hear(after=1)))
 
 
@@ -215,8 +215,8 @@ def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_gr
     waits = Waits(0)
     waits.now += Waits.GRACE * 0.9
     waits.holds.start_again()
-    assert not waits.hear(after=Waits.GRACE * 0.9).goes_on
-    assert waits.hear(after=Waits.GRACE).goes_on
+    assert not waits.hear(after=Waits.GRACE * 0.9).resumes
+    assert waits.hear(after=Waits.GRACE).resumes
 
 
 @pytest.mark.parametrize(("uptime", "begins"), [(0.0, [True]), (RESTATED_SECONDS, [])])
@@ -234,10 +234,10 @@ def test_it_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> No
     again = waits.holds.visit(SITE, (0, 3))
     assert again == Waiting(site=SITE, count=2, ranks=(0, 3))
     waits.holds.wait(again, 60.0)
-    assert not waits.hear(chosen(0, 1, 1, RUNNING), chosen(3, 2, 2, RUNNING)).goes_on
+    assert not waits.hear(chosen(0, 1, 1, RUNNING), chosen(3, 2, 2, RUNNING)).resumes
     waits.holds.hear("other.py:1", (chosen(0, 9, 9), chosen(3, 9, 9)))
-    assert not waits.hear().goes_on
-    assert waits.hear(chosen(0, 2, 2, RUNNING), chosen(3, 2, 2, RUNNING)).goes_on
+    assert not waits.hear().resumes
+    assert waits.hear(chosen(0, 2, 2, RUNNING), chosen(3, 2, 2, RUNNING)).resumes
 
 
 @given(
@@ -252,4 +252,4 @@ def test_whatever_is_heard_a_completed_or_ended_chosen_rank_lets_go_at_once(
     for arrived, completed, state in heard:
         verdict = waits.hear(chosen(3, arrived, completed, state))
     _, completed, state = heard[-1]
-    assert verdict.goes_on == (completed >= 1 or state is EXITED)
+    assert verdict.resumes == (completed >= 1 or state is EXITED)

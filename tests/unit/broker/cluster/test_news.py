@@ -119,7 +119,7 @@ async def test_who_comes_later_is_told_what_was_before(two: Two) -> None:
     (told,) = (await held.expect(Chosen)).ranks
     assert told.arrived == 0
     two.wires.is_cut = False
-    two.desks[1].tell_all(asks=True)
+    two.desks[1].announce_all(asks=True)
     await held.expect(Chosen, lambda said: said.ranks[0].arrived == 1)
 
 

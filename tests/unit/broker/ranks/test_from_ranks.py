@@ -126,7 +126,7 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
 @pytest.fixture
 async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(terminals, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(terminals, "CHECK_SECONDS", seconds(0.05))
     monkeypatch.setattr(terminals, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(terminals, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))

@@ -99,7 +99,7 @@ def test_whoever_comes_back_is_told_again() -> None:
     first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
     job.told(first), job.told(held)
     assert job.told(held) == {}
-    job.holds.came_back(held.key)
+    job.holds.reconnected(held.key)
     assert job.told(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
 
 

@@ -16,7 +16,7 @@ import pytest
 import dbg_client
 from dbg_client.api.blocking import Broker, Job, Ranks, Stop
 from dbg_client.api.broker import AsyncBroker, open_broker
-from dbg_client.api.ranks import AsyncJob, AsyncRanks, Wanted, read_wanted, target_text
+from dbg_client.api.ranks import AsyncJob, AsyncRanks, Wanted, read_selector, target_text
 from dbg_client.api.stop import AsyncStop
 from dbg_client.core.errors import Declined
 from dbg_client.core.remembered_groups import UnknownGroup
@@ -111,11 +111,11 @@ def test_what_names_no_rank_is_an_error_that_says_what_to_write(wanted: Any) -> 
 
 def test_a_target_is_of_the_job_alone_and_knows_the_groups_of_the_last_answer() -> None:
     ranks = [make_rank(0), make_rank(1), make_rank(0, key="other", job="other", address="gpu013:0")]
-    assert [rank.job for rank in select(read_wanted("all", "4711.0", {}), ranks).ranks] == ["4711.0", "4711.0"]
-    group = read_wanted("@1", "4711.0", {"@1": frozenset({ranks[1].key})})
+    assert [rank.job for rank in select(read_selector("all", "4711.0", {}), ranks).ranks] == ["4711.0", "4711.0"]
+    group = read_selector("@1", "4711.0", {"@1": frozenset({ranks[1].key})})
     assert select(group, ranks).ranks == (ranks[1],)
     with pytest.raises(UnknownGroup, match="no group @2"):
-        read_wanted("@2", "4711.0", {"@1": frozenset({ranks[1].key})})
+        read_selector("@2", "4711.0", {"@1": frozenset({ranks[1].key})})
 
 
 LET_GO = "bob let it go"

@@ -290,7 +290,7 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
     approved: Approved, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Between two looks, an absence that is short enough goes by unseen.
-    monkeypatch.setattr("dbg_client.core.switchboard.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("dbg_client.core.switchboard.CHECK_SECONDS", 0.0)
     told: list[str] = []
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)

@@ -50,14 +50,14 @@ class Shown:
 
 @asynccontextmanager
 async def threads(
-    link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all", *, goes_on_by_itself: bool = False
+    link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all", *, resumes_by_itself: bool = False
 ) -> AsyncIterator[tuple[Threads, Shown, Window]]:
     """Yield the threads of a window on these ranks, what its IDE is told, and the window."""
     shown = Shown()
     link.events.put_nowait(Snapshot(ranks=tuple(ranks), last=True))
     async with switchboard_on(link, seconds(10)) as switchboard:
         window = Window(switchboard, parse_target(target), shown.take)
-        listing = Threads(window, goes_on_by_itself=goes_on_by_itself)
+        listing = Threads(window, resumes_by_itself=resumes_by_itself)
         await switchboard.listed()
         with switchboard.watched_by(listing.receive):
             listing.start()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_wishes, shown
+from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, requested_breakpoints, shown
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Change, Kind, RankAnswer
@@ -94,13 +94,13 @@ async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_o
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
     arguments = {"breakpoints": [{"line": 3, "condition": " x > 1 ", "hitCondition": "5", "logMessage": "at {x} "}]}
-    (wish,) = asked_wishes(arguments, "/t.py")
+    (wish,) = requested_breakpoints(arguments, "/t.py")
     assert wish == BreakpointSpec(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
 
 
 @pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
 def test_a_text_that_cannot_be_sent_is_a_sentence(approved: Approved, field: str) -> None:
-    rows = asked_wishes({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py")
+    rows = requested_breakpoints({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py")
     assert isinstance(rows[0], str)
     approved(rows[0])
     assert rows[1] == BreakpointSpec(file="/t.py", line=4)
@@ -112,7 +112,7 @@ rows = st.dictionaries(st.sampled_from(["line", "condition", "hitCondition", "lo
 
 @given(st.lists(rows | values, max_size=4))
 def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[object]) -> None:
-    for one in asked_wishes({"breakpoints": given}, "/t.py"):
+    for one in requested_breakpoints({"breakpoints": given}, "/t.py"):
         if isinstance(one, str):
             assert one.isprintable()
         else:

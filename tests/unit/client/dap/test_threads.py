@@ -265,7 +265,7 @@ async def test_nvim_lets_no_rank_go_on_by_itself_while_it_stands_at_another_one(
     ranks = [make_rank(number, stop=1) for number in range(3)]
     link = ScriptedLink()
 
-    async with threads(link, ranks, goes_on_by_itself=True) as (listing, shown, _):
+    async with threads(link, ranks, resumes_by_itself=True) as (listing, shown, _):
 
         async def reasons(count: int) -> list[str]:
             await shown.until(lambda: len(shown.named("stopped")) == count)

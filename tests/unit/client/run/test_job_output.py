@@ -247,7 +247,7 @@ async def reader(
 ) -> AsyncIterator[ReaderGrowingFile]:
     if request.param == "looking":
         monkeypatch.setattr(job_output, "watch_growth", lambda _: None)
-        monkeypatch.setattr(job_output, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(job_output, "CHECK_SECONDS", 0.01)
     append(path, b"begin ")
     reader = ReaderGrowingFile(path)
     yield reader

@@ -182,21 +182,21 @@ def test_lines_entered_while_a_command_runs_answer_the_next_prompts_one_by_one()
 
 def test_a_line_entered_right_after_a_take_waits_for_the_keyboard() -> None:
     conversation = at(generation=None)
-    conversation.keyboard_comes = True
+    conversation.keyboard_is_due = True
 
     assert replies(conversation.enter("n", conversation.prompt)) == []
     assert replies(told(conversation, make_prompt(), generation=None)) == []
     assert replies(told(conversation, make_prompt(), generation=2)) == [(make_prompt().number, "n")]
-    assert not conversation.keyboard_comes
+    assert not conversation.keyboard_is_due
 
 
 def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told(approved: Approved) -> None:
     conversation = at(generation=None)
-    conversation.keyboard_comes = True
+    conversation.keyboard_is_due = True
     conversation.enter("n", conversation.prompt)
 
     approved(as_text(notes(conversation.keyboard_refused())))
-    conversation.keyboard_comes = True
+    conversation.keyboard_is_due = True
     conversation.enter("n", conversation.prompt)
     assert notes(conversation.interrupt()) == ["discarded: 'n' (interrupted)"]
 

@@ -100,7 +100,7 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
         (Job([Group("dp_0", range(2), lambda rank, step: 0.1 * rank)], hosts=("h1", "h2")), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2))], state=RankState.STOPPED), Lateness.UNKNOWN, 6),
     ],
-    ids=["nobody is late", "may hang", "nothing told", "clocks", "in a debugger"],
+    ids=["nobody is late", "may hang", "no samples", "clocks", "in a debugger"],
 )
 def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
     found = job.found()

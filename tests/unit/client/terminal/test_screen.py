@@ -371,7 +371,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RawDisplay]:
 
 
 async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: RawDisplay) -> None:
-    lending = asyncio.ensure_future(opened.lend(row=True))
+    lending = asyncio.ensure_future(opened.lend_terminal(row=True))
     await asyncio.sleep(0)
     opened.show(Show(b"drawn by the rank"))
     opened.paint()
@@ -387,7 +387,7 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
     opened: RawDisplay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "LEAVE_SECONDS", 0.0)
-    lending = asyncio.ensure_future(opened.lend(row=True))
+    lending = asyncio.ensure_future(opened.lend_terminal(row=True))
     await asyncio.wait({lending}, timeout=0.1)
     assert not lending.done()
     SlowWriter.made.flows.set()
@@ -396,7 +396,7 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
 
 async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: RawDisplay) -> None:
     SlowWriter.made.flows.set()
-    await opened.lend(row=False)
+    await opened.lend_terminal(row=False)
     opened.resume()
     opened.show(Show(b"drawn by the rank"))
     assert SlowWriter.made.written.endswith(b"drawn by the rank")

@@ -112,9 +112,9 @@ WORD = st.text(
 
 
 @given(st.lists(WORD, max_size=5), WORD.filter(bool))
-def test_a_command_comes_back_word_for_word(words: list[str], program: str) -> None:
-    command = checked(command_line([program, *words]))
-    assert command.arguments == command_line(command.words).arguments
+def test_a_command_comes_back_word_for_word(argv: list[str], program: str) -> None:
+    command = checked(command_line([program, *argv]))
+    assert command.arguments == command_line(command.argv).arguments
     assert checked(command) == command
 
 
