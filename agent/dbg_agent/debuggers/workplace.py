@@ -47,7 +47,7 @@ class UserBreakpoints:
         return bool(self.lines) and (self.served is None or not self.served.refresh())
 
     def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
-        """Return True if :attr:`served` checks breakpoints instead of bdb, and the breakpoint that stops the frame."""
+        """Return whether :attr:`served` decides about breakpoints (otherwise bdb does), and its chosen breakpoint."""
         if self.served is None:
             return False, None
         return True, self.served.chosen(frame, file, line)

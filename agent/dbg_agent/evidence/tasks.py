@@ -180,7 +180,7 @@ def _name_of(kind: Any, task: Any) -> str:
 
 
 def _named(frame: FrameType, function: str) -> str:
-    """Return the coroutine's expression for the object whose method it awaits; empty if there is none."""
+    """Return the awaited object's name in the source, such as ``queue`` in ``await queue.get()``, or an empty text."""
     spot = spot_of(frame)
     node = spot.node if spot is not None else None
     called = node.value if isinstance(node, ast.Await) else node

@@ -16,8 +16,8 @@ MAX_FILE_BYTES = 4_000_000
 """Maximum size of a file that is read, in bytes."""
 
 STARTUP_SECONDS = 0.03
-"""Seconds that every process needs until it loads the first file of its program. A file that changes in this time is
-treated as older than the process, because the kernel rounds the start to hundredths of a second."""
+"""Tolerance for comparing a file's time with the start of the process, in seconds. It is needed because the kernel
+rounds that start to 0.01 s. It is harmless because no process loads a file of its program within this time."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
 """Parts of the paths of libraries, whose files users don't edit while they debug."""

@@ -98,10 +98,10 @@ class Outbox:
         return True
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send or queue a control message; it replaces a queued one of the same name ``instead_of``.
+        """Send or queue a control message; ``instead_of`` names a queued message that it replaces.
 
-        The new message goes to the end of the queue, because it has the latest state. Return False if it does not fit:
-        then a terminal is closed, and a rank misses the message.
+        The new message goes to the end of the queue, because it has the latest state. Return False if it does not fit.
+        The caller then closes the connection of a terminal; a rank stays connected without this message.
         """
         if self.is_free:
             self.write(frame)

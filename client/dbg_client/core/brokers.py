@@ -102,7 +102,7 @@ class Brokers:
 
     @property
     def silent_since(self) -> float | None:
-        """Time when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
+        """Time of the last answered ping if the seat's broker is connected but silent, otherwise None."""
         return self._seat.link.silent_since
 
     @property

@@ -68,7 +68,7 @@ class StopInfo(Record):
 
 
 class Arrival(Record):
-    """Counts of a rank at a site, a line where it was chosen to stop: its arrivals, and its completed stops there."""
+    """Counts of a rank's arrivals and completed stops at one site, which is a line with ``set_trace(ranks=…)``."""
 
     site: Sentence
     arrived: Integer
