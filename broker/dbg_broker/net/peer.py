@@ -391,7 +391,7 @@ class Peer(asyncio.Protocol):
         return self._is_closing or (has_room and self.send_control(frame))
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send or queue a control message; it replaces a queued one of the same name.
+        """Send or queue a control message; ``instead_of`` names a queued message that it replaces.
 
         Return False if it does not fit; the owner is notified, too.
         """
