@@ -262,7 +262,7 @@ def _how_ended(rank: RankInfo, since: float | None) -> str:
     if end.is_silent:
         return f"ended by itself{ago} with status {end.exit}, {WITHOUT_TRACEBACK}"
     if end.is_unexplained:
-        return f"ended without notice{ago}: by os._exit, or by a signal"
+        return f"ended without notice{ago}: os._exit, or a kill"
     how = end.sentence
     error = f" ({printable(end.error, MAX_TEXT)})" if end.error else ""
     comma = "," if ago and how[-1:].isdecimal() else ""
