@@ -100,9 +100,9 @@ class Life:
         """Do everything once, and return when all ranks are there again."""
         self._step()
         for words in (("eval", f"{JOB}/stopped", "1"), ("where", "*/all"), ("why", f"{JOB}/all")):
-            told = attach(self._home, *words, "--json", timeout=PATIENCE)
-            if not told.stdout:
-                raise AssertionError(f"dbg-attach {words} ended with status {told.returncode}: {told.stderr}")
+            result = attach(self._home, *words, "--json", timeout=PATIENCE)
+            if not result.stdout:
+                raise AssertionError(f"dbg-attach {words} ended with status {result.returncode}: {result.stderr}")
         self._look("--watch", f"{JOB}/{STAYING}")
         self._look("interrupt", f"{JOB}/{BROKEN_INTO}")
         gone_on = attach(self._home, "continue", f"{JOB}/{BROKEN_INTO}", "-y", timeout=PATIENCE)
@@ -134,9 +134,9 @@ class Life:
             terminal.wait_for(lambda left: left.ended, PATIENCE)
 
     def _token(self, *words: str) -> None:
-        told = run_command([sys.executable, "-m", "dbg_broker", "token", *words], self._environ, PATIENCE)
-        if told.returncode != 0:
-            raise AssertionError(f"dbg-broker token {words}: {told.stderr}")
+        result = run_command([sys.executable, "-m", "dbg_broker", "token", *words], self._environ, PATIENCE)
+        if result.returncode != 0:
+            raise AssertionError(f"dbg-broker token {words}: {result.stderr}")
 
     def sample(self) -> Sample:
         """Return the numbers of those that live for the whole time."""

@@ -108,7 +108,7 @@ TIMES = int(os.environ.get("DBG_TEST_ADOPTIONS", "6"))
 """Adoptions of the busy process; each takes 0.3 to 0.6 s, so a hundred are for a run by hand."""
 
 
-def test_one_that_never_leaves_c_code_is_told_within_seconds(processes: Processes, home: Path) -> None:
+def test_a_process_that_never_leaves_c_code_is_refused_within_seconds(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     child = start(processes, home, BACKTRACKS)
     refused = attach(home, "adopt", str(child.pid), timeout=seconds(20))
@@ -138,7 +138,7 @@ def test_a_hung_torchrun_is_adopted_as_a_whole(processes: Processes, home: Path)
 
 @needs_torch
 @pytest.mark.timeout(300)
-def test_a_busy_process_bears_many_adoptions(processes: Processes, home: Path) -> None:
+def test_a_busy_process_survives_many_adoptions(processes: Processes, home: Path) -> None:
     stop = home / "stop"
     child = start(processes, home, TRAINS, str(home / "store"), str(stop))
     for number in range(TIMES):

@@ -74,13 +74,13 @@ def test_a_process_that_computes_becomes_a_rank_and_keeps_its_names_and_handlers
     assert child.wait_for_output(r"added (\[.*\]) 1")[1] == "[]"
 
 
-def test_a_process_in_which_it_takes_long_is_told_as_adopted(processes: Processes, home: Path) -> None:
+def test_a_slow_adoption_is_reported_as_adopted(processes: Processes, home: Path) -> None:
     child = start(processes, home, TAKES_LONG)
     assert adopt_one(child.pid, {"DBG_HOME": str(home)}).outcome is Outcome.ADOPTED
     child.wait_for_output(r"installed\nleft \[\]")
 
 
-def test_a_program_without_our_package_gets_ours(processes: Processes, home: Path) -> None:
+def test_a_program_without_the_package_gets_it(processes: Processes, home: Path) -> None:
     base = getattr(sys, "_base_executable", sys.executable)
     child = start(processes, home, SLEEPS, python=base)
     assert adopt_one(child.pid, {"DBG_HOME": str(home)}).outcome is Outcome.ADOPTED
@@ -94,7 +94,7 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 """
 
 
-def test_a_main_thread_that_spins_in_c_code_is_left_alone(processes: Processes, home: Path) -> None:
+def test_a_main_thread_in_c_code_is_not_interrupted(processes: Processes, home: Path) -> None:
     child = start(processes, home, SPINS)
     answer = adopt_one(child.pid, {"DBG_HOME": str(home)})
     assert (answer.outcome, answer.main) == (Outcome.ADOPTED, False)

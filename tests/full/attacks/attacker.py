@@ -23,7 +23,7 @@ UNDER_WAY = "the attack is under way"
 ROOT = Path(__file__).parents[3]
 
 Begun = Callable[[], None]
-"""Say that the attack is under way; a second call does nothing."""
+"""Report that the attack is under way; a second call does nothing."""
 
 Attack = Callable[..., None]
 
@@ -51,11 +51,11 @@ def main() -> None:
     os.nice(19)
     name, address, options = sys.argv[1:]
     module, _, function = name.partition(":")
-    said: list[bool] = []
+    reported: list[bool] = []
 
     def begun() -> None:
-        if not said:
-            said.append(True)
+        if not reported:
+            reported.append(True)
             print(UNDER_WAY, flush=True)  # noqa: T201 - what the test waits for
 
     getattr(importlib.import_module(module), function)(Target.from_environment(address), begun, **json.loads(options))

@@ -52,13 +52,13 @@ class Attacked:
         return felt
 
     def measure(self, name: str, attacker: Attack, **options: Any) -> None:
-        """Run an attack from the address of the echo, and tell and check what is felt meanwhile."""
+        """Run an attack from the address of the echo, and report and check what is felt meanwhile."""
         with self.by(attacker, **options):
             felt = self.feel()
-        self.tell(name, felt)
+        self.report(name, felt)
         felt.check()
 
-    def tell(self, name: str, felt: Figures, more: str = "") -> None:
+    def report(self, name: str, felt: Figures, more: str = "") -> None:
         """Print what was felt during an attack, for the table in the documentation."""
         print(f"\n{name}\n  {felt}")  # noqa: T201 - the figures are what it is for
         if more:

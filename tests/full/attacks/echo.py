@@ -106,10 +106,10 @@ class Echo:
 async def next_data(rank: Peer) -> Input | Output:
     """Return the next keys that come to a rank; probes are answered meanwhile."""
     while True:
-        said = await rank.next()
-        if isinstance(said, bytes):
-            return decode_data(said, Sender.CLIENT)
-        if isinstance(said, Probe):
+        message = await rank.next()
+        if isinstance(message, bytes):
+            return decode_data(message, Sender.CLIENT)
+        if isinstance(message, Probe):
             await rank.say(ProbeReply(where=None))
 
 

@@ -1,4 +1,4 @@
-"""What others felt during an attack, in figures, and what the broker says of its own times."""
+"""What others felt during an attack, in figures, and what the broker reports of its own times."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ AT_ONCE = 64
 
 def text(message: Message | str) -> bytes:
     """Return the frame of a message."""
-    said = message if isinstance(message, str) else encode(message)
-    return Frame(Opcode.TEXT, said.encode()).serialize(mask=True)
+    payload = message if isinstance(message, str) else encode(message)
+    return Frame(Opcode.TEXT, payload.encode()).serialize(mask=True)
 
 
 def binary(data: bytes) -> bytes:
@@ -33,7 +33,7 @@ GREETING = text(Greet(minor=2, release="0.1.0", name="mallory@login1"))
 
 
 @dataclass(frozen=True)
-class Says:
+class Load:
     """What one connection sends: ``first`` once, and then ``again`` without end if there is anything."""
 
     role: str
@@ -47,10 +47,10 @@ class Says:
 class _Line(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, target: Target, says: Says) -> None:
+    def __init__(self, target: Target, load: Load) -> None:
         self.ended = asyncio.get_running_loop().create_future()
         self.heard = asyncio.get_running_loop().create_future()
-        self._target, self._says = target, says
+        self._target, self._load = target, load
         self._is_paused = self._floods = False
 
     def flood(self) -> None:
@@ -61,21 +61,21 @@ class _Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        path = "/agent" if self._says.role == "rank" else "/client"
-        token = self._target.tokens[self._says.role]
+        path = "/agent" if self._load.role == "rank" else "/client"
+        token = self._target.tokens[self._load.role]
         transport.write(
             f"GET {path} HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             "Sec-WebSocket-Protocol: dbg.v1\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
             f"Sec-WebSocket-Version: 13\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
         )
-        transport.write(self._says.first)
-        if self._says.comes_back:
+        transport.write(self._load.first)
+        if self._load.comes_back:
             transport.close()
 
     def data_received(self, data: bytes) -> None:
         if not self.heard.done():
             self.heard.set_result(None)
-        if not self._says.reads:
+        if not self._load.reads:
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
@@ -91,13 +91,13 @@ class _Line(asyncio.Protocol):
                 future.set_result(None)
 
     def _send(self) -> None:
-        if self._floods and self._says.again and not self._is_paused and not self._transport.is_closing():
-            self._transport.write(self._says.again)
+        if self._floods and self._load.again and not self._is_paused and not self._transport.is_closing():
+            self._transport.write(self._load.again)
             asyncio.get_running_loop().call_soon(self._send)
 
 
 async def _keep_up(
-    target: Target, says: Says, places: asyncio.Semaphore, came: Callable[[], None], all_came: asyncio.Event
+    target: Target, load: Load, places: asyncio.Semaphore, ready: Callable[[], None], all_ready: asyncio.Event
 ) -> None:
     """Keep one connection open, and connect anew whenever it is closed; flood once all are there."""
     loop = asyncio.get_running_loop()
@@ -105,36 +105,36 @@ async def _keep_up(
         try:
             async with places:
                 _, line = await loop.create_connection(
-                    lambda: _Line(target, says),
+                    lambda: _Line(target, load),
                     target.host,
                     target.port,
                     ssl=trusting_context(),
                     local_addr=(target.address, 0),
                 )
                 await line.heard
-            came()
-            await all_came.wait()
+            ready()
+            await all_ready.wait()
             line.flood()
             await line.ended
         except OSError:
             pass
 
 
-async def _flood(target: Target, begun: Begun, lines: Sequence[Says]) -> None:
+async def _flood(target: Target, begun: Begun, lines: Sequence[Load]) -> None:
     left = len(lines)
 
-    def came() -> None:
+    def ready() -> None:
         nonlocal left
         left -= 1
         if left == 0:
-            all_came.set()
+            all_ready.set()
             begun()
 
-    all_came = asyncio.Event()
+    all_ready = asyncio.Event()
     places = asyncio.Semaphore(AT_ONCE)
-    await asyncio.gather(*(_keep_up(target, says, places, came, all_came) for says in lines))
+    await asyncio.gather(*(_keep_up(target, load, places, ready, all_ready) for load in lines))
 
 
-def flood(target: Target, begun: Begun, lines: Iterable[Says]) -> None:
+def flood(target: Target, begun: Begun, lines: Iterable[Load]) -> None:
     """Open connections that send without end; the attack is under way when all of them have been answered."""
     asyncio.run(_flood(target, begun, tuple(lines)))

@@ -11,7 +11,7 @@ from dbg_wire.codec import Output, encode_data
 from dbg_wire.messages import Arrival, Goodbye, Message, RankReport, Report, StopInfo, Waiting
 from dbg_wire.records.ranks import Place, RankState
 from tests.full.attacks.attacker import Begun
-from tests.full.attacks.flood import Says, binary, flood, text
+from tests.full.attacks.flood import Load, binary, flood, text
 from tests.full.attacks.target import Target
 from tests.unit.broker.peers import RUNNING, STOPPED, registration
 
@@ -20,16 +20,16 @@ PLACE = Place(file="/f", line=1, function="f")
 LONG = "x" * 4000
 
 
-def says(number: int, *again: Message | str, times: int = 20, **said: Any) -> Says:
-    """Return a rank that registers and says the same over and over."""
-    first = text(registration(number, **{"report": RUNNING, "world_size": WORLD, **said}))
-    return Says("rank", first, b"".join(map(text, again)) * times)
+def rank_load(number: int, *again: Message | str, times: int = 20, **changes: Any) -> Load:
+    """Return a rank that registers and sends the same over and over."""
+    first = text(registration(number, **{"report": RUNNING, "world_size": WORLD, **changes}))
+    return Load("rank", first, b"".join(map(text, again)) * times)
 
 
 def many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
     """Send messages of as many objects as they have room for."""
     junk = '{"type":"probe_reply","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
-    flood(target, begun, [says(number, junk, times=1) for number in range(count)])
+    flood(target, begun, [rank_load(number, junk, times=1) for number in range(count)])
 
 
 def holds(target: Target, begun: Begun, *, count: int = 100) -> None:
@@ -41,26 +41,26 @@ def holds(target: Target, begun: Begun, *, count: int = 100) -> None:
         arrivals = tuple(Arrival(site=f"s{other}.{round_}", arrived=1, completed=0) for other in range(50))
         return Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits, arrivals=arrivals))
 
-    flood(target, begun, [says(number, held(number, 0), held(number, 1), times=1) for number in range(count)])
+    flood(target, begun, [rank_load(number, held(number, 0), held(number, 1), times=1) for number in range(count)])
 
 
 def comings(target: Target, begun: Begun, *, count: int = 32) -> None:
     """Register under the longest names, say goodbye, and come back."""
     lines = []
     for number in range(count):
-        said = registration(number, report=RUNNING, script="/" + LONG, directory="/" + LONG)
-        lines.append(Says("rank", text(said) + text(Goodbye(exit=1)), comes_back=True))
+        register = registration(number, report=RUNNING, script="/" + LONG, directory="/" + LONG)
+        lines.append(Load("rank", text(register) + text(Goodbye(exit=1)), comes_back=True))
     flood(target, begun, lines)
 
 
 def pings(target: Target, begun: Begun, *, count: int = 100) -> None:
     """Send pings, whose answers nobody reads."""
     ping = Frame(Opcode.PING, b"").serialize(mask=True) * 500
-    flood(target, begun, [replace(says(number), again=ping, reads=False) for number in range(count)])
+    flood(target, begun, [replace(rank_load(number), again=ping, reads=False) for number in range(count)])
 
 
 def output(target: Target, begun: Begun, *, count: int = 50, size: int = 1, times: int = 200) -> None:
     """Send output in pieces of one size."""
     piece = binary(encode_data(Output(session=1, offset=0, data=b"x" * size))) * times
-    lines = [says(number, report=STOPPED) for number in range(count)]
+    lines = [rank_load(number, report=STOPPED) for number in range(count)]
     flood(target, begun, [replace(line, again=piece) for line in lines])

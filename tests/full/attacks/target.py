@@ -44,7 +44,7 @@ class Target:
         return cls.of_home(Path(os.environ["DBG_HOME"]), address)
 
     def plain(self) -> socket.socket:
-        """Return a TCP connection, on which nothing was said."""
+        """Return a TCP connection, on which nothing was sent."""
         return socket.create_connection((self.host, self.port), seconds(20), (self.address, 0))
 
     def secured(self) -> ssl.SSLSocket:
@@ -62,7 +62,7 @@ class Target:
         return answer
 
     async def open(self, path: str, token: str, sender: Sender) -> Peer:
-        """Return a WebSocket, on which nothing was said; errors of websockets are raised as they are."""
+        """Return a WebSocket, on which nothing was sent; errors of websockets are raised as they are."""
         websocket = await connect(
             f"wss://{self.host}:{self.port}{path}",
             ssl=trusting_context(),
@@ -79,8 +79,8 @@ class Target:
     async def rank(self, number: int = 0, **changes: object) -> Peer:
         """Connect and register a rank that is stopped."""
         peer = await self.open("/agent", self.tokens["rank"], Sender.AGENT)
-        said: Register = registration(number, **changes)
-        await peer.say(said)
+        register: Register = registration(number, **changes)
+        await peer.say(register)
         await peer.expect(Welcome)
         return peer
 
@@ -94,6 +94,6 @@ class Target:
     async def seated(self, key: str, mode: Mode = Mode.DRIVE) -> tuple[Peer, Seat]:
         """Connect a terminal and attach it to a rank."""
         peer = await self.terminal("watcher" if mode is Mode.WATCH else "driver")
-        wish: Attach = attach(key, mode)
-        await peer.say(wish)
+        request: Attach = attach(key, mode)
+        await peer.say(request)
         return peer, await peer.expect(Seat)

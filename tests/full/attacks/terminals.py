@@ -18,8 +18,8 @@ from dbg_wire.messages import (
     Take,
 )
 from tests.full.attacks.attacker import Begun
-from tests.full.attacks.flood import GREETING, Says, binary, flood, text
-from tests.full.attacks.ranks import says
+from tests.full.attacks.flood import GREETING, Load, binary, flood, text
+from tests.full.attacks.ranks import rank_load
 from tests.full.attacks.target import Target
 from tests.unit.broker.peers import STOPPED, attach, registration
 
@@ -31,15 +31,15 @@ def keys_of(count: int) -> tuple[str, ...]:
     return tuple(registration(number).identity.key for number in range(count))
 
 
-def crowd(count: int, **said: Any) -> list[Says]:
-    """Return ranks that register and say nothing more."""
-    return [says(number, **said) for number in range(count)]
+def crowd(count: int, **changes: Any) -> list[Load]:
+    """Return ranks that only register."""
+    return [rank_load(number, **changes) for number in range(count)]
 
 
-def terminals(role: str, count: int, *again: Message, first: Sequence[Message] = (), reads: bool = True) -> list[Says]:
-    """Return terminals that all say the same over and over."""
+def terminals(role: str, count: int, *again: Message, first: Sequence[Message] = (), reads: bool = True) -> list[Load]:
+    """Return terminals that all send the same over and over."""
     start = GREETING + b"".join(map(text, first))
-    return [Says(role, start, b"".join(map(text, again)), reads=reads)] * count
+    return [Load(role, start, b"".join(map(text, again)), reads=reads)] * count
 
 
 def question(action: Action, keys: tuple[str, ...], **asked: Any) -> Question:
@@ -71,7 +71,7 @@ def shown_to_many(target: Target, begun: Begun, *, count: int = 60, size: int = 
     piece = binary(encode_data(Output(session=1, offset=0, data=b"x" * size))) * times
     first = text(registration(0, report=STOPPED))
     watching = terminals("watcher", count, first=[attach(keys_of(1)[0], Mode.WATCH)])
-    flood(target, begun, [Says("rank", first, piece), *watching])
+    flood(target, begun, [Load("rank", first, piece), *watching])
 
 
 def keys(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
@@ -79,6 +79,6 @@ def keys(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
     typed = binary(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"x"))) * 200
     drawn = binary(encode_data(Output(session=1, offset=0, data=b"x"))) * 200
     mode = Mode.WATCH if role == "watcher" else Mode.TAKE
-    ranks = [Says("rank", text(registration(n, report=STOPPED)), drawn) for n in range(count)]
-    typing = [Says(role, GREETING + text(attach(key, mode)), typed) for key in keys_of(count)]
+    ranks = [Load("rank", text(registration(n, report=STOPPED)), drawn) for n in range(count)]
+    typing = [Load(role, GREETING + text(attach(key, mode)), typed) for key in keys_of(count)]
     flood(target, begun, ranks + typing)

@@ -19,10 +19,10 @@ def nothing(target: Target, begun: Begun) -> None:
         connection.recv(1)
 
 
-def test_an_attack_that_does_nothing_is_not_felt(attacked: Attacked) -> None:
+def test_an_idle_attack_delays_no_key(attacked: Attacked) -> None:
     with attacked.by(nothing):
         felt = attacked.feel()
-    attacked.tell("nothing", felt)
+    attacked.report("nothing", felt)
     felt.check()
 
 
@@ -46,7 +46,7 @@ def busy(command: Sequence[str]) -> list[str]:
     return [python, "-c", BUSY, *arguments]
 
 
-def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
+def test_a_slow_broker_fails_the_check(tmp_path: Path) -> None:
     with under_attack(tmp_path, wrap=busy) as attacked:
         felt = attacked.echo.measure(MEASURED_SECONDS)
     with pytest.raises(AssertionError, match="in the broker at most 100 ms"):

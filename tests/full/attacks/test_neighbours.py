@@ -30,17 +30,17 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
 @pytest.fixture(scope="module")
 def port(classic: Attacked) -> int:
     """The port for stock debuggers."""
-    said = classic.broker.process.wait_for_output(r"set_trace\(host='127\.0\.0\.1', port=(\d+)")
-    return int(said[1])
+    found = classic.broker.process.wait_for_output(r"set_trace\(host='127\.0\.0\.1', port=(\d+)")
+    return int(found[1])
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_neighbours_delay_no_key(classic: Attacked, port: int, name: str) -> None:
+def test_other_users_of_the_host_delay_no_key(classic: Attacked, port: int, name: str) -> None:
     classic.measure(name, CALLS[name], port=port)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
-def test_a_neighbour_reads_signals_and_replaces_nothing(classic: Attacked) -> None:
+def test_another_user_cannot_read_signal_or_replace_anything(classic: Attacked) -> None:
     home, pid = classic.broker.home, classic.broker.process.pid
     # The folders above a home are open as a rule, so that the home itself has to be enough.
     for folder in home.parents[:3]:

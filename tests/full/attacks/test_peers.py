@@ -28,6 +28,6 @@ ATTACKS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_who_has_a_token_delays_no_key_of_others(attacked: Attacked, name: str) -> None:
+def test_peers_with_a_token_delay_no_key_of_others(attacked: Attacked, name: str) -> None:
     attack, options = ATTACKS[name]
     attacked.measure(name, attack, **options)

@@ -29,7 +29,7 @@ HOLD_SLOTS = {"half TLS handshakes", "300 TLS handshakes in one moment"}
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(ATTACKS)), ids=ATTACKS)
-def test_strangers_delay_no_key_and_keep_nobody_out(attacked: Attacked, number: int, name: str) -> None:
+def test_attacks_without_a_token_delay_no_key_and_no_connection(attacked: Attacked, number: int, name: str) -> None:
     attack, options = ATTACKS[name]
     # Another address for each, as connections of the one before may still wait.
     address = f"127.0.1.{number + 1}"
@@ -39,7 +39,7 @@ def test_strangers_delay_no_key_and_keep_nobody_out(attacked: Attacked, number: 
         more = f"in {elsewhere:.1f} s"
         if name not in HOLD_SLOTS:
             more += f", from the same address in {attacked.echo.seconds_to_connect(address):.1f} s"
-    attacked.tell(name, felt, more)
+    attacked.report(name, felt, more)
     felt.check()
 
 
@@ -48,7 +48,7 @@ def with_few_files(command: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", 'ulimit -n 128; exec "$@"', "sh", *command]
 
 
-def test_who_takes_all_files_of_a_broker_keeps_nobody_out(tmp_path: Path) -> None:
+def test_peers_connect_although_an_attacker_uses_all_files(tmp_path: Path) -> None:
     with (
         under_attack(tmp_path, wrap=with_few_files) as attacked,
         attacked.by(strangers.half_handshakes, address="127.0.1.1", held=200),

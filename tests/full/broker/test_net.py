@@ -34,7 +34,7 @@ LONG = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
         ("", ""),
     ],
 )
-def test_a_path_is_shown_without_what_may_be_a_token(target: str, shown: str) -> None:
+def test_a_path_is_shown_without_possible_tokens(target: str, shown: str) -> None:
     assert path_shown(target) == shown
 
 
@@ -54,7 +54,7 @@ def test_a_token_in_a_query_is_not_logged(serve: Serve) -> None:
     assert not any(secret in errors for secret in secrets)
 
 
-def test_process_is_dead_as_a_zombie_and_after() -> None:
+def test_a_process_is_dead_as_a_zombie_and_after_its_end() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert is_dead(process.pid)
@@ -82,7 +82,7 @@ def test_name_of_a_process_does_not_hide_its_state(tmp_path: Path, state: str, d
     assert is_dead(7, tmp_path) is dead
 
 
-async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_bad_connections_leave_the_broker_unchanged(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     noise = [
         b"",
@@ -95,7 +95,7 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, cap
         b"GET / HTTP/1.1\r\nSec-WebSocket-Key: \xff\xfe\r\nNo colon\r\n\r\n",
     ]
 
-    async def stranger(number: int) -> None:
+    async def bad_connection(number: int) -> None:
         with contextlib.suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
             writer.write(noise[number % len(noise)])
@@ -103,7 +103,7 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, cap
             writer.transport.abort()
 
     for first in range(0, 1000, 100):
-        await asyncio.gather(*(stranger(first + number) for number in range(100)))
+        await asyncio.gather(*(bad_connection(first + number) for number in range(100)))
     await broker.terminal()
     await broker.left(lambda _: len(broker.server) == 1)
     assert broker.parts.meters.failures > 0

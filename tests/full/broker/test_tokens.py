@@ -27,7 +27,7 @@ def terminal(url: str, token: str) -> BlockingWebSocket:
     return BlockingWebSocket(url, "/client", token)
 
 
-def test_a_token_with_a_name_opens_until_it_is_revoked(home: Path, serve: Serve) -> None:
+def test_a_named_token_works_until_it_is_revoked(home: Path, serve: Serve) -> None:
     serving = serve()
     made = run(home, "token", "--role", "watcher", "--job", "train-1", "--for", "2h", "--name", "alice")
     token = made.stdout.strip()
@@ -49,7 +49,7 @@ def test_a_token_ends_when_its_time_is_over(home: Path, serve: Serve) -> None:
     assert json.loads(run(home, "token", "--list", "--json").stdout)["tokens"][0]["expired"]
 
 
-def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve: Serve) -> None:
+def test_rotation_closes_terminals_and_replaces_all_tokens(home: Path, serve: Serve) -> None:
     serving = serve()
     before = tokens(home)
     with terminal(serving.url, before[1]) as driver:
@@ -86,7 +86,7 @@ def page(serving: Serving, path: str, token: str | None = None) -> str:
         return text
 
 
-def test_a_certificate_of_an_authority_is_served_and_taken_when_it_is_renewed(
+def test_a_certificate_of_an_authority_is_served_and_reloaded_after_a_renewal(
     home: Path, serve: Serve, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
@@ -129,7 +129,7 @@ def impostor(port: int) -> Iterator[None]:
         thread.join()
 
 
-def test_an_impostor_does_not_keep_serve_from_starting(home: Path, serve: Serve) -> None:
+def test_serve_starts_despite_an_impostor(home: Path, serve: Serve) -> None:
     first = serve("--listen", "127.0.0.1:0")
     first.end(signal.SIGKILL)
     with impostor(first.port):

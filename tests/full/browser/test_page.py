@@ -84,9 +84,7 @@ def test_the_page_outlives_its_broker(chromium: Chromium, processes: Processes, 
         tab.until_text("#answer", "1 of 1")
 
 
-def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
-    chromium: Chromium, processes: Processes, home: Path
-) -> None:
+def test_a_page_reports_a_silent_server_and_reconnects(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 1)
     web, base, token = start_web(processes, home, "--drive")
     with chromium.tab("about:blank") as tab:
@@ -103,9 +101,7 @@ def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
         tab.until_text(".pane .driver", "you drive")
 
 
-def test_news_leave_the_keys_where_they_are_and_ages_go_on(
-    chromium: Chromium, processes: Processes, home: Path
-) -> None:
+def test_updates_keep_the_focus_and_ages_advance(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "2 stopped")
@@ -122,7 +118,7 @@ def test_news_leave_the_keys_where_they_are_and_ages_go_on(
         tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
 
 
-def test_the_end_of_the_command_is_told(chromium: Chromium, processes: Processes, home: Path) -> None:
+def test_the_page_shows_the_end_of_its_server(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 1)
     web, base, token = start_web(processes, home)
     with chromium.tab(f"{base}/?token={token}") as tab:
@@ -135,7 +131,7 @@ def test_the_end_of_the_command_is_told(chromium: Chromium, processes: Processes
         assert tab.evaluate("() => document.querySelector('#line').value") == "loss + 1"
 
 
-def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
+def test_a_terminal_has_the_size_of_its_pane_and_accepts_pasted_text(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
     stopped_ranks(processes, home, 1)
@@ -162,7 +158,7 @@ def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
         tab.until("(await navigator.clipboard.readText()).includes('DB')")
 
 
-def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
+def test_a_narrow_screen_shows_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
     with chromium.tab(address_of(processes, home), size=(360, 740)) as tab:
         tab.until("document.querySelectorAll('#list tbody tr').length === 2")
@@ -185,7 +181,7 @@ FINDINGS = """async () => {
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe-core here (`scripts/check-javascript ready` installs it)")
-def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, processes: Processes, home: Path) -> None:
+def test_the_page_passes_the_accessibility_checks(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "2 stopped")
@@ -210,7 +206,7 @@ def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, proces
         assert headers[:3] == ["Rank", "State", "Place"]
 
 
-def test_a_page_that_watches_shows_the_whole_screen_of_who_drives(
+def test_a_watching_page_shows_the_whole_screen_of_the_driver(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
     stopped_ranks(processes, home, 1)

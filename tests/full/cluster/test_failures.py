@@ -27,7 +27,7 @@ from tests.support.serving import run
 from tests.support.straight import LINES, STOP, STRAIGHT
 
 
-def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: NatsServers) -> None:
+def test_a_cluster_recovers_when_nats_returns_without_data(brokers: Brokers, nats: NatsServers) -> None:
     ranks = brokers.start_one_at_each(STOPPED, 2)
     stopped_everywhere(brokers, 2)
     nats.stop()
@@ -44,7 +44,7 @@ def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: N
     let_all_go(brokers[2], ranks)
 
 
-def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+def test_no_key_is_applied_twice_when_two_brokers_have_one_rank(brokers: Brokers, open_terminal: OpenTerminal) -> None:
     rank = brokers.start_rank(0, STRAIGHT)
     stopped_everywhere(brokers, 1)
     terminal = open_terminal(attach_command("0"), 24, 100, env={**os.environ, "DBG_HOME": str(brokers.homes[0])})
@@ -67,9 +67,7 @@ def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open
     assert rank.text().splitlines()[-1] == f"total {LINES}"
 
 
-def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_again(
-    processes: Processes, tmp_path: Path
-) -> None:
+def test_a_broker_cut_off_from_nats_continues_and_rejoins_the_others(processes: Processes, tmp_path: Path) -> None:
     (tmp_path / "nats").mkdir()
     nats = NatsServers(processes, tmp_path / "nats", 1)
     nats.start()
@@ -92,7 +90,7 @@ def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_a
 
 
 @pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
-def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
+def test_no_key_is_lost_when_a_broker_is_killed(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
     rank = brokers.start_rank(0, STRAIGHT)
     wait_until_states(brokers[1].home, {0: "stopped"})
     terminal = seat(open_terminal, brokers[1], "0")
@@ -109,7 +107,7 @@ def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Broker
     assert rank.text().splitlines()[-1] == f"total {LINES}"
 
 
-def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+def test_a_suspended_broker_does_not_delay_the_others(brokers: Brokers, open_terminal: OpenTerminal) -> None:
     brokers.start_rank(0, STRAIGHT)
     wait_until_states(brokers[1].home, {0: "stopped"})
     snapshots = seat(open_terminal, brokers[2], "0", "--watch")
@@ -131,19 +129,19 @@ def named(broker: RunningBroker) -> set[str]:
     return {found["url"], *(other["url"] for other in found.get("brokers", []))}
 
 
-def test_each_home_names_all_brokers_and_a_broker_that_ends_is_named_no_more(brokers: Brokers) -> None:
+def test_each_home_names_all_brokers_and_drops_an_ended_one(brokers: Brokers) -> None:
     one, two, three = brokers
-    everybody = {broker.url for broker in brokers}
+    all_urls = {broker.url for broker in brokers}
     for broker in brokers:
-        brokers.until(lambda broker=broker: named(broker) == everybody)  # type: ignore[misc]
+        brokers.until(lambda broker=broker: named(broker) == all_urls)  # type: ignore[misc]
     name = brokers.name_of(three)
     three.process.signal(signal.SIGTERM)
     assert three.process.wait() == 0
     for broker in (one, two):
         broker.process.wait_for_output(f"broker {name} is gone", stream="stderr")
-        brokers.until(lambda broker=broker: named(broker) == everybody - {three.url})  # type: ignore[misc]
+        brokers.until(lambda broker=broker: named(broker) == all_urls - {three.url})  # type: ignore[misc]
     # Its own home leads new ranks to the others.
-    assert named(three) == everybody
+    assert named(three) == all_urls
     asked = run(three.home, "status")
     assert asked.returncode == 4
     assert one.url in asked.stdout

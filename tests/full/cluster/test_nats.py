@@ -23,16 +23,16 @@ AUTHORIZATION = 'authorization { token: "a-token" }'
 
 @asynccontextmanager
 async def posing(*lines: bytes) -> AsyncIterator[str]:
-    """Yield the URL of a server that says these lines, one after each that it is told, and then nothing."""
+    """Yield the URL of a server that sends these lines, one after each that it receives, and then none."""
 
-    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for line in lines:
             writer.write(line)
             await reader.readline()
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
         yield f"nats://127.0.0.1:{port}"
@@ -71,20 +71,20 @@ def server(directory: Path, more: str) -> Iterator[NatsServers]:
     yield from started_servers(directory, 1, more=more)
 
 
-async def test_where_nobody_listens() -> None:
+async def test_a_port_without_a_server_is_reported() -> None:
     (port,) = free_ports(1)
-    said = await why(Servers((f"nats://127.0.0.1:{port}",)))
-    assert f"nats://127.0.0.1:{port} (Connect call failed" in said
+    reason = await why(Servers((f"nats://127.0.0.1:{port}",)))
+    assert f"nats://127.0.0.1:{port} (Connect call failed" in reason
 
 
-async def test_what_is_no_nats() -> None:
+async def test_a_server_that_is_not_nats_is_reported() -> None:
     async with posing(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
-        said = await why(Servers((url,)))
-        assert f"no NATS server answers at {url}" in said
-        assert "4222" in said
+        reason = await why(Servers((url,)))
+        assert f"no NATS server answers at {url}" in reason
+        assert "4222" in reason
 
 
-async def test_a_server_without_tls_where_the_url_asks_for_it() -> None:
+async def test_a_server_without_tls_is_refused_for_a_tls_url() -> None:
     """It has asked for a password in plain text, as whoever sits between can."""
     info = b'INFO {"server_id":"x","version":"2.9.0","max_payload":1048576,"proto":1,"auth_required":true}\r\n'
     async with posing(info, b"", b"PONG\r\n") as url:
@@ -94,22 +94,20 @@ async def test_a_server_without_tls_where_the_url_asks_for_it() -> None:
 
 @needs_nats
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [({}, "asks for credentials"), ({"token": "wrong"}, "refuses the credentials"), ({"token": "a-token"}, "")],
 )
-async def test_credentials(tmp_path: Path, options: dict[str, str], said: str) -> None:
+async def test_missing_and_wrong_credentials_are_reported(tmp_path: Path, options: dict[str, str], reason: str) -> None:
     with server(tmp_path, AUTHORIZATION) as nats:
         servers = Servers(servers_of(nats).urls, options)
-        if said:
-            assert said in await why(servers)
+        if reason:
+            assert reason in await why(servers)
         else:
             await join(servers)
 
 
 @needs_nats
-async def test_a_certificate_that_nobody_here_trusts_and_one_that_is_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_a_trusted_certificate_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ca = trustme.CA()
     own = ca.issue_cert("127.0.0.1")
     certificate, key, authority = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
@@ -126,8 +124,8 @@ async def test_a_certificate_that_nobody_here_trusts_and_one_that_is_trusted(
 
 @needs_nats
 async def test_one_server_of_several_is_enough(tmp_path: Path) -> None:
-    (nobody,) = free_ports(1)
+    (unused_port,) = free_ports(1)
     with server(tmp_path, "") as nats:
-        urls = (f"nats://127.0.0.1:{nobody}", servers_of(nats).urls[0])
+        urls = (f"nats://127.0.0.1:{unused_port}", servers_of(nats).urls[0])
         for _ in range(5):
             await join(Servers(urls))

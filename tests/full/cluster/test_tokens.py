@@ -26,7 +26,7 @@ from tests.support.serving import run, tokens
 from tests.support.time_unit import seconds
 
 
-def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:
+def test_a_token_name_cannot_be_used_twice(brokers: Brokers) -> None:
     bob = issue(brokers[0], "bob")
     brokers.until(lambda: "bob" in run(brokers[1].home, "token", "--list").stdout)
     assert admits(brokers[1], bob)
@@ -35,14 +35,14 @@ def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:
     assert "'bob'" in refused.stderr
 
 
-def test_own_tokens_are_not_rotated_while_others_have_them(brokers: Brokers) -> None:
+def test_tokens_that_other_brokers_use_are_not_rotated(brokers: Brokers) -> None:
     before = tokens(brokers[1].home)
     refused = run(brokers[1].home, "token", "--rotate")
     assert refused.returncode == 2
     assert tokens(brokers[1].home) == before
 
 
-def test_what_is_revoked_while_nats_is_gone_is_told_when_it_is_back(brokers: Brokers, nats: NatsServers) -> None:
+def test_a_revocation_without_nats_is_sent_when_nats_returns(brokers: Brokers, nats: NatsServers) -> None:
     carol, dave = issue(brokers[0], "carol"), issue(brokers[0], "dave")
     for broker in brokers[1:]:
         brokers.until(lambda broker=broker: admits(broker, dave))  # type: ignore[misc]
@@ -60,7 +60,7 @@ def test_what_is_revoked_while_nats_is_gone_is_told_when_it_is_back(brokers: Bro
         assert admits(broker, dave)
 
 
-def test_a_broker_that_was_down_takes_what_it_missed_before_it_serves(brokers: Brokers, nats: NatsServers) -> None:
+def test_a_restarted_broker_gets_missed_changes_before_it_serves(brokers: Brokers, nats: NatsServers) -> None:
     grace = issue(brokers[0], "grace")
     brokers.until(lambda: admits(brokers[1], grace))
     brokers[0].kill()
@@ -154,14 +154,14 @@ def test_nats_never_carries_a_token_or_the_secret_of_a_rank(
 
 
 def refusal(home: Path, *arguments: str, status: int, **environ: str) -> str:
-    """Return what ``serve`` says that ends with this status; it has listened nowhere."""
+    """Return the message of a ``serve`` that ends with this status; it has listened nowhere."""
     command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", *arguments]
     env = {**os.environ, "DBG_HOME": str(home), **environ}
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
-    assert said.returncode == status, said.stderr
-    assert said.stdout == ""
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == status, result.stderr
+    assert result.stdout == ""
     assert not (home / "broker.json").exists()
-    (line,) = said.stderr.splitlines()
+    (line,) = result.stderr.splitlines()
     return line
 
 
@@ -171,7 +171,7 @@ def server(directory: Path, more: str) -> Iterator[NatsServers]:
     yield from started_servers(directory, 1, more=more)
 
 
-def test_credentials_that_do_not_allow_it(home: Path, tmp_path: Path) -> None:
+def test_credentials_without_permission_are_refused(home: Path, tmp_path: Path) -> None:
     user = "user: u, password: p, permissions: { subscribe: other, publish: other }"
     login = tmp_path / "login"
     login.write_text("u:p\n")
@@ -181,7 +181,7 @@ def test_credentials_that_do_not_allow_it(home: Path, tmp_path: Path) -> None:
     assert "dbg_broker.>" in line
 
 
-def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:
+def test_a_missing_nats_client_is_reported(home: Path, tmp_path: Path) -> None:
     (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
     line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
     assert "pip install 'dbg-broker[cluster]'" in line

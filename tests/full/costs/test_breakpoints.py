@@ -51,7 +51,7 @@ def fastest(run: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def test_a_line_that_is_not_reached_costs_nothing(driver: Driver, tmp_path: Path) -> None:
+def test_a_breakpoint_that_is_not_reached_costs_no_time(driver: Driver, tmp_path: Path) -> None:
     program = loaded(tmp_path, PROGRAM)
     without = fastest(lambda: program.hot(COUNT))
     ask(driver, wish(program, "# never reached"), wish(program, "import sys"))
@@ -65,7 +65,7 @@ def test_a_line_that_is_not_reached_costs_nothing(driver: Driver, tmp_path: Path
 
 if sys.version_info >= (3, 12):
 
-    def test_a_rank_that_goes_on_from_a_stop_is_not_traced_for_breakpoints(driver: Driver, tmp_path: Path) -> None:
+    def test_a_rank_that_continues_from_a_stop_is_not_traced_for_breakpoints(driver: Driver, tmp_path: Path) -> None:
         program = loaded(tmp_path, PROGRAM)
         without = fastest(lambda: program.hot(COUNT))
 

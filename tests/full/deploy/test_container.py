@@ -21,7 +21,7 @@ ROOT = DEPLOY.parent
 IMAGE = broker_image()
 
 
-def test_the_linter_finds_nothing() -> None:
+def test_the_linter_has_no_findings() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     result = subprocess.run(
         [str(hadolint), str(FILE)], capture_output=True, text=True, timeout=seconds(30), check=False
@@ -29,12 +29,12 @@ def test_the_linter_finds_nothing() -> None:
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
 
 
-def test_what_the_image_starts_is_what_our_parser_takes() -> None:
+def test_the_parser_accepts_the_command_of_the_image() -> None:
     assert IMAGE.entrypoint == ("dbg-broker",)
     assert parse([*IMAGE.command]).verb == "serve"
 
 
-def test_the_user_is_not_root_and_owns_the_directory_that_is_written_to() -> None:
+def test_the_user_is_not_root_and_owns_the_state_directory() -> None:
     text = FILE.read_text()
     assert IMAGE.user > 0
     assert f"RUN mkdir -m 0700 /var/lib/dbg-broker && chown {IMAGE.user}:{IMAGE.group} /var/lib/dbg-broker\n" in text
@@ -42,9 +42,9 @@ def test_the_user_is_not_root_and_owns_the_directory_that_is_written_to() -> Non
     assert text.index("\nUSER ") > text.rindex("\nRUN ")
 
 
-def test_there_is_no_build_from_a_base_without_a_digest() -> None:
+def test_a_build_needs_a_base_with_a_digest() -> None:
     text = FILE.read_text()
-    assert "\nARG PYTHON\n" in text, "a tag as its default would be what a registry says today"
+    assert "\nARG PYTHON\n" in text, "a default tag would name what the registry has today"
     check = re.search(r'^RUN (case "\$PYTHON" in.*?esac)', text, re.DOTALL | re.MULTILINE)
     assert check is not None
     for base, status in (("python:3.13-slim", 1), ("", 1), (f"python@sha256:{'a' * 64}", 0), ("python@sha256:a", 1)):
@@ -52,7 +52,7 @@ def test_there_is_no_build_from_a_base_without_a_digest() -> None:
         assert done.returncode == status
 
 
-def test_there_is_no_build_without_a_version_and_the_wheel_gets_it() -> None:
+def test_a_build_needs_a_version_and_gives_it_to_the_wheel() -> None:
     text = FILE.read_text()
     check = re.search(r'^RUN (case "\$VERSION" in.*?esac)', text, re.DOTALL | re.MULTILINE)
     assert check is not None
@@ -66,7 +66,7 @@ def test_there_is_no_build_without_a_version_and_the_wheel_gets_it() -> None:
     assert 'org.opencontainers.image.version="$VERSION"' in last
 
 
-def test_packages_are_taken_by_their_hashes_alone() -> None:
+def test_packages_are_installed_only_by_hash() -> None:
     text = FILE.read_text()
     installs = [line for line in text.splitlines() if "pip install" in line]
     assert [("--require-hashes" in line or "--no-deps --no-build-isolation ." in line) for line in installs] == [
@@ -101,38 +101,38 @@ if grep -q HOLE "$last"; then echo "Name Version ID Fix Versions"; exit 1; fi
 
 
 @pytest.mark.parametrize(("hole", "status"), [("cryptography==46.0.5", 1), ("cryptography==44.0.1", 0)])
-def test_the_oldest_versions_that_we_take_are_audited_too(tmp_path: Path, hole: str, status: int) -> None:
+def test_the_oldest_supported_versions_are_audited_too(tmp_path: Path, hole: str, status: int) -> None:
     audit = tmp_path / ".venv/.audit/bin/pip-audit"
     python = tmp_path / ".venv/bin/python"
     for program, text in ((audit, AUDITOR.replace("HOLE", hole)), (python, "#!/bin/sh\n")):
         program.parent.mkdir(parents=True)
         program.write_text(text)
         program.chmod(0o755)
-    said = subprocess.run(
+    result = subprocess.run(
         ["/bin/sh", str(ROOT / "scripts/audit-packages"), str(python)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert said.returncode == status
+    assert result.returncode == status
     if status:
-        assert {"websockets==13", "msgspec==0.20", "pygments==2.15"} <= set(said.stderr.splitlines())
+        assert {"websockets==13", "msgspec==0.20", "pygments==2.15"} <= set(result.stderr.splitlines())
 
 
-def test_torch_comes_from_the_named_index_alone(tmp_path: Path) -> None:
+def test_torch_is_installed_only_from_the_named_index(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "$@"\n')
     python.chmod(0o755)
-    said = subprocess.run(
+    result = subprocess.run(
         ["/bin/sh", str(ROOT / "scripts/install-torch"), str(python)],
         env={"CI": "1", "TORCH_INDEX": "https://torch.example", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "--index-url https://torch.example" in said.stdout
-    assert "extra-index" not in said.stdout
+    assert "--index-url https://torch.example" in result.stdout
+    assert "extra-index" not in result.stdout
 
 
 def test_no_secret_and_no_cache_gets_into_a_layer() -> None:

@@ -41,12 +41,12 @@ def fits(selector: Document, found: Document) -> bool:
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("file", FILES)
-def test_kubernetes_takes_each_document(file: str, release: str) -> None:
+def test_each_document_fits_the_schema_of_kubernetes(file: str, release: str) -> None:
     for document in manifest(file):
         check_schema(document, release)
 
 
-def test_selectors_find_the_pods_that_they_are_for() -> None:
+def test_selectors_match_their_pods() -> None:
     deployment, policy = one(SERVED, "Deployment"), one(SERVED, "NetworkPolicy")["spec"]
     broker, rank = labels(deployment), labels(one(TRAINED, "Job"))
     assert fits(deployment["spec"]["selector"]["matchLabels"], broker)
@@ -63,7 +63,7 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
 
 
 @pytest.mark.parametrize("pod", [BROKER_POD, RANK_POD], ids=["broker", "rank"])
-def test_volumes_that_are_mounted_exist_and_secrets_are_closed(pod: Document) -> None:
+def test_mounted_volumes_exist_and_secrets_are_private(pod: Document) -> None:
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
     assert mounted == set(volumes)
@@ -88,7 +88,7 @@ def secrets_of(pod: Document) -> set[str]:
     return found
 
 
-def test_a_rank_has_the_secret_of_its_job_alone() -> None:
+def test_a_rank_has_only_the_secret_of_its_job() -> None:
     job = one(TRAINED, "Job")["metadata"]["name"]
     assert secrets_of(RANK_POD) == {f"{job}-dbg"}
     assert secrets_of(BROKER_POD) == {"dbg-broker"}
@@ -96,7 +96,7 @@ def test_a_rank_has_the_secret_of_its_job_alone() -> None:
 
 
 @pytest.mark.parametrize("pod", [BROKER_POD, RANK_POD], ids=["broker", "rank"])
-def test_pods_are_as_restricted_as_the_strictest_standard_asks(pod: Document) -> None:
+def test_pods_meet_the_restricted_pod_security_standard(pod: Document) -> None:
     assert pod["automountServiceAccountToken"] is False
     own = pod["securityContext"]
     assert own["runAsNonRoot"] is True
@@ -128,7 +128,7 @@ def name_of(pod: int, stateful: Document) -> str:
     return f"{own['name']}-{pod}.{stateful['spec']['serviceName']}.{own['namespace']}.svc"
 
 
-def test_a_broker_has_the_secrets_of_the_single_one_and_what_it_shows_nats() -> None:
+def test_a_broker_of_a_cluster_has_the_secrets_of_a_single_one_and_its_nats_login() -> None:
     volumes = {volume["name"]: volume for volume in PODS["dbg-broker"]["volumes"]}
     assert volumes["secrets"] in BROKER_POD["volumes"]
     assert [item["key"] for item in volumes["nats"]["secret"]["items"]] == ["login", "ca.pem"]
@@ -155,7 +155,7 @@ def test_pods_are_as_locked_down_as_the_single_broker() -> None:
     assert PODS["dbg-broker"]["terminationGracePeriodSeconds"] >= 5
 
 
-def test_nobody_but_brokers_reaches_nats() -> None:
+def test_only_brokers_reach_nats() -> None:
     nats, brokers = (one(BROKERS, "NetworkPolicy", name)["spec"] for name in ("nats", "dbg-broker"))
     assert nats["podSelector"]["matchLabels"] == labels(NATS_SET)
     assert nats["policyTypes"] == brokers["policyTypes"] == ["Ingress", "Egress"]
@@ -181,7 +181,7 @@ def make_files(folder: Path, *hosts: str) -> subprocess.CompletedProcess[str]:
 
 
 @needs_openssl
-def test_files_are_closed_to_others_and_name_each_host(tmp_path: Path) -> None:
+def test_files_are_private_and_name_each_host(tmp_path: Path) -> None:
     folder = tmp_path / "nats"
     made = make_files(folder, "host1", "10.0.0.2")
     assert made.returncode == 0, made.stderr
@@ -210,14 +210,14 @@ def test_files_are_closed_to_others_and_name_each_host(tmp_path: Path) -> None:
 
 
 @needs_openssl
-def test_a_second_call_makes_nothing_over_what_is_there(tmp_path: Path) -> None:
+def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
     assert make_files(tmp_path, "host1").returncode == 2
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(shutil.which("nats-server") is None, reason="nats-server is not installed")
 @needs_openssl
-def test_nats_takes_the_configuration(tmp_path: Path) -> None:
+def test_nats_accepts_the_configuration(tmp_path: Path) -> None:
     folder = tmp_path / "nats"
     make_files(folder, "host1", "host2", "host3")
     checked = subprocess.run(
@@ -232,7 +232,7 @@ def test_nats_takes_the_configuration(tmp_path: Path) -> None:
 
 
 @needs_openssl
-def test_secrets_of_nats_are_made_once_and_go_with_the_brokers(tmp_path: Path) -> None:
+def test_secrets_of_nats_are_made_once_in_the_namespace_of_the_brokers(tmp_path: Path) -> None:
     made = make_secrets(tmp_path, "--cluster", "team/train")
     assert made.returncode == 0, made.stderr
     found = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}

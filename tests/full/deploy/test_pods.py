@@ -106,7 +106,7 @@ def cluster(tmp_path: Path, processes: Processes) -> Iterator[Cluster]:
         yield Cluster(Node(tmp_path, secrets), broker, train_0, tmp_path / "laptop", processes)
 
 
-def test_a_pod_that_is_started_again_keeps_its_ranks_address_and_its_terminal(
+def test_a_restarted_pod_keeps_the_address_of_its_rank_and_its_terminal(
     cluster: Cluster, open_terminal: OpenTerminal, tmp_path: Path
 ) -> None:
     broker = cluster.serve()
@@ -146,9 +146,7 @@ def test_a_pod_that_is_started_again_keeps_its_ranks_address_and_its_terminal(
     second.wait_for_output("attempt 2 went on")
 
 
-def test_a_clone_below_tmp_is_not_hidden_by_a_volume_that_is_mounted_at_tmp(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_volume_at_tmp_does_not_hide_a_clone_below_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", "/tmp/clone/.venv")
     made = make_secrets(tmp_path, "train")
     secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
@@ -170,7 +168,7 @@ for folder in ("/run/secrets", "/var/lib", "/root", "/home"):
 """
 
 
-def test_a_ranks_pod_has_no_token_but_its_own_and_that_one_drives_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_pod_of_a_rank_has_only_its_own_token_which_cannot_drive(cluster: Cluster, tmp_path: Path) -> None:
     cluster.serve()
     own = cluster.node.secrets["train-dbg"]["stringData"]["token"]
     others = [cluster.node.secrets["dbg-broker"]["stringData"][role].strip() for role in ("rank", "driver", "watcher")]
@@ -188,7 +186,7 @@ def test_a_ranks_pod_has_no_token_but_its_own_and_that_one_drives_nothing(cluste
     assert re.search(r"^fingerprint +ok", checked.stdout, re.MULTILINE), checked.stdout + checked.stderr
 
 
-def test_secrets_are_what_kubernetes_takes_and_each_goes_to_its_namespace(tmp_path: Path) -> None:
+def test_each_secret_fits_the_schema_and_names_its_namespace(tmp_path: Path) -> None:
     made = make_secrets(tmp_path, "team/train", "eval-2")
     assert made.returncode == 0, made.stderr
     secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
@@ -204,7 +202,7 @@ def test_secrets_are_what_kubernetes_takes_and_each_goes_to_its_namespace(tmp_pa
 
 
 @pytest.mark.parametrize("job", ["Train", "a_b", "-x", "", "a\nb", "team/", "a/b/c"])
-def test_a_name_that_no_job_can_have_is_refused_before_anything_is_made(tmp_path: Path, job: str) -> None:
+def test_an_invalid_job_name_is_refused_before_anything_is_made(tmp_path: Path, job: str) -> None:
     made = make_secrets(tmp_path, job)
     assert (made.returncode, made.stdout) == (2, "")
     assert made.stderr != ""
@@ -271,7 +269,7 @@ def site(tmp_path: Path, processes: Processes) -> Iterator[Site]:
 
 
 @needs_nats
-def test_a_rank_outlives_its_brokers_pod_and_is_asked_at_another(site: Site) -> None:
+def test_a_rank_outlives_the_pod_of_its_broker_and_answers_through_another(site: Site) -> None:
     for number in range(COUNT):
         site.start_nats(number)
     brokers = [site.serve(number) for number in range(COUNT)]

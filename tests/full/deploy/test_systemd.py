@@ -57,7 +57,7 @@ def copied(unit: Path, folder: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("unit", "name", "whose"),
+    ("unit", "name", "option"),
     [
         (USER_UNIT, "dbg-broker.service", "--user"),
         (SYSTEM_UNIT, "dbg-broker@root.service", "--system"),
@@ -65,19 +65,19 @@ def copied(unit: Path, folder: Path, name: str) -> str:
     ],
     ids=["user", "system", "nats"],
 )
-def test_systemd_accepts_the_unit(unit: Path, name: str, whose: str, tmp_path: Path) -> None:
-    result = analyze(whose, "verify", copied(unit, tmp_path, name), folder=tmp_path)
+def test_systemd_accepts_the_unit(unit: Path, name: str, option: str, tmp_path: Path) -> None:
+    result = analyze(option, "verify", copied(unit, tmp_path, name), folder=tmp_path)
     # An unknown option is a warning and status 0, so silence is what counts.
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
 
 
-def test_systemd_accepts_what_makes_the_broker_one_of_several(tmp_path: Path) -> None:
+def test_systemd_accepts_the_cluster_settings(tmp_path: Path) -> None:
     path = copied(SYSTEM_UNIT, tmp_path, "dbg-broker@root.service")
     (tmp_path / "dbg-broker@root.service.d").mkdir()
     copied(CLUSTER, tmp_path / "dbg-broker@root.service.d", "cluster.conf")
     result = analyze("--system", "verify", path, folder=tmp_path)
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
-    # A second command would be one too many for a service that tells when it is ready.
+    # A second command would be one too many for a service that reports when it is ready.
     assert "\nExecStart=\nExecStart=/" in CLUSTER.read_text()
 
 
@@ -92,7 +92,7 @@ def test_systemd_accepts_the_socket_and_gives_it_to_the_service(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT, CLUSTER], ids=["user", "system", "cluster"])
-def test_our_command_takes_the_options(unit: Path) -> None:
+def test_serve_accepts_the_options_of_the_unit(unit: Path) -> None:
     found = COMMAND.search(unit.read_text())
     assert found is not None
     assert parse(found[2].split()).verb == "serve"
@@ -132,36 +132,36 @@ needs_root = pytest.mark.skipif(
 
 FORBIDDEN = """\
 import mmap, os, socket
-def tell(name, call):
+def attempt(name, call):
     try:
         call()
     except OSError as error:
         print(name, "is refused")
     else:
         print(name, "works")
-tell("writing outside", lambda: open("/etc/of-the-test", "w"))
-tell("a packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-tell("memory for new code", lambda: mmap.mmap(-1, 4096, prot=7))
-tell("being nicer", lambda: os.nice(1))
-tell("another root", lambda: os.chroot("/"))
-tell("a tcp socket", lambda: socket.socket())
-tell("writing in the home", lambda: open(os.environ["DBG_HOME"] + "/note", "w"))
+attempt("writing outside", lambda: open("/etc/of-the-test", "w"))
+attempt("a packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+attempt("memory for new code", lambda: mmap.mmap(-1, 4096, prot=7))
+attempt("being nicer", lambda: os.nice(1))
+attempt("another root", lambda: os.chroot("/"))
+attempt("a tcp socket", lambda: socket.socket())
+attempt("writing in the home", lambda: open(os.environ["DBG_HOME"] + "/note", "w"))
 """
 
 
 @needs_root
-def test_what_the_unit_forbids_is_refused(tmp_path: Path) -> None:
-    told = subprocess.run(
+def test_forbidden_actions_are_refused(tmp_path: Path) -> None:
+    result = subprocess.run(
         confined(SYSTEM_UNIT, tmp_path, sys.executable, "-c", FORBIDDEN),
         capture_output=True,
         text=True,
         timeout=seconds(30),
         check=False,
     )
-    lines = told.stdout.splitlines()
+    lines = result.stdout.splitlines()
     assert [line.partition(" is refused")[0] for line in lines if line.endswith("refused")] == [
         *("writing outside", "a packet socket", "memory for new code", "being nicer", "another root")
-    ], told.stderr
+    ], result.stderr
     assert len(lines) == 7
 
 
@@ -176,7 +176,7 @@ def service_manager() -> Iterator[tuple[socket.socket, str]]:
 
 @needs_root
 @pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=["user", "system"])
-def test_a_broker_serves_under_what_the_unit_forbids(
+def test_a_broker_serves_under_the_restrictions_of_the_unit(
     unit: Path, processes: Processes, tmp_path: Path, service_manager: tuple[socket.socket, str]
 ) -> None:
     serve = ["-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", "--classic", "127.0.0.1:0"]

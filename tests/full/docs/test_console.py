@@ -1,4 +1,4 @@
-"""The documentation's commands are run as they stand, against real ranks, and print what the pages say."""
+"""The documentation's commands are run unchanged against real ranks, and print what the pages show."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ PLAYED_ELSEWHERE = (*FIRST_PAGES, "docs/hangs.md", "docs/clusters/ray.md")
 
 
 @pytest.mark.parametrize("scene", scenes_of(lambda page: page not in PLAYED_ELSEWHERE))
-def test_commands_of_a_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
+def test_commands_of_a_page_print_the_documented_output(scene: Played, processes: Processes, tmp_path: Path) -> None:
     play(scene, processes, tmp_path)

@@ -20,12 +20,12 @@ def comparable(rows: Sequence[str]) -> list[str]:
     return [re.sub(r"[0-9.]+", "0", plain(row)) for row in rows]
 
 
-def test_a_run_shows_what_the_picture_shows(processes: Processes, tmp_path: Path) -> None:
+def test_the_screenshot_matches_a_run(processes: Processes, tmp_path: Path) -> None:
     _, rows = record(Stage(processes, SCENES["hang"], tmp_path))
     assert comparable(rows) == comparable(text_of(SCREENSHOT.read_text(encoding="utf-8")))
 
 
-def test_the_picture_of_the_page_is_shown_where_it_is_told_of() -> None:
+def test_the_readme_and_the_web_page_include_the_picture() -> None:
     picture = PICTURE.read_bytes()
     assert picture.startswith(b"\x89PNG\r\n")
     size = struct.unpack(">II", picture[16:24])

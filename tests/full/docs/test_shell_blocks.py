@@ -25,7 +25,7 @@ IN_A_HANG = {
 """Commands in an order in which they can be run, and a part of what each prints."""
 
 
-def test_commands_do_what_the_page_says(processes: Processes, tmp_path: Path) -> None:
+def test_commands_print_the_documented_output(processes: Processes, tmp_path: Path) -> None:
     stage = Stage(processes, SCENES["hang"], tmp_path)
     for command, prints in IN_A_HANG.items():
         printed = "\n".join(stage.play(Step(f"{command} || echo ended with status $?", ())))

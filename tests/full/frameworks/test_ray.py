@@ -118,7 +118,7 @@ def job(request: pytest.FixtureRequest, processes: Processes, home: Path, tmp_pa
 
 
 @pytest.mark.parametrize("job", [ACTORS], indirect=True, ids=[""])
-def test_actors_are_children_with_names_and_the_driver_waits_for_one(job: Job) -> None:
+def test_actors_are_named_children_and_the_driver_waits_for_one(job: Job) -> None:
     listed = job.wait_for(Counter([0]), Counter(["Tool", "Tool"]))
     pids = {one["pid"] for one in listed if one["child"] is not None}
     while not any((verdict["kind"], verdict["ranks"]) == ("waiting", "0") for verdict in job.why()):
@@ -129,7 +129,7 @@ def test_actors_are_children_with_names_and_the_driver_waits_for_one(job: Job) -
 
 
 @pytest.mark.parametrize("job", [GROUPS], indirect=True, ids=[""])
-def test_actors_that_number_themselves_are_ranks_and_the_driver_is_none(job: Job) -> None:
+def test_actors_that_number_themselves_are_ranks_and_the_driver_is_not(job: Job) -> None:
     job.wait_for(Counter([0, 1, 0, 1]), Counter([DRIVER]))
     assert {verdict["ranks"] for verdict in job.why()} == {"0-1"}
 

@@ -37,13 +37,13 @@ def long_inputs(target: Target) -> list[bytes]:
 
 
 @every_target
-def test_what_was_found_is_found_no_more(target: Target) -> None:
+def test_the_corpus_has_no_findings(target: Target) -> None:
     for data in corpus_of(target):
         target.run(data)
 
 
 @every_target
-def test_no_odd_word_in_any_place_is_a_finding(target: Target) -> None:
+def test_odd_words_at_any_place_are_no_findings(target: Target) -> None:
     tokens = tokens_of(target.seeds[0])
     # Of very many places, most of which are alike, each gets some of the words, and each word gets into some of them.
     share = len(tokens) // MANY_PLACES + 1
@@ -65,7 +65,7 @@ def inputs(draw: st.DrawFn, target: Target) -> bytes:
 @every_target
 @settings(max_examples=50)
 @given(data=st.data())
-def test_only_documented_errors_come_out(target: Target, data: st.DataObject) -> None:
+def test_only_documented_errors_are_raised(target: Target, data: st.DataObject) -> None:
     target.run(data.draw(inputs(target) | st.binary(max_size=200)))
 
 
@@ -81,5 +81,5 @@ def test_long_inputs_take_a_bounded_time(target: Target) -> None:
     assert slow == []
 
 
-def test_what_was_found_has_a_target() -> None:
+def test_each_folder_of_the_corpus_has_a_target() -> None:
     assert {folder.name for folder in CORPUS.iterdir() if folder.is_dir()} <= set(TARGETS)

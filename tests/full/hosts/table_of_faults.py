@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.full.hosts.stage import Stage
 
 NOTICED_AT_ONCE = 2.0
-"""Seconds after which a user sees that a connection has ended: the other end's kernel says so at once."""
+"""Seconds after which a user sees that a connection has ended: the other end's kernel reports it at once."""
 
 NOTICED_SILENT = SILENT_SECONDS + 2.5
 """Seconds after which a user sees that nothing comes any more: SILENT_SECONDS, and the intervals of what looks."""
@@ -35,9 +35,9 @@ REPEATED = 12.0
 class Shows(Enum):
     """What a user sees of a fault while it lasts."""
 
-    NOTICE = "the terminal says so"
-    NOTICE_IF_QUIET = "a terminal says so to which nothing comes meanwhile"
-    NOTHING = "keys still work, or work again before anything is said"
+    NOTICE = "the terminal reports it"
+    NOTICE_IF_QUIET = "a terminal reports it if it gets nothing meanwhile"
+    NOTHING = "keys still work, or work again before a report"
     BLIND = "the terminal itself is suspended"
 
 

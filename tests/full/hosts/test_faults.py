@@ -20,13 +20,13 @@ from tests.support.time_unit import seconds
 
 @pytest.mark.xdist_group("faults on one host")
 @pytest.mark.parametrize("fault", [*NETWORK, *PROCESSES], ids=lambda fault: fault.name)
-def test_nothing_is_lost_and_nothing_doubled(fault: Fault, stage: Stage) -> None:
+def test_keys_are_neither_lost_nor_doubled(fault: Fault, stage: Stage) -> None:
     undergo(fault, stage)
 
 
 @pytest.mark.xdist_group("faults between two hosts")
 @pytest.mark.parametrize("fault", HOSTS, ids=lambda fault: fault.name)
-def test_between_two_hosts_neither(fault: Fault, stage_of_two_hosts: Stage) -> None:
+def test_keys_between_two_hosts_are_neither_lost_nor_doubled(fault: Fault, stage_of_two_hosts: Stage) -> None:
     undergo(fault, stage_of_two_hosts)
 
 
@@ -48,7 +48,7 @@ COUNTS = (1, 40, 90, 160, 300)
 """Bytes after which a connection is cut: in a key's frame, between that and the next one, in what follows."""
 
 
-def test_a_key_whose_connection_ends_at_any_byte_is_applied_once(
+def test_a_key_is_applied_once_when_its_connection_ends_at_any_byte(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     broker = running_broker(processes, home)

@@ -37,7 +37,7 @@ set_trace()
 """
 
 
-def test_a_killed_terminal_takes_with_it_only_what_it_had_not_sent(
+def test_a_killed_terminal_loses_only_unsent_keys(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -63,7 +63,7 @@ def test_a_killed_terminal_takes_with_it_only_what_it_had_not_sent(
     detach(again)
 
 
-def test_a_question_whose_broker_dies_says_who_had_not_answered(
+def test_a_question_shows_the_number_of_answers_when_its_broker_dies(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     broker = running_broker(processes, home)
@@ -98,7 +98,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_what_it_lost(
+def test_a_full_disk_stops_neither_keys_nor_questions_and_lost_audit_entries_are_reported(
     small_disk: Path, processes: Processes, open_terminal: OpenTerminal
 ) -> None:
     broker = running_broker(processes, small_disk)
@@ -159,7 +159,7 @@ def test_a_clock_that_jumps_by_a_month_disturbs_no_session(
     detach(terminal)
 
 
-def test_a_run_on_a_full_disk_says_so_and_what_to_do(small_disk: Path) -> None:
+def test_a_run_on_a_full_disk_reports_it_and_a_remedy(small_disk: Path) -> None:
     command = [sys.executable, "-m", "dbg_broker", "run", "--", sys.executable, "-c", "pass"]
     fill(small_disk)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds(20))

@@ -35,7 +35,7 @@ NO_SUCH_PROXY = "http://127.0.0.1:9"
 """Port 9 has no listener here, so a dial is refused."""
 
 NEVER = "600"
-"""Seconds of a timeout that no test waits for, since ranks and terminals say at once what is wrong."""
+"""Seconds of a timeout that no test waits for, since ranks and terminals report at once what is wrong."""
 
 SCRIPT = """\
 import os
@@ -105,7 +105,7 @@ def test_ranks_and_terminals_on_both_hosts_find_the_broker(
     assert [rank.wait() for rank in ranks] == [0, 0, 0, 0]
 
 
-def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
+def test_a_rank_on_another_host_reports_a_loopback_broker_at_once(
     two_hosts: TwoHosts, processes: Processes, home: Path
 ) -> None:
     h1, _ = two_hosts
@@ -116,9 +116,9 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
         for host in two_hosts
     )
     assert there.wait() == 0
-    (told,) = there.text("stderr").splitlines()
-    assert told.startswith("dbg-agent: h2:0: ")
-    assert all(fact in told for fact in ("h1", "`dbg-broker serve --listen 0.0.0.0`"))
+    (line,) = there.text("stderr").splitlines()
+    assert line.startswith("dbg-agent: h2:0: ")
+    assert all(fact in line for fact in ("h1", "`dbg-broker serve --listen 0.0.0.0`"))
     assert there.text() == "rank 0 on h2 went on\n"
     # The same broker serves the rank on its own host.
     assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
@@ -126,15 +126,15 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     assert here.wait() == 0
 
 
-def test_a_host_that_is_not_allowed_is_turned_away_before_tls(
+def test_a_host_that_is_not_allowed_is_rejected_before_tls(
     two_hosts: TwoHosts, processes: Processes, home: Path
 ) -> None:
     h1, h2 = two_hosts
     broker = running_broker(processes, home, "--allow", "203.0.113.0/24", listen=EVERYWHERE, wrap=h1.command)
     assert attach_list(home, wrap=h1.command) == []
-    turned_away = attach(home, "list", wrap=h2.command)
-    assert turned_away.returncode == 4
-    assert f"wss://h1:{broker.port}" in turned_away.stderr
+    rejected = attach(home, "list", wrap=h2.command)
+    assert rejected.returncode == 4
+    assert f"wss://h1:{broker.port}" in rejected.stderr
     metrics = h1.run(sys.executable, "-c", METRICS, broker.url.replace("wss", "https") + "/metrics").stdout
     assert re.search(r"^dbg_broker_turned_away_total [1-9]", metrics, re.MULTILINE)
     assert "dbg_broker_handshake_failures_total 0\n" in metrics
@@ -148,7 +148,7 @@ print("went on", flush=True)
 """
 
 
-def test_ranks_held_for_one_whose_host_is_cut_off_and_whose_broker_restarts_wait_for_it(
+def test_held_ranks_wait_for_a_disconnected_rank_over_a_restart_of_the_broker(
     two_hosts: tuple[Host, Host], processes: Processes, home: Path
 ) -> None:
     h1, h2 = two_hosts
@@ -196,7 +196,7 @@ DRAWN_SECONDS = 15.0
 """Bound for the screen after all these keys."""
 
 
-def test_ctrl_c_and_keys_overtake_what_is_still_to_be_shown(
+def test_ctrl_c_and_keys_overtake_pending_output(
     two_hosts: tuple[Host, Host], processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     h1, h2 = two_hosts

@@ -13,7 +13,7 @@ from tests.support.ranks import start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 
-def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:
+def test_a_rank_stays_stopped_when_its_adapter_dies_and_another_attaches(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"})
@@ -34,7 +34,7 @@ def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(pro
     wait_until_states(home, {0: "stopped"})
 
 
-def test_a_file_that_the_ide_lacks_comes_from_the_rank(processes: Processes, home: Path) -> None:
+def test_the_rank_sends_a_file_that_the_ide_does_not_have(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"})

@@ -25,9 +25,7 @@ exec "$@"
 """
 
 
-def test_a_stop_that_was_asked_for_waits_for_a_broker_that_is_suspended(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
+def test_a_requested_stop_waits_for_a_suspended_broker(processes: Processes, home: Path, tmp_path: Path) -> None:
     broker = running_broker(processes, home)
     program = write_program(tmp_path, "train.py")
     variables: dict[str, Any] = {"RANK": "0", "WORLD_SIZE": "1", "DBG_HOME": str(home), "DBG_CONNECT_TIMEOUT": "0.5"}
@@ -81,7 +79,7 @@ def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes
     assert job.wait() == 0
 
 
-def test_breakpoint_stays_what_the_user_says_in_children(processes: Processes, tmp_path: Path) -> None:
+def test_children_keep_the_breakpoint_setting_of_the_user(processes: Processes, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'breakpoint()'])\n")
     for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_CLASSIC": "0"}):
@@ -111,7 +109,7 @@ sys.exit(other.wait() if other else 0)
 
 
 @pytest.mark.parametrize("start", ["run"])
-def test_ranks_that_the_first_one_starts_are_ranks_of_its_job(
+def test_ranks_started_by_the_first_rank_belong_to_its_job(
     processes: Processes, home: Path, tmp_path: Path, start: str
 ) -> None:
     running_broker(processes, home)

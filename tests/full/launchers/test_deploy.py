@@ -31,7 +31,7 @@ def job_environment(home: Path) -> dict[str, str]:
     return dict(os.environ) | {"PATH": path, "HOME": str(home)}
 
 
-def let_all_go_on(home: Path) -> None:
+def continue_all(home: Path) -> None:
     result = attach(home, "continue", "all")
     assert result.returncode == 0, result.stderr
 
@@ -60,14 +60,14 @@ def test_ranks_of_a_batch_job_find_the_broker_on_the_login_node(
     assert {rank["host"] for rank in stopped} == {"node1", "node2"}
     assert sorted(rank["rank"] for rank in stopped) == [0, 1, 2, 3]
     assert {rank["job"] for rank in stopped} == {f"{job}.0" if is_shared else "train-1"}
-    let_all_go_on(home)
+    continue_all(home)
     assert slurm.wait_for_job(job) == 0
     text = log.read_text()
     assert text.count("went on") == 4
     assert "will not find the broker" not in text
 
 
-def test_a_batch_job_brings_its_own_broker_and_takes_it_away(slurm: Slurm, tmp_path: Path) -> None:
+def test_a_batch_job_starts_and_ends_its_own_broker(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     log = tmp_path / "job.log"
     job = slurm.sbatch(
@@ -80,7 +80,7 @@ def test_a_batch_job_brings_its_own_broker_and_takes_it_away(slurm: Slurm, tmp_p
     slurm.wait_for_file(home / "broker.json")
     wait_until_stopped(home, 4, seconds(60))
     assert f"DBG_HOME={home} dbg-attach list" in log.read_text()
-    let_all_go_on(home)
+    continue_all(home)
     assert slurm.wait_for_job(job) == 0
     assert log.read_text().count("went on") == 4
     assert not home.exists()

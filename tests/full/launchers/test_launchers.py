@@ -141,11 +141,11 @@ def test_every_rank_is_listed_with_its_numbers_and_can_be_attached(
         terminal.wait_for(f"who: '{number}'")
         detach(terminal)
     assert [(rank["state"], rank["engine"]) for rank in attach_list(home)] == [("stopped", "pudb")] * launch.count
-    let_all_go_on(home)
+    continue_all(home)
     ends_well(job, *map(str, ranks))
 
 
-def test_the_others_are_held_while_the_chosen_one_is_stopped(launch: Launch, home: Path) -> None:
+def test_other_ranks_are_held_while_the_chosen_rank_is_stopped(launch: Launch, home: Path) -> None:
     job = launch.start(ONCE)
     launch.wait_until(home, "stopped", "held")
     assert attach(home, "continue", "0").returncode == 0
@@ -167,7 +167,7 @@ def place(script: Path, function: str = "<module>") -> dict[str, Any]:
     return {"file": str(script), "line": lines.index("set_trace()") + 1, "function": function}
 
 
-def let_all_go_on(home: Path, target: str = "all") -> None:
+def continue_all(home: Path, target: str = "all") -> None:
     """Resume every stop of ``target``."""
     result = attach(home, "continue", target)
     assert result.returncode == 0, result.stderr
@@ -180,7 +180,7 @@ def ends_well(job: Child, *went_on: str) -> None:
 
 
 @needs_torch
-def test_the_example_of_a_ddp_job_stops_in_its_training_loop(
+def test_the_ddp_example_stops_in_its_training_loop(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -192,7 +192,7 @@ def test_the_example_of_a_ddp_job_stops_in_its_training_loop(
     terminal = open_pudb(open_terminal, stopped[1]["address"], stopped[1]["address"], timeout=seconds(60))
     terminal.wait_for("DistributedDataParallel")
     detach(terminal)
-    let_all_go_on(home)
+    continue_all(home)
     assert job.wait(seconds(TORCH_SECONDS)) == 0
     # The text may be within a line: under torchrun a rank writes text and line end apart.
     assert sorted(re.findall(r"rank (\d) of 2: loss", job.text())) == ["0", "1"]
@@ -246,9 +246,9 @@ def test_two_sruns_in_one_allocation_stay_apart(
     candidates = candidates_for(open_terminal, "0")
     assert candidates == [f"{allocation}.0/0", f"{allocation}.1/0"]
     assert names_of_each(open_terminal, candidates, "node1:0") == ["0:0", "1:0"]
-    let_all_go_on(home, f"{allocation}.0/all")
+    continue_all(home, f"{allocation}.0/all")
     wait_until(home, lambda listed: stopped_jobs(listed) == {f"{allocation}.1"}, "one step without stops")
-    let_all_go_on(home)
+    continue_all(home)
     ends_well(job, "0:0", "0:1", "1:0", "1:1")
 
 
@@ -277,6 +277,6 @@ def test_two_torchruns_in_one_allocation_stay_apart(
     candidates = candidates_for(open_terminal, "0")
     assert len(candidates) == 2
     assert sorted(names_of_each(open_terminal, candidates, "node1:0")) == ["a:0", "b:0"]
-    let_all_go_on(home)
+    continue_all(home)
     assert slurm.wait_for_job(job) == 0
     assert sorted(re.findall(r"^(.+) went on$", log.read_text(), re.MULTILINE)) == ["a:0", "a:1", "b:0", "b:1"]

@@ -80,13 +80,13 @@ class Job:
         self.program = folder / "train.py"
         self.program.write_text(PROGRAM)
 
-    def start(self, recipe: str, environ: Mapping[str, str], **told: str) -> Child:
-        """Start the recipe with the variables that ``run`` would set, and with ``told``."""
+    def start(self, recipe: str, environ: Mapping[str, str], **variables: str) -> Child:
+        """Start the recipe with the variables that ``run`` would set, and with ``variables``."""
         python = f"{sys.executable} {self.program}"
         port = str(next(NEVER_BOUND_PORTS))
         for name, ours in (("gpu01", "h1"), ("gpu02", "h2"), ("python train.py", python), ("29500", port)):
             recipe = recipe.replace(name, ours)
-        set_by_run = {"DBG_AUTOSTART": str(os.getpid()), "DBG_HOME": str(self.home), "DBG_JOB": "train-1", **told}
+        set_by_run = {"DBG_AUTOSTART": str(os.getpid()), "DBG_HOME": str(self.home), "DBG_JOB": "train-1", **variables}
         env = {**environ, **set_by_run}
         return self.processes.start("job", self.wrap(["bash", "-c", recipe]), env=env, cwd=self.program.parent)
 

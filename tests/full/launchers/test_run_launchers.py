@@ -70,7 +70,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     ],
 )
 @pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
-def test_the_next_run_is_at_the_same_line(
+def test_the_next_run_stops_at_the_same_line(
     request: pytest.FixtureRequest, directory: Directory, name: str, status: int
 ) -> None:
     if name == "srun":
@@ -116,7 +116,7 @@ def test_chosen_ranks_stop_and_others_are_followed(directory: Directory) -> None
 
 
 @needs_mpirun
-def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None:
+def test_no_broker_is_left_after_a_launcher_is_killed(directory: Directory) -> None:
     terminal = directory.start(*ONCE, "--", *mpirun(2, sys.executable, "train.py"))
     wait_until_stopped(directory.home, 2, PATIENCE)
     rank_at_prompt(terminal)

@@ -59,7 +59,7 @@ def environ() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("reset", RESETS.values(), ids=RESETS)
-def test_what_stands_in_the_terminal_stays(tmp_path: Path, environ: dict[str, str], reset: str) -> None:
+def test_text_in_the_terminal_is_kept(tmp_path: Path, environ: dict[str, str], reset: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(reset=reset))
     command = shlex.join([sys.executable, str(program)])

@@ -102,7 +102,7 @@ def command_lines() -> list[str]:
     return found
 
 
-def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
+def test_a_tmux_window_has_a_pane_for_each_rank_in_order(
     processes: Processes, home: Path, tmux: Server, shell: Terminal
 ) -> None:
     ranks = start_ranks(processes, home, STOPPING, 4)
@@ -121,7 +121,7 @@ def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
     assert [rank.wait() for rank in ranks] == [0] * 4
 
 
-def test_a_token_reaches_the_panes_by_a_file_alone(
+def test_panes_get_the_token_only_from_a_file(
     processes: Processes, home: Path, broker: RunningBroker, tmux: Server, shell: Terminal
 ) -> None:
     start_ranks(processes, home, STOPPING, 2)

@@ -1,4 +1,4 @@
-"""A broker that may open few files takes the ranks that it can serve, tells the rest, and stays reachable."""
+"""A broker that may open few files takes the ranks that it can serve, refuses the rest, and stays reachable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def held() -> Iterator[contextlib.ExitStack]:
         yield stack
 
 
-def test_more_ranks_than_it_can_serve_hear_what_it_lacks_and_it_stays_in_reach(
+def test_a_full_broker_refuses_more_ranks_and_stays_reachable(
     processes: Processes, home: Path, held: contextlib.ExitStack
 ) -> None:
     broker = running_broker(processes, home, wrap=lambda command: with_files(64, command))

@@ -40,7 +40,7 @@ assert step(int(os.environ["RANK"])) == 2 * int(os.environ["RANK"])
 
 
 @pytest.mark.timeout(300)
-def test_many_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_many_ranks_stop_at_the_same_place(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     # Two cores need a long time to start so many processes, and each rank has to wait for the broker meanwhile.
     ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
@@ -71,7 +71,7 @@ def test_many_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, o
 HELD, CHOSEN_EACH = 256, 8
 
 MAX_CPU_SECONDS = 1.2
-"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when every rank was told everything."""
+"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when each got the whole list each time."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -80,9 +80,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
-    processes: Processes, home: Path
-) -> None:
+def test_the_cost_of_held_ranks_grows_only_with_their_number(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     tokens = broker.tokens
     command = [sys.executable, "-m", "tests.support.crowd"]
@@ -90,10 +88,10 @@ def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
     crowd = processes.start("crowd", [*command, "hold", broker.url, tokens["rank"], str(HELD), str(CHOSEN_EACH)])
     assert crowd.wait(seconds(60)) == 0
     spent = cpu_seconds(broker.process.pid) - before
-    told = json.loads(crowd.text())
+    counts = json.loads(crowd.text())
     chosen = HELD // CHOSEN_EACH
     # Each held rank hears of each chosen rank once, and of its two changes. A whole list each time is 32 times as much.
-    assert told["changes"] <= (HELD - chosen) * chosen * 4
+    assert counts["changes"] <= (HELD - chosen) * chosen * 4
     assert spent < seconds(MAX_CPU_SECONDS)
 
 
@@ -104,7 +102,7 @@ STOP_SECONDS = 2.0
 STACKS = 64
 
 
-def test_a_window_shows_ranks_that_stop_all_the_time(processes: Processes, home: Path) -> None:
+def test_an_ide_shows_ranks_that_stop_continually(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     words = [broker.url, broker.rendezvous["tokens"]["rank"], str(SHOWN), str(STOP_SECONDS)]
     crowd = processes.start("crowd", [sys.executable, "-m", "tests.support.crowd", "stopping", *words], cwd=ROOT)
@@ -117,7 +115,7 @@ def test_a_window_shows_ranks_that_stop_all_the_time(processes: Processes, home:
 
 
 def show_stacks(window: Ide) -> None:
-    """Ask for the stack of each rank that the window is told of, until so many have come; a rank may have gone on."""
+    """Ask for the stack of each rank that the window hears of, until it has so many; a rank may have continued."""
     shown = 0
     while shown < STACKS:
         thread = window.event("stopped")["threadId"]
@@ -130,17 +128,17 @@ def show_stacks(window: Ide) -> None:
 ASKED, MISSING = 1000, 11
 
 
-def test_the_missing_one_of_a_thousand_ranks_is_named(processes: Processes, home: Path) -> None:
+def test_why_names_the_missing_rank_of_a_thousand(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     crowd = [sys.executable, "-m", "tests.support.crowd", "waiting", broker.url, broker.rendezvous["tokens"]["rank"]]
     ranks = processes.start("crowd", [*crowd, str(ASKED), str(MISSING)], cwd=ROOT)
     ranks.wait_for_output("registered", seconds(60))
 
-    told = attach(home, "why", "--json")
+    result = attach(home, "why", "--json")
 
-    document = json.loads(told.stdout)
+    document = json.loads(result.stdout)
     (verdict,) = document["verdicts"]
-    assert (document["asked"], document["answered"], told.returncode) == (ASKED, ASKED, 1)
+    assert (document["asked"], document["answered"], result.returncode) == (ASKED, ASKED, 1)
     assert (verdict["kind"], verdict["ranks"], verdict["others"]) == ("missing", "11", "0-10,12-999")
     assert (verdict["group"], verdict["collective"], verdict["sequence"]) == ("dp", "all_reduce", 3172)
     assert verdict["cause"] == "waiting"

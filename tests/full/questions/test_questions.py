@@ -27,7 +27,7 @@ LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
 
 
 @pytest.mark.parametrize("engine", ["pudb", "pdb"])
-def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine: str) -> None:
+def test_a_step_command_moves_each_rank_by_one_line(processes: Processes, home: Path, engine: str) -> None:
     running_broker(processes, home)
     # The ranks live on, since a rank that ends may be gone before its last answer is sent.
     start_ranks(processes, home, f"{SCRIPT}threading.Event().wait()\n", 2, env={"DBG_ENGINE": engine})
@@ -72,7 +72,7 @@ main()
 """
 
 
-def test_an_answer_from_up_the_stack_says_so(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_an_answer_of_an_outer_frame_names_it(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, DIFFERING, 2)
     listed = wait_until_stopped(home, 2)
@@ -117,7 +117,7 @@ LOGS = "import json; print(json.dumps([{'loss': 0.5, 'path': 'C:\\\\runs'}] * 30
 """Prints 96 KB full of quotes, brackets and backslashes."""
 
 
-def test_a_command_that_prints_json_and_values_that_are_nested(processes: Processes, home: Path) -> None:
+def test_json_output_and_nested_values_are_answered_in_full(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, NESTED, 2)
     before = wait_until_states(home, {0: "stopped", 1: "stopped"})
@@ -133,7 +133,7 @@ def test_a_command_that_prints_json_and_values_that_are_nested(processes: Proces
     assert [one["since"] for one in attach_list(home)] == [one["since"] for one in before]
 
 
-def test_the_stacks_of_many_deep_threads_say_what_is_left_out(processes: Processes, home: Path) -> None:
+def test_stacks_of_many_deep_threads_mark_omitted_frames(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     start_ranks(processes, home, DEEP, 1)
     wait_until_states(home, {0: "stopped"})

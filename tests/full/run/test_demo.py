@@ -25,7 +25,7 @@ def environ(processes: Processes, tmp_path: Path) -> dict[str, str]:
     return processes.marked(os.environ) | {"TMPDIR": str(tmp_path)}
 
 
-def test_without_a_terminal_it_prints_ranks_and_screen(
+def test_the_demo_prints_ranks_and_screen_without_a_terminal(
     environ: dict[str, str], processes: Processes, tmp_path: Path
 ) -> None:
     result = subprocess.run(
@@ -56,7 +56,7 @@ def test_without_a_terminal_it_prints_ranks_and_screen(
         pytest.param(lambda terminal: terminal.close_window(), 128 + signal.SIGHUP, id="window closed"),
     ],
 )
-def test_on_a_terminal_it_sits_in_the_debugger_until_one_leaves(
+def test_the_demo_opens_the_debugger_on_a_terminal(
     leave: Callable[[Terminal], None],
     status: int,
     environ: dict[str, str],

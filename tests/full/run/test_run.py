@@ -30,7 +30,7 @@ CYCLES = 5
 """Runs in one directory, one after the other, so that anything left behind by each of them adds up."""
 
 
-def test_cycles_leave_nothing_behind(directory: Directory) -> None:
+def test_repeated_runs_leave_no_process_and_no_additional_file(directory: Directory) -> None:
     source, seen, terminals = PROGRAM, [], []
     for cycle in range(CYCLES):
         terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
@@ -50,7 +50,7 @@ def test_cycles_leave_nothing_behind(directory: Directory) -> None:
     assert sorted(path.name for path in directory.path.iterdir()) in (["train.py"], ["__pycache__", "train.py"])
 
 
-def test_what_is_typed_while_the_job_ends_is_for_the_shell(directory: Directory) -> None:
+def test_keys_typed_at_the_end_of_the_job_reach_the_shell(directory: Directory) -> None:
     waits = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\n"
     directory.write(f"import pathlib, time\nprint('waits', flush=True)\n{waits}")
     terminal = directory.open_terminal(["bash", "--norc", "-i"], rows=30, cols=140, env=directory.variables)
@@ -64,7 +64,7 @@ def test_what_is_typed_while_the_job_ends_is_for_the_shell(directory: Directory)
     terminal.exit_status()
 
 
-def test_killing_it_leaves_broker_and_job(directory: Directory) -> None:
+def test_broker_and_job_survive_a_killed_run(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     terminal.signal(signal.SIGKILL)
     assert terminal.exit_status() == -signal.SIGKILL
@@ -72,14 +72,14 @@ def test_killing_it_leaves_broker_and_job(directory: Directory) -> None:
     directory.attach("kill", "all", "-y")
 
 
-def test_closing_it_leaves_broker_and_job(directory: Directory) -> None:
+def test_broker_and_job_survive_a_closed_terminal(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    (told,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
+    (target,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
     terminal.close_window()
     terminal.exit_status()
     (rank,) = attach_list(directory.home)
     assert rank["state"] == "stopped"
-    assert told.decode() == f"{rank['job']}/stopped"
+    assert target.decode() == f"{rank['job']}/stopped"
     wait_until(directory.home, lambda ranks: ranks[0]["driver"] is None, "nobody there")
     back = directory.open_terminal(
         [str(Path(sys.executable).with_name("dbg-attach")), "--follow", f"{rank['job']}/stopped"],

@@ -76,7 +76,7 @@ def end_well(home: Path, rank: Child) -> None:
         (("command", "x = '''"), "unterminated"),
     ],
 )
-def test_nothing_that_is_asked_ends_the_stop_or_keeps_the_rank(
+def test_hostile_expressions_neither_end_the_stop_nor_block_the_rank(
     processes: Processes, home: Path, question: tuple[str, ...], answer: str
 ) -> None:
     rank = one_rank(processes, home, HOSTILE)
@@ -85,14 +85,14 @@ def test_nothing_that_is_asked_ends_the_stop_or_keeps_the_rank(
     end_well(home, rank)
 
 
-def test_what_catches_its_interrupt_is_interrupted_again(processes: Processes, home: Path) -> None:
+def test_an_expression_that_catches_its_interrupt_is_interrupted_again(processes: Processes, home: Path) -> None:
     rank = one_rank(processes, home, HOSTILE)
     ask(home, "eval", "0", "repr(Stubborn())", "--timeout", "1")
     assert texts(ask(home, "eval", "0", "6 * 7")) == {"0": "42"}
     end_well(home, rank)
 
 
-def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
+def test_the_deadline_of_a_question_does_not_interrupt_an_open_prompt(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = one_rank(processes, home, HOSTILE)
@@ -108,7 +108,7 @@ def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
     end_well(home, rank)
 
 
-def test_a_stop_within_the_programs_logging_can_be_left(processes: Processes, home: Path) -> None:
+def test_a_rank_continues_from_a_stop_within_its_logging(processes: Processes, home: Path) -> None:
     script = (
         "import logging, os, time, dbg_agent\n"
         "logging.basicConfig(level=logging.DEBUG, filename='log')\n"
@@ -129,14 +129,14 @@ def test_a_stop_within_the_programs_logging_can_be_left(processes: Processes, ho
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "kind"),
     [
         ("signal.signal(SIGNAL, signal.SIG_DFL)", "error"),
         ("signal.pthread_sigmask(signal.SIG_BLOCK, [SIGNAL])", "running"),
     ],
 )
-def test_a_break_in_ends_no_program_that_has_changed_its_signals(
-    processes: Processes, home: Path, change: str, told: str
+def test_an_interrupt_does_not_end_a_program_that_changed_its_signals(
+    processes: Processes, home: Path, change: str, kind: str
 ) -> None:
     running_broker(processes, home)
     script = (
@@ -153,7 +153,7 @@ def test_a_break_in_ends_no_program_that_has_changed_its_signals(
     (rank,) = start_ranks(processes, home, script, 1)
     rank.wait_for_output("ready")
     wait_until_states(home, {0: "running"})
-    assert [group["kind"] for group in ask(home, "interrupt", "0")["groups"]] == [told]
+    assert [group["kind"] for group in ask(home, "interrupt", "0")["groups"]] == [kind]
     (home / "homes" / "rank0" / "end").touch()
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
@@ -175,7 +175,7 @@ def second():
 """
 
 
-def test_threads_that_are_held_wait_each_for_its_own_stop(processes: Processes, home: Path) -> None:
+def test_each_held_thread_waits_for_its_own_stop(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = THREADS + "for call in (first, second): threading.Thread(target=call).start()\n"
     chosen, held = start_ranks(processes, home, script, 2)
@@ -190,7 +190,7 @@ def test_threads_that_are_held_wait_each_for_its_own_stop(processes: Processes, 
     assert "second went on" in held.text()
 
 
-def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processes, home: Path) -> None:
+def test_an_interrupt_of_a_held_exit_prints_no_traceback(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = (
         "import os, time, dbg_agent\n"
@@ -211,7 +211,7 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
     assert ranks[1].wait() == 1
 
 
-def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Processes, home: Path) -> None:
+def test_a_crash_is_kept_after_stepping_through_its_exception(processes: Processes, home: Path) -> None:
     script = (
         "import dbg_agent\n"
         "dbg_agent.install(post_mortem=True, lease=600)\n"
@@ -231,7 +231,7 @@ def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Proc
     assert "Exception ignored" not in rank.text("stderr")
 
 
-def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes, home: Path) -> None:
+def test_the_stack_of_a_crash_shows_the_line_that_raised(processes: Processes, home: Path) -> None:
     script = (
         "import dbg_agent\n"
         "dbg_agent.install(post_mortem=True, lease=600)\n"

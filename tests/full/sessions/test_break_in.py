@@ -19,7 +19,7 @@ from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_u
 from tests.support.time_unit import seconds
 
 
-def test_who_breaks_in_drives_although_another_terminal_follows(
+def test_the_terminal_that_interrupts_drives_although_another_follows(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start(processes, home, "loop")
@@ -47,7 +47,7 @@ raise RuntimeError("the program's own")
 """
 
 
-def test_a_rank_in_its_excepthook_stops_no_more(processes: Processes, home: Path) -> None:
+def test_a_rank_in_its_excepthook_cannot_be_stopped(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, IN_HOOK, 1)
     wait_until_states(home, {0: "running"})
@@ -60,7 +60,7 @@ def test_a_rank_in_its_excepthook_stops_no_more(processes: Processes, home: Path
     assert "ended well" in rank.text()
 
 
-def test_a_frame_that_is_traced_is_told_no_problem(
+def test_a_breakpoint_in_a_traced_frame_has_no_problem(
     processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running_broker(processes, home)
@@ -70,8 +70,8 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     assert attach(home, "interrupt", "0").returncode == 0
     wait_until_states(home, {0: "stopped"})
     number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
-    wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
-    asyncio.run(wishes(BreakpointChanges(set=(wish,))))
+    spec = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
+    asyncio.run(wishes(BreakpointChanges(set=(spec,))))
     assert attach(home, "continue", "all").returncode == 0
     wait_until_states(home, {0: "running"})
     (((state,),)) = asyncio.run(wishes(BreakpointChanges()))
@@ -79,7 +79,7 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     for name in ("imported", "read"):
         (home / "homes/rank0" / name).touch()
     wait_until_states(home, {0: "stopped"})
-    asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=wish.file, line=number),))))
+    asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=spec.file, line=number),))))
     (home / "homes/rank0/enough").touch()
     attach(home, "continue", "all")
     assert rank.wait() == 0
@@ -114,7 +114,7 @@ def let_run(home: Path) -> None:
     (home / "homes" / "rank0" / "free").touch()
 
 
-def test_a_rank_does_not_stop_later_for_one_who_gave_up(
+def test_a_cancelled_interrupt_does_not_stop_the_rank_later(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -131,7 +131,7 @@ def test_a_rank_does_not_stop_later_for_one_who_gave_up(
     assert "stopped at" not in rank.text("stderr")
 
 
-def test_of_two_who_ask_one_may_give_up(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_one_of_two_interrupts_may_be_cancelled(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, BUSY, 1)
     wait_until_states(home, {0: "running"})

@@ -26,7 +26,7 @@ from tests.support.time_unit import seconds
 pytestmark = pytest.mark.timeout(seconds(120))
 
 
-def test_a_broker_killed_while_output_floods_leaves_no_broken_screen(
+def test_a_broker_killed_during_output_leaves_no_broken_screen(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start_one(processes, home)
@@ -52,7 +52,7 @@ def padded(rows: list[str], count: int) -> list[str]:
 
 
 @KINDS
-def test_everything_goes_on_with_the_real_broker_on_another_port_while_the_impostor_stays(
+def test_a_session_continues_with_the_real_broker_on_another_port_despite_an_impostor(
     kind: Kind, *, broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_ranks(processes, home, STRAIGHT, 1)
@@ -95,7 +95,7 @@ SEVERAL_STOPS = (
 FIRST_STOP, SECOND_STOP = 9, 14
 
 
-def test_keys_for_a_stop_that_ended_meanwhile_never_reach_the_next_one(
+def test_keys_for_an_ended_stop_never_reach_the_next_stop(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start_one(processes, home, SEVERAL_STOPS)
@@ -118,7 +118,7 @@ def test_keys_for_a_stop_that_ended_meanwhile_never_reach_the_next_one(
     assert attach_list(home)[0]["where"]["line"] == SECOND_STOP + 2
 
 
-def test_an_authority_and_a_hosts_name_are_all_that_a_rank_and_a_terminal_need(
+def test_a_rank_and_a_terminal_connect_with_only_an_authority_and_a_host_name(
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     authority = Authority(tmp_path)
@@ -161,7 +161,7 @@ def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @KINDS
-def test_whoever_comes_new_tells_an_impostor_nothing_and_says_so_in_one_line(
+def test_new_processes_send_no_secret_to_an_impostor_and_report_it_in_one_line(
     kind: Kind, broker: RunningBroker, processes: Processes, home: Path
 ) -> None:
     broker.kill()

@@ -35,7 +35,7 @@ os.write(1, b"WENT ON")
 """
 
 
-async def test_a_rank_that_is_stuck_before_it_came_to_register_is_listed(processes: Processes, home: Path) -> None:
+async def test_a_rank_that_is_stuck_before_it_registers_is_listed(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     async with raw_terminal(broker) as peer:
         (rank,) = start_ranks(processes, home, STUCK_AT_ONCE, 1)
@@ -86,7 +86,7 @@ def group() -> Iterator[Path]:
         folder.rmdir()
 
 
-def test_a_rank_that_the_kernel_ends_for_want_of_memory_says_so(group: Path, processes: Processes, home: Path) -> None:
+def test_a_rank_killed_for_its_memory_is_reported(group: Path, processes: Processes, home: Path) -> None:
     # The group is made first, so that it goes when all processes in it have ended.
     running_broker(processes, home)
     go = home / "go"
@@ -121,7 +121,7 @@ def assert_ends(pid: int) -> None:
     os.close(handle)
 
 
-def test_commands_run_beside_ranks_and_end_with_who_asked(
+def test_commands_run_next_to_ranks_and_end_with_their_terminal(
     ranks: list[Child], home: Path, open_terminal: OpenTerminal
 ) -> None:
     show = 'echo "$DBG_PID $DBG_RANK $OF_THE_RANK"; pwd; echo to stderr >&2; echo "${DBG_TOKEN-none}"'
@@ -129,13 +129,13 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     texts = {group["ranks"]: (group["kind"], group["text"]) for group in document["groups"]}
     for number in (0, 1):
         folder = home / "homes" / f"rank{number}"
-        told = f"{ranks[number].pid} {number} set by the program\n{folder}\nto stderr\nnone"
-        assert texts[str(number)] == ("value", told)
+        expected = f"{ranks[number].pid} {number} set by the program\n{folder}\nto stderr\nnone"
+        assert texts[str(number)] == ("value", expected)
     assert (texts["2"][0], texts["3"][0]) == ("error", "error")
     assert "install(exec=False)" in texts["2"][1]
     assert "guard=False" in texts["3"][1]
 
-    # Equal outputs are one group, a failure is an answer, and its status is told.
+    # Equal outputs are one group, a failure is an answer, and its status is shown.
     failed = attach(home, "exec", "0-1", "--", "sh", "-c", "echo out; exit 3")
     assert (failed.returncode, failed.stderr) == (1, "")
     assert failed.stdout.endswith("    out\n    (exit status 3)\n")
@@ -183,7 +183,7 @@ def ranks(processes: Processes, home: Path) -> list[Child]:
     return started
 
 
-def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
+def test_native_frames_of_running_and_stuck_ranks_are_read(ranks: list[Child], home: Path) -> None:
     if not Path(sys.executable).with_name("py-spy").exists():
         pytest.skip("py-spy is not installed")
     document = ask(home, "where", "all", "--native")

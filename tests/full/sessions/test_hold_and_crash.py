@@ -54,7 +54,7 @@ print("went on", flush=True)
 """
 
 
-def test_a_rank_whose_stderr_is_full_can_be_looked_at_and_let_go(processes: Processes, home: Path) -> None:
+def test_a_rank_with_a_full_stderr_answers_and_continues(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, FULL_STDERR, 2)
     wait_until_states(home, {0: "stopped", 1: "held"})
@@ -73,7 +73,7 @@ set_trace()
 """
 
 
-def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home: Path) -> None:
+def test_a_killed_rank_and_absent_ranks_are_reported(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, STOPS, 3, world_size=5)
     wait_until_stopped(home, 3)
@@ -84,7 +84,7 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     )
 
     os.kill(ranks[1].pid, signal.SIGSEGV)
-    # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.
+    # The rank's guard reports which signal it was, a moment after the broker has seen the end of the process.
     wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
 
     document = ask(home, "eval", "all", "1 + 1")
@@ -100,7 +100,7 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
 
 
-def test_the_traceback_is_there_while_it_is_kept_whoever_calls_our_hook(processes: Processes, home: Path) -> None:
+def test_the_traceback_of_a_kept_crash_is_printed_at_once_under_any_hook(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     # Torch installs such a hook once it has a process group.
     script = """\
@@ -116,18 +116,18 @@ def hook(*args):
         buffer, sys.stderr = sys.stderr, stderr
     sys.stderr.write("[rank0]: " + buffer.getvalue())
 sys.excepthook = hook
-raise ValueError("told at once")
+raise ValueError("raised at once")
 """
     (rank,) = start_ranks(processes, home, script, 1)
-    rank.wait_for_output("ValueError: told at once", stream="stderr")
+    rank.wait_for_output("ValueError: raised at once", stream="stderr")
     rank.wait_for_output("stopped at", stream="stderr")
     wait_until_states(home, {0: "stopped"})
     assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 1
-    assert rank.text("stderr").count("ValueError: told at once") == 1
+    assert rank.text("stderr").count("ValueError: raised at once") == 1
 
 
-def test_a_chosen_rank_that_never_comes_is_waited_for_as_long_as_the_grace(processes: Processes, home: Path) -> None:
+def test_a_rank_waits_for_an_absent_chosen_rank_until_the_grace_ends(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = """\
 import os, time
@@ -145,7 +145,7 @@ while not os.path.exists("end"):
     assert [rank.wait() for rank in ranks] == [0, 0]
 
 
-def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
+def test_a_driver_ends_a_lease_and_a_watcher_does_not(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -173,7 +173,7 @@ print("went on", flush=True)
 """
 
 
-def test_a_terminal_that_types_no_more_sees_the_stop_end_and_the_rank(
+def test_an_idle_terminal_sees_the_end_of_the_stop_and_of_the_rank(
     leased_broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_ranks(processes, home, LEASED, 1)
@@ -187,7 +187,7 @@ def test_a_terminal_that_types_no_more_sees_the_stop_end_and_the_rank(
     assert len(ENDS.findall(rank.text("stderr"))) == 2
 
 
-def test_a_broker_that_dies_lifts_nothing_and_held_ranks_follow(
+def test_leases_end_without_the_broker_and_held_ranks_follow(
     leased_broker: RunningBroker, processes: Processes, home: Path
 ) -> None:
     ranks = start_ranks(processes, home, HELD, 2)
@@ -208,7 +208,7 @@ for turn in range(2):
 """
 
 
-def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) -> None:
+def test_held_ranks_wait_for_each_visit_separately(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, TWICE, 3)
     both = {0: "stopped", 1: "stopped", 2: "held"}
@@ -225,7 +225,7 @@ def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) ->
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
-def test_a_broker_killed_in_the_middle_changes_nothing(processes: Processes, home: Path) -> None:
+def test_held_ranks_stay_held_over_a_restart_of_the_broker(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     ranks = start_ranks(processes, home, ONCE, 3)
     held = {0: "stopped", 1: "held", 2: "held"}
@@ -242,7 +242,7 @@ def test_a_broker_killed_in_the_middle_changes_nothing(processes: Processes, hom
 CRASHED = {0: "held", 1: "stopped", 2: "held"}
 
 
-def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Processes, home: Path) -> None:
+def test_sigterm_of_a_launcher_is_reported_and_a_kept_crash_stays(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     _, rank, _ = start_ranks(processes, home, JOB, 3)
     wait_until_kept(home, CRASHED)

@@ -52,7 +52,7 @@ def order_of_locks() -> dict[str, int]:
     return {f"{file} {name}": int(number) for number, file, name in rows}
 
 
-def test_an_inner_lock_comes_behind_the_outer_one(
+def test_locks_are_taken_in_the_documented_order(
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     pairs = tmp_path / "pairs"

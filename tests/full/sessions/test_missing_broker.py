@@ -53,7 +53,7 @@ breakpoint()
 """A program that waits before its fourth line, at which somebody has asked it to stop, and behind that line."""
 
 
-def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Processes, home: Path) -> None:
+def test_a_passed_stop_is_reported_once_a_broker_runs(processes: Processes, home: Path) -> None:
     gate = home / "gate"
     broker = running_broker(processes, home)
     broker.kill()

@@ -24,7 +24,7 @@ FIRST, AFTER_FIRST = (24, "loss = loss / 2") if sys.version_info >= (3, 13) else
 """The line of the script at which pdb begins, and the text of the next line."""
 
 
-def test_completion_that_fails_or_takes_a_minute_gives_nothing_and_the_prompt_goes_on(
+def test_a_failed_or_slow_completion_leaves_the_prompt_usable(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)
@@ -50,7 +50,7 @@ def test_completion_that_fails_or_takes_a_minute_gives_nothing_and_the_prompt_go
     let_end(terminal, rank)
 
 
-def test_the_ranks_own_pdbrc_is_read_only_when_asked_for(
+def test_the_pdbrc_of_the_rank_is_ignored_by_default(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     for asked in ("", "1"):
@@ -72,7 +72,7 @@ LINE = re.compile(rb"([0-9]{7}) x{92}\r?\n")
 CUT = re.compile("\\[… ([0-9,]+) [^]]*…\\]".encode())
 
 
-def test_a_cut_in_the_middle_of_ten_megabytes_loses_nothing_unsaid_and_doubles_nothing(
+def test_a_cut_connection_repeats_no_output_and_reports_lost_output(
     proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank = start(processes, home)
@@ -118,7 +118,7 @@ def terminal(
     return terminal
 
 
-def test_ctrl_c_ends_a_flood(terminal: Terminal) -> None:
+def test_ctrl_c_ends_a_flood_of_output(terminal: Terminal) -> None:
     terminal.send("while True: print('y' * 60)\r\r")
     terminal.wait_for(lambda it: len(it.output) > 1_000_000, seconds(60))
     seen = len(terminal.output)
@@ -145,7 +145,7 @@ TRACED = 8
 
 
 @pytest.mark.parametrize(("steps", "pause"), [(40, 0.01), (200, 0.0)])
-def test_each_value_is_seen(
+def test_breakpoint_commands_print_each_value(
     processes: Processes, home: Path, open_terminal: OpenTerminal, steps: int, pause: float
 ) -> None:
     running_broker(processes, home)
@@ -169,7 +169,7 @@ def test_each_value_is_seen(
     assert terminal.output.count(b"breakpoint left") == 1
 
 
-def test_a_watcher_sees_prompts_what_is_typed_and_output_and_types_nothing(
+def test_a_watcher_sees_prompts_input_and_output_and_cannot_type(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)
@@ -187,7 +187,7 @@ def test_a_watcher_sees_prompts_what_is_typed_and_output_and_types_nothing(
 # From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
 
 
-def test_lines_behind_a_detach_are_for_nobody(
+def test_lines_after_a_detach_are_dropped(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start(processes, home)

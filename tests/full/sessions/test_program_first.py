@@ -20,7 +20,7 @@ from tests.support.sessions import COLUMNS, ROWS
 from tests.support.stopped_rank import wait_for_whole
 
 
-def test_a_child_that_does_not_stop_is_nobody_and_says_nothing(processes: Processes, home: Path) -> None:
+def test_a_child_that_does_not_stop_is_not_listed_and_prints_no_message(processes: Processes, home: Path) -> None:
     script = """\
 import gc, os
 from dbg_agent import install, set_trace
@@ -44,7 +44,7 @@ set_trace()
     assert len(rank.text("stderr").splitlines()) == 2, rank.text("stderr")
 
 
-def test_a_child_forked_beside_a_stop_is_not_stopped(processes: Processes, home: Path) -> None:
+def test_a_child_forked_during_a_stop_is_not_stopped(processes: Processes, home: Path) -> None:
     script = """\
 import os, signal, threading
 from dbg_agent import set_trace
@@ -101,7 +101,7 @@ print(lines)
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_a_program_that_traces_itself_goes_on_doing_so(
+def test_a_program_that_traces_itself_keeps_its_trace_function(
     stops: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     if stops:
@@ -166,16 +166,16 @@ dbg_agent.install()
     "after the last module": """\
 import dbg_agent
 class Held:
-    def __del__(self, stop=dbg_agent.set_trace, say=print):
+    def __del__(self, stop=dbg_agent.set_trace, write=print):
         stop()
-        say("done")
+        write("done")
 held = Held()
 """,
 }
 
 
 @pytest.mark.parametrize("name", NOTHING_LEFT)
-def test_a_rank_with_nothing_left_passes_by(name: str, processes: Processes, home: Path) -> None:
+def test_a_rank_without_resources_passes_its_stops(name: str, processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     variables = {"DBG_CONNECT_TIMEOUT": "0.5"}
     (rank,) = start_ranks(processes, home, NOTHING_LEFT[name], 1, env=variables)
@@ -256,7 +256,7 @@ sys.exit(0 if intact else 7)
 
 
 @pytest.mark.parametrize("is_jailed", [False, True], ids=["closes", "chroot"])
-def test_a_stop_outlives_descriptors_and_root_directory(
+def test_a_stop_survives_closed_descriptors_and_a_new_root_directory(
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal, *, is_jailed: bool
 ) -> None:
     running_broker(processes, home)
@@ -280,14 +280,14 @@ def test_a_stop_outlives_descriptors_and_root_directory(
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_without_a_broker_it_goes_on_with_one_line(name: str, processes: Processes, home: Path) -> None:
+def test_a_rank_without_a_broker_continues_and_prints_one_line(name: str, processes: Processes, home: Path) -> None:
     situation = SITUATIONS[name]
     rank = situation.start(processes, home, DBG_CONNECT_TIMEOUT="0.2")
     situation.check(rank)
 
 
 @pytest.mark.parametrize("name", [name for name in SITUATIONS if name not in IN_CI])
-def test_with_a_broker_it_stops_and_opens_and_goes_on(
+def test_a_rank_with_a_broker_stops_opens_the_debugger_and_continues(
     name: str, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     stops_and_goes_on(name, processes=processes, home=home, open_terminal=open_terminal)
@@ -318,6 +318,6 @@ def test_finalizers_that_python_runs_last_are_not_traced(processes: Processes, h
     attach(home, "command", "0", "b later")
     attach(home, "continue", "0")
     assert rank.wait() == 0
-    said = rank.text()
-    assert "traced in the program: True" in said
-    assert "traced at the end: None" in said
+    output = rank.text()
+    assert "traced in the program: True" in output
+    assert "traced at the end: None" in output

@@ -1,4 +1,4 @@
-"""Keys of PuDB over the broker: they work as on the rank's own terminal; who waits behind them is told so."""
+"""Keys of PuDB over the broker: they work as on the rank's own terminal; a terminal that has to wait is informed."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ for number in range(1000):
     time.sleep(0.3 if number % 4 == 1 else 0)
     b = a
 """
-"""Some of its steps are told as slow, others are not."""
+"""Some of its steps are reported as slow, others are not."""
 
 
-def test_the_screen_is_pudbs_after_storms_of_keys_and_resizes(
+def test_the_screen_is_correct_after_many_keys_and_resizes(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start_stopped(processes, home, STEPS)
@@ -56,7 +56,7 @@ def test_the_screen_is_pudbs_after_storms_of_keys_and_resizes(
 
 
 @pytest.mark.parametrize("shell", ["ipython", "classic", "ptpython"])
-def test_the_shell_stays_on_pudbs_own_screen_whatever_is_configured(
+def test_any_configured_shell_stays_on_the_screen_of_pudb(
     shell: str, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     config = home / "homes" / "rank0" / ".config" / "pudb" / "pudb.cfg"
@@ -88,7 +88,7 @@ DebuggerUI.update_breakpoints = draw
 """WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
 
 
-def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_afterwards(
+def test_a_rank_is_listed_as_stopped_while_pudb_draws_and_answers_afterwards(
     processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -96,7 +96,7 @@ def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_after
     rank = start_stopped(processes, home, DRAWING, {"GATE": str(gate)})
     terminal = open_terminal(attach_command("0"), 24, 100)
     rank.wait_for_output("draws")
-    # A rank that is told as running answers so within a second.
+    # A rank that is listed as running answers so within a second.
     answer = attach(home, "eval", "0", "1 + 1", "--timeout", "3")
     assert "no answer in 3 s" in answer.stdout + answer.stderr
     (listed,) = attach_list(home)
@@ -109,12 +109,12 @@ def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_after
 
 
 def runs_forever(terminal: Terminal) -> None:
-    """Type an endless command, and wait until the status line says that the rank runs."""
+    """Type an endless command, and wait until the status line shows that the rank runs."""
     terminal.send("!while True: pass\r")
     terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
 
 
-def test_others_are_told_at_once_and_can_end_it(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_others_see_and_interrupt_a_running_rank(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")
     runs_forever(terminal)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_debuggers import HEAD, TAIL
-from tests.e2e.test_debuggers import let_deep_go as let_go
+from tests.e2e.test_debuggers import let_deep_go as release
 from tests.e2e.test_debuggers import start_deep as start_one
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -25,7 +25,7 @@ print(len(reached))
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_near_the_end_of_the_stack_it_goes_on_without_a_broker(first: bool, processes: Processes, home: Path) -> None:
+def test_set_trace_near_the_limit_continues_without_a_broker(first: bool, processes: Processes, home: Path) -> None:
     rank = start_one(processes, home, NEAR.format(first=first), DBG_CONNECT_TIMEOUT="0.1")
     assert rank.wait() == 0, rank.tail()
     assert rank.text() == "297\nthe limit is as before\n"
@@ -47,7 +47,7 @@ with_left(300, step)
 
 
 @pytest.mark.parametrize("engine", ["pdb", "pudb"])
-def test_a_step_over_calls_that_come_close_to_the_limit_ends(engine: str, processes: Processes, home: Path) -> None:
+def test_a_step_over_calls_near_the_limit_ends(engine: str, processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     rank = start_one(processes, home, STEPS, DBG_ENGINE=engine)
     wait_until_stopped(home, 1)
@@ -55,7 +55,7 @@ def test_a_step_over_calls_that_come_close_to_the_limit_ends(engine: str, proces
         ask(home, "command", "0", "n")
     ask(home, "command", "0", "n")
     rank.wait_for_output("came back")
-    let_go(home, rank)
+    release(home, rank)
 
 
 WAYS = {
@@ -78,7 +78,7 @@ with_left(50, nothing)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_stop_is_made_and_it_is_said_once(way: str, processes: Processes, home: Path) -> None:
+def test_a_stop_near_the_limit_is_refused_and_reported_once(way: str, processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = f"import dbg_agent\n{WAYS[way] * 2}"
     line = f"{HEAD}{script}".splitlines().index("    pass  # the stop") + 1 if way == "stop point" else 0
@@ -86,5 +86,5 @@ def test_no_stop_is_made_and_it_is_said_once(way: str, processes: Processes, hom
     ranks = start_ranks(processes, home, f"{HEAD}{script}{TAIL}", 1, env=stops, world_size=2)
     assert ranks[0].wait() == 0, ranks[0].tail()
     assert ranks[0].text() == "the limit is as before\n"
-    # A stop point says at the end, too, that it was not reached.
+    # A stop point reports at the end, too, that it was not reached.
     assert ranks[0].text("stderr").count("dbg-agent: ") == (2 if line else 1)

@@ -1,4 +1,4 @@
-"""A home whose file server does not answer: what asks ranks says so, and Ctrl-C ends it at once."""
+"""A home whose file server does not answer: commands to ranks report it, and Ctrl-C ends it at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(processes: Processes, home: Path, name: str, command: Sequence[str]) -
     return processes.start(name, command, env={**os.environ, "DBG_HOME": str(home)})
 
 
-def test_every_command_tells_that_the_homes_file_server_is_silent(processes: Processes, tmp_path: Path) -> None:
+def test_each_command_reports_the_silent_file_server_of_the_home(processes: Processes, tmp_path: Path) -> None:
     # All at once, as each of them waits for five seconds.
     started = {
         name: start(processes, tmp_path, name, silent(tmp_path, module(words))) for name, words in COMMANDS.items()

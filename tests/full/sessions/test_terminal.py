@@ -80,7 +80,7 @@ def answer_to(terminal: Terminal, command: str, *texts: str) -> list[str]:
     return terminal.screen[:-1]
 
 
-def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
+def test_the_tree_is_shown_over_pudb_which_is_redrawn_afterwards(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     ranks = start_ranks(processes, home, EVERYWHERE, 3)
@@ -113,7 +113,7 @@ def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
     assert ranks[0].wait() == 0
 
 
-def test_the_rank_stays_stopped_and_is_whole_at_another_size(
+def test_the_rank_stays_stopped_and_is_redrawn_at_another_size(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start_stopped(processes, home, COUNTING)
@@ -146,7 +146,7 @@ def test_the_rank_stays_stopped_and_is_whole_at_another_size(
     assert rank.text() == "counted 4\n"
 
 
-def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
+def test_follow_attaches_to_the_next_stop_and_to_a_relaunched_rank(
     processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
 ) -> None:
     rank = start_stopped(processes, home, COUNTING, env={"STOPS_TWICE": "1"})
@@ -175,7 +175,7 @@ def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
 
 
 @pytest.mark.parametrize("term", [None, "dumb", "xterm"])
-def test_256_colours_whatever_the_ranks_own_terminal_is(
+def test_pudb_has_256_colours_on_any_terminal_of_the_rank(
     term: str | None, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     config = home / "homes" / "rank0" / ".config" / "pudb" / "pudb.cfg"

@@ -37,7 +37,7 @@ def listed(broker: FakeBroker, *ranks: RankInfo) -> None:
     broker.ranks = {rank.key: rank for rank in ranks}
 
 
-def tell(broker: FakeBroker, rank: RankInfo) -> None:
+def send_change(broker: FakeBroker, rank: RankInfo) -> None:
     broker.ranks[rank.key] = rank
     broker.tell(Change(rank=rank))
 
@@ -48,14 +48,14 @@ def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ:
         window.wait_for(re.compile("for 5 .*Ctrl-C"))
         window.send("q\r")
         window.wait_for("q")
-        tell(broker, STOPPED_AGAIN)
+        send_change(broker, STOPPED_AGAIN)
 
         window.opened()
         window.send("n")
         assert broker.wait_for(Input).data == b"n"  # and not the keys that were typed during the wait
 
 
-def test_waiting_has_an_end_and_can_be_given_up(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_waiting_has_a_timeout_and_can_be_interrupted(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, WAITED_FOR)
     with Window(broker, environ, "wait", "5", "--for", "0.2") as window:
         assert window.exit_status() == 6
@@ -66,7 +66,7 @@ def test_waiting_has_an_end_and_can_be_given_up(broker: FakeBroker, environ: dic
         assert window.exit_status() == 130
 
 
-def test_waiting_goes_on_over_a_restart_of_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_waiting_continues_over_a_restart_of_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, WAITED_FOR)
     with Window(broker, environ, "wait", "5") as window:
         window.wait_for("Waiting for 5")
@@ -77,7 +77,7 @@ def test_waiting_goes_on_over_a_restart_of_the_broker(broker: FakeBroker, enviro
             assert b"The broker is back." in window.output
 
 
-def test_without_a_target_one_picks(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_picker_opens_without_a_target(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, make_rank(4), STOPPED)
     with Window(broker, environ, "--escape", "^]") as window:
         window.wait_for("type to narrow")
@@ -87,7 +87,7 @@ def test_without_a_target_one_picks(broker: FakeBroker, environ: dict[str, str])
 
 
 @pytest.mark.parametrize(("key", "status"), [("\x1b", 0), ("\x03", 130)])
-def test_picking_nothing_leaves(key: str, status: int, broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_leaving_the_picker_ends_attach(key: str, status: int, broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "--no-status") as window:
         before = window.settings()
         window.wait_for("Esc leaves")
@@ -105,7 +105,7 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
         window.wait_for("gpu013:6 is running")
         window.send("\x1b[A")
         window.wait_for("gpu013:5 is running")
-        tell(broker, STOPPED_AGAIN)
+        send_change(broker, STOPPED_AGAIN)
         window.wait_for("Enter ")
         broker.stop()
         window.wait_for("reconnecting")
@@ -134,7 +134,7 @@ def typed(broker: FakeBroker, environ: dict[str, str], *words: str, cols: int = 
         (["interrupt", "all"], "\n", 1),
     ],
 )
-def test_what_ends_or_stops_several_ranks_asks_first(
+def test_ending_or_stopping_several_ranks_asks_for_confirmation(
     words: list[str], answer: str, status: int, environ: dict[str, str]
 ) -> None:
     with FakeBroker(*RANKS, RUNNING, make_rank(7, state=RankState.UNRESPONSIVE), gone()) as broker:
@@ -145,7 +145,7 @@ def test_what_ends_or_stops_several_ranks_asks_first(
         assert any(isinstance(item, Question) for item in broker.received) == (status == 0)
 
 
-def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
+def test_attach_accepts_a_group_of_one_rank(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         answering(broker, _4=value("1"), _5=value("2"))
         # One shell runs both commands, since groups are remembered for one terminal.
@@ -161,7 +161,7 @@ def answered(broker: FakeBroker, question: Question, keys: Sequence[str] = (), *
     broker.reply(question, dict.fromkeys(keys or question.keys, value), last=last)
 
 
-def test_a_line_says_how_many_have_answered_and_goes_away(environ: dict[str, str]) -> None:
+def test_a_line_shows_the_number_of_answers_and_disappears(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         broker.silent.add(Question)
         with typed(broker, environ, "eval", "all", "loss", cols=40) as terminal:
@@ -203,7 +203,7 @@ def shown(crowd: FakeBroker, environ: dict[str, str], *words: str, **more: str) 
         (["list", "--all-rows"], "/no/such/pager", False),
     ],
 )
-def test_a_long_answer_goes_through_the_users_pager(
+def test_a_long_answer_is_shown_in_the_users_pager(
     words: list[str], pager: str, paged: bool, crowd: FakeBroker, environ: dict[str, str]
 ) -> None:
     status, screen = shown(crowd, environ, *words, PAGER=pager)
@@ -213,9 +213,7 @@ def test_a_long_answer_goes_through_the_users_pager(
     assert "gpu013:5" in screen if "5" in words else f"gpu013:{MANY - 1}" in screen
 
 
-def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands(
-    crowd: FakeBroker, environ: dict[str, str]
-) -> None:
+def test_leaving_the_pager_at_once_keeps_the_status_of_the_command(crowd: FakeBroker, environ: dict[str, str]) -> None:
     text = "\n".join(f"row {number}" for number in range(MANY))
     crowd.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
     crowd.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
@@ -226,7 +224,7 @@ def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands
     assert shown(crowd, environ, "eval", "all", "x", PAGER="true")[0] == 6
 
 
-def test_ctrl_c_is_the_pagers(crowd: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_pager_gets_ctrl_c(crowd: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "pager"
     script.write_text("#!/bin/sh\ntrap 'echo mine; exit 0' INT\necho ready\ncat > /dev/null\nread line < /dev/tty\n")
     script.chmod(0o700)

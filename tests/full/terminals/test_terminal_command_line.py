@@ -98,7 +98,7 @@ def test_the_command_is_typed_below_the_debugger_and_its_answer_fills_the_screen
     assert set(asked(broker, Action.WHERE).keys) == {RANK.key, make_rank(6).key, HELD.key}
 
 
-def test_keys_typed_ahead_go_to_the_command_and_those_at_its_page_to_nobody(
+def test_keys_typed_ahead_reach_the_command_and_keys_at_its_page_are_dropped(
     broker: FakeBroker, window: test_raw.Window
 ) -> None:
     window.send(f"ab{OPEN}e 5-6 lossy\x7f, lr\rnnn")
@@ -113,7 +113,7 @@ def test_keys_typed_ahead_go_to_the_command_and_those_at_its_page_to_nobody(
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03", "\r"])
-def test_leaving_the_command_line_asks_nothing(key: str, broker: FakeBroker, window: test_raw.Window) -> None:
+def test_leaving_the_command_line_sends_no_question(key: str, broker: FakeBroker, window: test_raw.Window) -> None:
     window.send(OPEN)
     window.wait_for("Esc leaves")
     window.send(key)
@@ -126,7 +126,7 @@ def test_leaving_the_command_line_asks_nothing(key: str, broker: FakeBroker, win
     assert not [item for item in broker.received if isinstance(item, Question)]
 
 
-def test_what_was_typed_before_comes_back_with_the_arrow(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_arrow_keys_recall_earlier_commands(broker: FakeBroker, window: test_raw.Window) -> None:
     for command in ("list", "e 5 lr"):
         window.send(f"{OPEN}{command}\r")
         shows(window)
@@ -142,7 +142,7 @@ def test_what_was_typed_before_comes_back_with_the_arrow(broker: FakeBroker, win
     window.wait_for(lambda it: it.row(-1) == ":dra")
 
 
-def test_breaking_into_several_ranks_asks_first(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_interrupting_several_ranks_asks_for_confirmation(broker: FakeBroker, window: test_raw.Window) -> None:
     broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.VALUE, text="stopped")
     for number in (6, 7):
         broker.tell(Change(rank=make_rank(number, state=RankState.RUNNING, where=None, reason=None)))
@@ -164,24 +164,22 @@ def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Windo
     assert asked(broker, Action.EVAL).text == "max(1, 2)"
 
 
-def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.Window) -> None:
-    for command, says in (
+def test_errors_are_shown_on_the_page(broker: FakeBroker, window: test_raw.Window) -> None:
+    for command, error in (
         ("nonsense", "'nonsense'"),
         ("release 5", "gpu013:5"),
         ("where 99", "no rank fits '99'"),
         ("c all q", "`q` is not for 3 ranks at once"),
     ):
         window.send(f"{OPEN}{command}\r")
-        shows(window, says)
+        shows(window, error)
         window.send("q")
         back(window)
     window.send(f"{OPEN}help\r")
     shows(window, "e, eval [TARGET] EXPR")
 
 
-def test_a_broker_that_goes_away_meanwhile_gives_a_sentence_and_comes_back(
-    broker: FakeBroker, window: test_raw.Window
-) -> None:
+def test_a_lost_broker_is_reported_and_the_session_reconnects(broker: FakeBroker, window: test_raw.Window) -> None:
     broker.silent.add(Question)
     window.send(f"{OPEN}where\r")
     asked(broker, Action.WHERE)
@@ -195,7 +193,7 @@ def test_a_broker_that_goes_away_meanwhile_gives_a_sentence_and_comes_back(
     broker.wait_for(Input)
 
 
-def test_a_window_of_another_size_is_told_and_the_page_follows(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_a_resize_is_reported_and_the_page_follows(broker: FakeBroker, window: test_raw.Window) -> None:
     window.send(f"{OPEN}list\r")
     shows(window, "gpu013:5  stopped")
     window.resize(30, 100)
@@ -208,7 +206,7 @@ def test_a_window_of_another_size_is_told_and_the_page_follows(broker: FakeBroke
     back(window)
 
 
-def test_a_rank_that_goes_on_meanwhile_ends_the_session_and_gives_the_terminal_back(
+def test_a_rank_that_continues_ends_the_session_and_restores_the_terminal(
     broker: FakeBroker, window: test_raw.Window
 ) -> None:
     before = window.settings()
@@ -222,9 +220,7 @@ def test_a_rank_that_goes_on_meanwhile_ends_the_session_and_gives_the_terminal_b
 
 
 @pytest.mark.parametrize("command", ["", "where", "where\r"])
-def test_a_window_that_is_closed_meanwhile_is_a_detach(
-    command: str, broker: FakeBroker, window: test_raw.Window
-) -> None:
+def test_closing_the_window_detaches(command: str, broker: FakeBroker, window: test_raw.Window) -> None:
     window.send(f"{OPEN}{command}")
     window.wait_for(BACK if command.endswith("\r") else f":{command}")
     window.close_window()
@@ -233,7 +229,7 @@ def test_a_window_that_is_closed_meanwhile_is_a_detach(
     broker.wait_for(Detach)
 
 
-def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_half_typed_line_is_kept(broker: FakeBroker, environ: dict[str, str]) -> None:
     broker.reports[RANK.key] = make_pdb_report(PROMPT)
     broker.log = BEFORE
     with test_line_display.Window(broker, environ) as window:
@@ -249,10 +245,10 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
 
         window.send(f"{OPEN}where\r")
         window.wait_for(BACK)
-        broker.write("said meanwhile\n")
+        broker.write("printed meanwhile\n")
         window.send("q")
         window.at_prompt("(Pdb) half")
         window.send(" way\r")
 
         assert broker.wait_for(Reply).text == "half way"
-        window.wait_for("said meanwhile")
+        window.wait_for("printed meanwhile")

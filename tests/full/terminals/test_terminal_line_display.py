@@ -70,7 +70,7 @@ def replied(broker: FakeBroker) -> list[tuple[int, str]]:
     return [(item.prompt, item.text) for item in broker.received if isinstance(item, Reply)]
 
 
-def test_the_prompt_appears_below_what_led_there(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_prompt_appears_below_the_output_before_it(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.wait_for("loss.backward()")
         window.at_prompt()
@@ -98,7 +98,7 @@ def test_a_command_is_sent_once_and_not_shown_twice(broker: FakeBroker, environ:
         assert replied(broker) == [(1, "p loss")]
 
 
-def test_output_while_one_types_does_not_disturb_the_line(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_output_during_typing_does_not_disturb_the_line(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
         window.send("p lo")
@@ -128,7 +128,7 @@ def test_ctrl_c_drops_the_line_or_interrupts(broker: FakeBroker, environ: dict[s
         assert replied(broker) == [(1, "long()")]
 
 
-def test_tab_shows_what_the_rank_finds(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_tab_shows_completions_of_the_rank(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
         window.send("p self.lo\t")

@@ -1,4 +1,4 @@
-"""Ranks in real process groups: what they tell of their collectives, and how long they may be stopped."""
+"""Ranks in real process groups: what they report of their collectives, and how long they may be stopped."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def stop_for_longer_than_the_group_waits(job: Child) -> None:
 
 
 @needs_torch
-def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Processes, home: Path) -> None:
+def test_a_rank_stays_stopped_for_longer_than_the_timeout_of_its_group(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     job = start(processes, home, SCRIPT, "--collective-timeout", "3600")
     stop_for_longer_than_the_group_waits(job)
     stopped = next(rank for rank in attach_list(home) if rank["rank"] == 0)
     assert stopped["state"] == "stopped"
-    for told in (job.text("stderr"), attach(home, "list").stdout):
-        assert "60 min" in told
+    for output in (job.text("stderr"), attach(home, "list").stdout):
+        assert "60 min" in output
     assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0
     during, own = ["1:00:00"] * 2, ["0:00:05"] * 2
@@ -107,7 +107,7 @@ def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Pro
 
 
 @needs_torch
-def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_other(
+def test_the_breakpoint_of_torch_stops_one_rank_in_the_caller_and_holds_the_other(
     processes: Processes, home: Path
 ) -> None:
     running_broker(processes, home)
@@ -187,7 +187,7 @@ os._exit(0)
 
 
 @needs_torch
-def test_an_expression_that_would_wait_for_other_ranks_is_refused_and_later_questions_are_answered(
+def test_an_expression_that_waits_for_other_ranks_is_refused_and_later_ones_are_answered(
     processes: Processes, home: Path
 ) -> None:
     running_broker(processes, home)
@@ -264,8 +264,8 @@ def pipes(folder: Path, *names: str) -> Path:
     return folder
 
 
-def let_go(path: Path) -> None:
-    """Let the rank go on that waits at this pipe."""
+def release(path: Path) -> None:
+    """Let the rank continue that waits at this pipe."""
     path.write_text("")
 
 
@@ -282,7 +282,7 @@ def the_only_one(evidence: Evidence, name: str) -> CollectiveSeen:
 
 
 @needs_torch
-def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_ranks_of_torch_report_their_collectives(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     script = home / "train.py"
     script.write_text(TORCH_SCRIPT)
@@ -290,76 +290,76 @@ def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes.start("ranks", torchrun(3, "-m", "dbg_agent", str(script), str(steps)), env=env)
 
-    ask_until(home, 3, missing_rank_is_told, TORCH_SECONDS)
-    let_go(steps / "missing2")
-    ask_until(home, 3, partner_is_told, seconds(30))
-    let_go(steps / "partner2")
-    ask_until(home, 3, place_is_told, TORCH_SECONDS)
-    let_go(steps / "late2")
-    ask_until(home, 3, end_is_told, seconds(30))
+    ask_until(home, 3, missing_rank_is_reported, TORCH_SECONDS)
+    release(steps / "missing2")
+    ask_until(home, 3, partner_is_reported, seconds(30))
+    release(steps / "partner2")
+    ask_until(home, 3, place_is_reported, TORCH_SECONDS)
+    release(steps / "late2")
+    ask_until(home, 3, end_is_reported, seconds(30))
 
 
-def missing_rank_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 2 has not come to the all_reduce after the first ones."""
-    waits, blind = (the_only_one(told[rank], "all_reduce") for rank in (0, 1))
+def missing_rank_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported while rank 2 has not come to the all_reduce after the first ones."""
+    waits, blind = (the_only_one(seen[rank], "all_reduce") for rank in (0, 1))
     assert (waits.sequence, waits.shapes, waits.types, waits.size) == (MANY + 1, "[3, 5]", "float32", 60)
     assert waits.timeout == 1800
     assert waits.age is not None
     assert 0 <= waits.age < TORCH_SECONDS
     assert (blind.sequence, blind.shapes, blind.types, blind.age) == (MANY + 1, "[3, 5]", "float32", None)
-    group = group_of(told[0], waits)
+    group = group_of(seen[0], waits)
     assert (group.title, group.members, group.size, group.backend) == ("default", "0-2", 3, "gloo")
-    assert [group_of(told[rank], one).enqueued for rank, one in ((0, waits), (1, blind))] == [MANY + 1] * 2
+    assert [group_of(seen[rank], one).enqueued for rank, one in ((0, waits), (1, blind))] == [MANY + 1] * 2
     assert blind.group == waits.group
-    assert not unfinished(told[2])
-    assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", MANY)]
-    assert {group.title: group.members for group in told[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
-    assert [told[rank].sources[0].limitation for rank in (0, 2)] == ["", ""]
-    assert told[1].sources[0].limitation.startswith("TORCH_FR_BUFFER_SIZE=0 ")
+    assert not unfinished(seen[2])
+    assert [(one.name, one.sequence) for one in completed(seen[2])] == [("all_reduce", MANY)]
+    assert {group.title: group.members for group in seen[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
+    assert [seen[rank].sources[0].limitation for rank in (0, 2)] == ["", ""]
+    assert seen[1].sources[0].limitation.startswith("TORCH_FR_BUFFER_SIZE=0 ")
 
 
-def partner_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 0 receives from rank 2, which does not send."""
-    receives = the_only_one(told[0], "recv")
+def partner_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported while rank 0 receives from rank 2, which does not send."""
+    receives = the_only_one(seen[0], "recv")
     assert (receives.peer, receives.is_receive, receives.shapes) == (2, True, "[7]")
-    group = group_of(told[0], receives)
+    group = group_of(seen[0], receives)
     assert (group.title, group.members) == ("pair", "0,2")
-    assert the_only_one(told[1], "barrier").sequence == MANY + 2
-    assert not unfinished(told[2])
+    assert the_only_one(seen[1], "barrier").sequence == MANY + 2
+    assert not unfinished(seen[2])
 
 
-def place_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 0 waits for what it has called elsewhere."""
-    called = the_only_one(told[0], "all_reduce").place
+def place_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported while rank 0 waits for what it has called elsewhere."""
+    called = the_only_one(seen[0], "all_reduce").place
     assert called is not None
     assert (called.function, Path(called.file).name) == ("start_sum", "train.py")
 
 
-def end_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told once all is over."""
+def end_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported once all is over."""
     for rank in (0, 2):
-        assert not unfinished(told[rank])
-        last = completed(told[rank])
+        assert not unfinished(seen[rank])
+        last = completed(seen[rank])
         assert [(one.name, one.sequence) for one in last] == [("all_reduce", MANY + 3)]
-        group = group_of(told[rank], last[0])
+        group = group_of(seen[rank], last[0])
         assert (group.enqueued, group.completed) == (MANY + 3, MANY + 3)
 
 
-def missing_process_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 1 has not come to the second allreduce."""
-    waits = the_only_one(told[0], "allreduce")
-    group = group_of(told[0], waits)
+def missing_process_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported while rank 1 has not come to the second allreduce."""
+    waits = the_only_one(seen[0], "allreduce")
+    group = group_of(seen[0], waits)
     assert (group.title, group.members, group.size, group.backend) == ("part", "0-1", 2, "mpi")
-    assert "counts no calls" in told[0].sources[0].limitation
-    assert not told[1].collectives
+    assert "counts no calls" in seen[0].sources[0].limitation
+    assert not seen[1].collectives
 
 
-def missing_send_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 0 receives from rank 1, which has sent with another tag."""
-    receives = the_only_one(told[0], "recv")
+def missing_send_is_reported(seen: dict[int, Evidence]) -> None:
+    """Check what is reported while rank 0 receives from rank 1, which has sent with another tag."""
+    receives = the_only_one(seen[0], "recv")
     assert (receives.peer, receives.is_receive, receives.sequence, receives.tag) == (1, True, None, 12)
-    assert group_of(told[0], receives).title == "MPI_COMM_WORLD"
-    assert not told[1].collectives
+    assert group_of(seen[0], receives).title == "MPI_COMM_WORLD"
+    assert not seen[1].collectives
 
 
 DIFFERS = """\

@@ -44,8 +44,8 @@ def look_for(wanted):
 """
 
 
-def told(folder: Path, program: str) -> tuple[ThreadWait, list[OtherProcess]]:
-    """Return what is told of a program's main thread, and of the processes for which it waits."""
+def observe(folder: Path, program: str) -> tuple[ThreadWait, list[OtherProcess]]:
+    """Return what is observed of a program's main thread, and of the processes for which it waits."""
     script = folder / "program.py"
     script.write_text(LOOK + program)
     ran = subprocess.run([sys.executable, script], capture_output=True, timeout=seconds(60), check=False, text=True)
@@ -74,8 +74,8 @@ next(loader)
 """
 
 
-def test_a_data_loader_is_told_with_the_worker_that_is_to_come_next_and_what_that_does(tmp_path: Path) -> None:
-    main, (worker,) = told(tmp_path, LOADER)
+def test_a_wait_for_a_data_loader_names_the_next_worker_and_its_activity(tmp_path: Path) -> None:
+    main, (worker,) = observe(tmp_path, LOADER)
     assert (main.does.count, main.holder, [one.pid for one in main.does.processes]) == (1, worker.pid, [worker.pid])
     assert worker.does.what is Activity.SUSPENDED
 
@@ -102,31 +102,31 @@ BATON = "import torch.utils.file_baton; torch.utils.file_baton.FileBaton({!r}).w
         pytest.param("file = open(sys.argv[1])", BATON, Activity.LOCK_FILE, True, id="a baton"),
     ],
 )
-def test_a_lock_of_a_file_is_told_with_the_process_that_has_it_also_by_a_link(
+def test_a_wait_for_a_file_lock_names_its_holder_even_through_a_link(
     tmp_path: Path, holds: str, waits: str, what: Activity, is_held: bool
 ) -> None:
     (tmp_path / "build").mkdir()
     (tmp_path / "link").symlink_to("build")
     path = str(tmp_path / "link" / "lock")
     Path(path).write_text("")
-    main, _ = told(tmp_path, HOLDER.format(holds, path, what.name, waits.format(path)))
+    main, _ = observe(tmp_path, HOLDER.format(holds, path, what.name, waits.format(path)))
     assert Path(main.does.name).resolve() == Path(path).resolve()
     assert [one.command.startswith("python") for one in main.does.processes] == [True] * is_held
     assert (main.does.seconds is not None) == (what is Activity.LOCK_FILE)
 
 
-def test_a_key_of_a_store_that_nobody_has_set_is_named(tmp_path: Path) -> None:
+def test_a_wait_for_a_key_of_a_store_names_the_key(tmp_path: Path) -> None:
     program = """
 import torch.distributed as dist
 store = dist.PrefixStore("run", dist.TCPStore("127.0.0.1", 0, is_master=True))
 look_for("STORE_KEY")
 store.get("run_name")
 """
-    does = told(tmp_path, program)[0].does
+    does = observe(tmp_path, program)[0].does
     assert (does.name, does.module, does.owner) == ("run_name", "PrefixStore", "store")
 
 
-def test_a_rank_that_waits_for_the_others_tells_at_which_store(tmp_path: Path) -> None:
+def test_a_wait_for_other_ranks_names_the_store(tmp_path: Path) -> None:
     program = """
 import socket
 import torch.distributed as dist
@@ -135,5 +135,5 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 look_for("COLLECTIVE")
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=2)
 """
-    does = told(tmp_path, program)[0].does
+    does = observe(tmp_path, program)[0].does
     assert (does.name, does.address.partition(":")[0]) == ("init_process_group", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""``dbg-attach run --hang-after``: a job that stands still says why by itself."""
+"""``dbg-attach run --hang-after``: a job that hangs reports the cause by itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reports(directory: Directory) -> list[Path]:
     return sorted(directory.home.glob("runs/*/*.hang*.txt"))
 
 
-def test_a_job_that_hangs_is_ended_in_a_batch_script_with_a_report_of_it(directory: Directory) -> None:
+def test_a_hung_job_in_a_batch_script_is_reported_and_ended(directory: Directory) -> None:
     prepare(directory)
     run = in_batch(directory, "--hang-after", "2", "--on-hang", "end", "--", sys.executable, "train.py")
 

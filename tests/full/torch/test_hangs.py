@@ -35,7 +35,7 @@ BUSY, CULPRIT = 0, 1
 
 Verdict = dict[str, Any]
 
-TOLD: dict[str, Verdict] = {
+EXPECTED: dict[str, Verdict] = {
     "missing-rank": {"kind": "missing", "ranks": "2", "others": "0-1,3", "collective": "all_reduce", "sequence": 4},
     "different-order": {"kind": "order"},
     "different-groups": {"kind": "order", "collective": "all_reduce"},
@@ -97,7 +97,7 @@ def request():
 globals()[sys.argv[1]]()
 """
 
-TOLD_OF_MPI = {
+EXPECTED_OF_MPI = {
     "wrong_tag": (
         "partner",
         {"ranks": "1", "others": "0", "certainty": "likely"},
@@ -116,15 +116,15 @@ TOLD_OF_MPI = {
 
 def why(home: Path) -> tuple[int, list[Verdict]]:
     """Return the exit status and the verdicts of `why`."""
-    told = attach(home, "why", "--json")
-    if not told.stdout:
-        raise AssertionError(f"`why` ended with status {told.returncode}: {told.stderr}")
-    verdicts: list[Verdict] = json.loads(told.stdout)["verdicts"]
-    return told.returncode, verdicts
+    result = attach(home, "why", "--json")
+    if not result.stdout:
+        raise AssertionError(f"`why` ended with status {result.returncode}: {result.stderr}")
+    verdicts: list[Verdict] = json.loads(result.stdout)["verdicts"]
+    return result.returncode, verdicts
 
 
 def check(home: Path, wanted: Verdict) -> Verdict:
-    """Return the verdict that says all of this; fail if none does."""
+    """Return the verdict that has all of these facts; fail if none does."""
     status, verdicts = why(home)
     found = [verdict for verdict in verdicts if wanted.items() <= verdict.items()]
     assert found, json.dumps(verdicts, indent=1)
@@ -141,7 +141,7 @@ def play(scene: Played, stage: Stage) -> None:
 
 
 def missing_is_shown_by_where(home: Path) -> None:
-    """Check what `where` tells of a job of which rank 2 has not come to the fourth all_reduce."""
+    """Check what `where` shows of a job of which rank 2 has not come to the fourth all_reduce."""
     shown = attach(home, "where").stdout
     assert re.search(r"waits in all_reduce #4 of \S+, 3 of 4 there", shown), shown
     assert re.search(r"^@missing  1 rank  2  not reached all_reduce #4 of \S+$", shown, re.MULTILINE), shown
@@ -153,14 +153,14 @@ def missing_is_shown_by_where(home: Path) -> None:
 
 
 ALSO: dict[str, Callable[[Path], None]] = {"missing-rank": missing_is_shown_by_where}
-"""What other questions must tell of some of these jobs."""
+"""What other questions must show of some of these jobs."""
 
 
 @needs_torch
-@pytest.mark.parametrize("name", list(TOLD))
+@pytest.mark.parametrize("name", list(EXPECTED))
 def test_why_names_the_hang_of_a_torchrun(name: str, processes: Processes, tmp_path: Path) -> None:
     stage = Stage(processes, SCENES[name], tmp_path)
-    check(stage.home, TOLD[name])
+    check(stage.home, EXPECTED[name])
     play(ON_THE_PAGE[name], stage)
     if name in ALSO:
         ALSO[name](stage.home)
@@ -176,7 +176,7 @@ def test_why_names_the_hang_of_an_mpirun(processes: Processes, tmp_path: Path) -
 
 @needs_mpirun
 @needs_mpi4py
-def test_a_rank_in_mpi_finalize_is_told_and_nobody_is_busy(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_a_rank_in_mpi_finalize_is_named_and_no_rank_is_busy(processes: Processes, home: Path, tmp_path: Path) -> None:
     script = tmp_path / "leaves.py"
     script.write_text(LEAVES)
     running_broker(processes, home)
@@ -196,8 +196,8 @@ def test_a_rank_in_mpi_finalize_is_told_and_nobody_is_busy(processes: Processes,
 
 @needs_mpirun
 @needs_mpi4py
-@pytest.mark.parametrize("name", list(TOLD_OF_MPI))
-def test_why_tells_sends_and_requests_of_mpi(name: str, processes: Processes, home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", list(EXPECTED_OF_MPI))
+def test_why_reports_sends_and_requests_of_mpi(name: str, processes: Processes, home: Path, tmp_path: Path) -> None:
     script = tmp_path / "jobs.py"
     script.write_text(MPI_JOBS)
     running_broker(processes, home)
@@ -205,7 +205,7 @@ def test_why_tells_sends_and_requests_of_mpi(name: str, processes: Processes, ho
     processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
     wait_until(home, lambda listed: len(listed) == 2, "both ranks", timeout=seconds(40))
 
-    kind, facts = TOLD_OF_MPI[name]
+    kind, facts = EXPECTED_OF_MPI[name]
     (verdict, *more) = why(home)[1]
     while verdict["kind"] != kind or not facts.items() <= verdict.items():
         # At first a rank may still be on its way there.
@@ -225,7 +225,7 @@ def test_why_names_the_rank_that_was_killed_for_its_memory(
     limit: Wrap | None, processes: Processes, tmp_path: Path
 ) -> None:
     if limit is None:
-        # No control group can be made here: the kill is the test's, and only its cause is not told.
+        # No control group can be made here: the kill is the test's, and only its cause is not reported.
         stage = Stage(processes, SCENES["missing-rank"], tmp_path)
         (pid,) = (rank["pid"] for rank in attach_list(stage.home) if rank["rank"] == 1)
         os.kill(pid, signal.SIGKILL)
@@ -233,8 +233,8 @@ def test_why_names_the_rank_that_was_killed_for_its_memory(
         assert "was killed by SIGKILL" in check(stage.home, {"kind": "dead", "ranks": "1"})["sentence"]
         return
     stage = Stage(processes, SCENES["out-of-memory"], tmp_path, limit)
-    told = check(stage.home, {"kind": "dead", "ranks": "1"})
-    assert "out-of-memory killer" in told["sentence"] + "\n".join(told["evidence"])
+    dead = check(stage.home, {"kind": "dead", "ranks": "1"})
+    assert "out-of-memory killer" in dead["sentence"] + "\n".join(dead["evidence"])
     play(ON_THE_PAGE["out-of-memory"], stage)
 
 
@@ -258,9 +258,9 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     # At first rank 1 may still be on its way to the next collective.
     while not any(verdict["ranks"] == "0" and verdict["others"] == "1" for verdict in why(home)[1]):
         pass
-    told = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
+    missing = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
     # Where it was broken into: in the program, or within a function of torch.
-    assert re.search(r"\(\w+\.py:\d+\)", told["sentence"])
+    assert re.search(r"\(\w+\.py:\d+\)", missing["sentence"])
 
 
 CASES = Path(__file__).parents[2] / "unit/client/why/cases"
@@ -350,14 +350,14 @@ def worst_verdicts(home: Path) -> dict[str, dict[str, Any]]:
 
 
 @needs_torch
-def test_what_a_rank_waits_for_is_told_up_to_who_could_end_it(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_why_follows_waits_to_their_cause(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     script = tmp_path / "jobs.py"
     script.write_text(JOBS)
     environ = {**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1"}
     processes.start("jobs", [sys.executable, str(script), str(tmp_path), *LIVE], env=environ)
-    everybody = 2 * len(LIVE)
-    wait_until(home, lambda listed: len(listed) == everybody, "all ranks", listing=("--all",), timeout=seconds(90))
+    count = 2 * len(LIVE)
+    wait_until(home, lambda listed: len(listed) == count, "all ranks", listing=("--all",), timeout=seconds(90))
 
     wanted = {name: expected(name) for name in LIVE}
     until = time.monotonic() + seconds(60)
@@ -409,7 +409,7 @@ def verdict_in(text: str) -> dict[str, Any]:
 
 
 @needs_torch
-def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_dumps_and_a_report_give_the_verdict_of_the_ranks(processes: Processes, home: Path, tmp_path: Path) -> None:
     broker = running_broker(processes, home)
     script, left = tmp_path / "train.py", tmp_path / "left"
     script.write_text(DUMPS)
@@ -444,7 +444,7 @@ def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: P
     assert (of_report.returncode, again["kind"], again["ranks"]) == (1, "missing", "1")
     assert "wait_for_shard" in "".join(again["evidence"])
     text = report.read_text()
-    assert all(told in text for told in (again["sentence"], *again["evidence"]))
+    assert all(line in text for line in (again["sentence"], *again["evidence"]))
 
     (left / "nccl_trace_rank_1").unlink()
     without = verdict_in(attach(home, "why", str(left), "--json").stdout)

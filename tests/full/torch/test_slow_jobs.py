@@ -87,9 +87,7 @@ def assert_late(verdict: dict[str, Any], status: int) -> None:
 
 
 @needs_torch
-def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
+def test_slow_names_a_sleeping_rank_and_its_line(processes: Processes, home: Path, tmp_path: Path) -> None:
     torch(processes, home, tmp_path, "sleep")
     verdict, status = slow(home)
     assert_late(verdict, status)
@@ -99,7 +97,7 @@ def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
 
 
 @needs_torch
-def test_nobody_is_named_where_nobody_is_late(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_slow_names_no_rank_of_an_even_job(processes: Processes, home: Path, tmp_path: Path) -> None:
     torch(processes, home, tmp_path, "even")
     verdict, status = slow(home)
     assert verdict["kind"] in ("even", "uneven")

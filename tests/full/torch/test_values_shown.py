@@ -55,7 +55,7 @@ train()
 """
 
 
-def test_tensors_are_opened_with_the_text_that_expressions_have(
+def test_parts_of_tensors_have_the_same_text_as_expressions(
     processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running_broker(processes, home)

@@ -37,21 +37,21 @@ def numpy(torch: Any) -> Any:
     return importlib.import_module("numpy")
 
 
-def told(value: object) -> Described:
+def describe_fully(value: object) -> Described:
     """Describe a value with plenty of time."""
     return describe(value, seconds=PLENTY)
 
 
 def digest(value: object) -> str:
     """Return the digest of a value; fail if it has none."""
-    described = told(value)
+    described = describe_fully(value)
     assert described.digest, described.text
     return described.digest
 
 
 def reason(value: object) -> str:
     """Return why a value is not compared."""
-    described = told(value)
+    described = describe_fully(value)
     assert described.digest == ""
     return described.text.partition("[values not compared: ")[2].rstrip("]")
 
@@ -59,21 +59,21 @@ def reason(value: object) -> str:
 # ------------------------------------------------------------------------------------------------------------ tensors
 
 
-def test_tensors_are_told_by_what_they_are_and_small_ones_by_their_values(torch: Any) -> None:
-    assert told(torch.zeros(3, 4)).text == "tensor 3x4 float32 cpu"
-    assert told(torch.zeros(3, 4, dtype=torch.bfloat16, requires_grad=True)).text == (
+def test_tensors_are_described_by_type_and_small_tensors_by_their_values(torch: Any) -> None:
+    assert describe_fully(torch.zeros(3, 4)).text == "tensor 3x4 float32 cpu"
+    assert describe_fully(torch.zeros(3, 4, dtype=torch.bfloat16, requires_grad=True)).text == (
         "tensor 3x4 bfloat16 cpu requires_grad"
     )
-    assert told(torch.tensor(0.1)).text == "tensor scalar float32 cpu: 0.1"
-    assert told(torch.tensor([[0.1, float("nan")]], dtype=torch.float64)).text == (
+    assert describe_fully(torch.tensor(0.1)).text == "tensor scalar float32 cpu: 0.1"
+    assert describe_fully(torch.tensor([[0.1, float("nan")]], dtype=torch.float64)).text == (
         "tensor 1x2 float64 cpu: [[0.1, nan]]"
     )
-    assert told(torch.tensor([1, 2])).text == "tensor 2 int64 cpu: [1, 2]"
-    assert told(torch.nn.Parameter(torch.ones(1))).text == "Parameter 1 float32 cpu requires_grad: [1.0]"
-    assert told(torch.Size([2, 3])).text == "torch.Size([2, 3])"
+    assert describe_fully(torch.tensor([1, 2])).text == "tensor 2 int64 cpu: [1, 2]"
+    assert describe_fully(torch.nn.Parameter(torch.ones(1))).text == "Parameter 1 float32 cpu requires_grad: [1.0]"
+    assert describe_fully(torch.Size([2, 3])).text == "torch.Size([2, 3])"
 
 
-def test_one_element_of_a_million_makes_another_digest_in_no_time(torch: Any) -> None:
+def test_one_changed_element_of_a_million_changes_the_digest_quickly(torch: Any) -> None:
     one = torch.arange(1_000_000, dtype=torch.float32)
     other = one.clone()
     other[765_432] += 1
@@ -97,7 +97,7 @@ def test_every_kind_of_element_is_compared_by_its_bytes(torch: Any, name: str) -
     assert digest(one) == digest(one.clone())
 
 
-def test_equal_elements_are_equal_however_they_lie_in_memory(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_elements_are_equal_in_any_memory_layout(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_agent.values.tensors.BLOCK_BYTES", 4 * 20)
     straight = torch.arange(210.0).reshape(5, 6, 7)
     for same in (
@@ -111,7 +111,7 @@ def test_equal_elements_are_equal_however_they_lie_in_memory(torch: Any, monkeyp
     assert digest(torch.ones(1).expand(9)) == digest(torch.ones(9))
 
 
-def test_equal_nans_are_equal_and_what_a_tensor_is_counts(torch: Any) -> None:
+def test_equal_nans_are_equal_and_the_type_of_a_tensor_counts(torch: Any) -> None:
     assert digest(torch.full((9,), float("nan"))) == digest(torch.full((9,), float("nan")))
     kinds = [
         torch.zeros(9),
@@ -132,25 +132,25 @@ def test_tensors_in_containers_are_compared_by_their_content(torch: Any) -> None
 
     assert digest(state(1.0)) == digest(state(1.0))
     assert digest(state(1.0)) != digest(state(2.0))
-    assert told(state(1.0)).text == (
+    assert describe_fully(state(1.0)).text == (
         "{'model': {'weight': tensor 5000 float32 cpu, 'bias': [tensor 2 float32 cpu: [1.0, 1.0]]}}"
     )
     assert "repr of Holder" in reason(type("Holder", (), {"__repr__": lambda _: f"Holder({torch.rand(2)!r})"})())
 
 
-def test_a_module_is_told_by_its_repr_and_compared_with_its_weights(torch: Any) -> None:
+def test_a_module_is_described_by_its_repr_and_compared_with_its_weights(torch: Any) -> None:
     layer, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
-    assert told(layer).text == repr(layer)
+    assert describe_fully(layer).text == repr(layer)
     assert digest(layer) != digest(other)
     other.load_state_dict(layer.state_dict())
     assert digest(layer) == digest(other)
 
 
-def test_looking_leaves_no_trace(torch: Any) -> None:
+def test_describing_tensors_has_no_side_effects(torch: Any) -> None:
     leaf = torch.ones(20, requires_grad=True)
     product = leaf * 2
     version = product._version
-    told([leaf, product])
+    describe_fully([leaf, product])
     assert torch.is_grad_enabled()
     assert product._version == version
     product.sum().backward()
@@ -166,12 +166,12 @@ def test_tensors_without_elements_of_their_own_are_not_compared(torch: Any) -> N
         faked = torch.empty(3, 4)
     freed = torch.ones(10)
     freed.untyped_storage().resize_(0)
-    assert told(faked).text.startswith("FakeTensor 3x4 float32 cpu [")
+    assert describe_fully(faked).text.startswith("FakeTensor 3x4 float32 cpu [")
     assert reason(faked).startswith("FakeTensor ")
     assert reason(torch.zeros(3, device="meta")) == NO_ELEMENTS
     assert reason(torch.eye(3).to_sparse()).startswith("the tensor is nested")
     assert reason(freed) == "the storage of the tensor is freed"
-    assert told([freed, torch.ones(1), 7]).text.startswith(
+    assert describe_fully([freed, torch.ones(1), 7]).text.startswith(
         "[tensor 10 float32 cpu, tensor 1 float32 cpu: [1.0], 7] [values not compared"
     )
 
@@ -180,7 +180,7 @@ def test_tensors_inside_a_transform_are_not_compared(torch: Any) -> None:
     seen: list[Described] = []
 
     def transformed(row: Any) -> Any:
-        seen.append(told(row))
+        seen.append(describe_fully(row))
         return row
 
     torch.vmap(transformed)(torch.ones(2, 2))
@@ -188,19 +188,19 @@ def test_tensors_inside_a_transform_are_not_compared(torch: Any) -> None:
     assert seen[0].text.startswith("tensor 2 float32 cpu [values not compared: ")
 
 
-def test_what_is_too_large_or_takes_too_long_is_not_compared(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_or_slow_values_are_not_compared(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason(torch.ones(1).expand(10**12)) == "larger than 1024 MiB"
     late = describe(torch.ones(9), seconds=0.0)
     assert late.text == "[values not compared: not done within 0 s]"
     monkeypatch.setattr(value_effort, "MAX_BYTES", MIB)
     state = {"large": torch.zeros(2 * MIB), "small": torch.ones(1)}
-    assert told(state).text == (
+    assert describe_fully(state).text == (
         "{'large': tensor 2097152 float32 cpu, 'small': tensor 1 float32 cpu: [1.0]}"
         " [values not compared: larger than 1 MiB]"
     )
 
 
-def test_neither_modes_nor_overrides_of_the_program_see_what_is_done(torch: Any) -> None:
+def test_modes_and_overrides_of_the_program_are_not_called(torch: Any) -> None:
     dispatch = importlib.import_module("torch.utils._python_dispatch")
     overrides = importlib.import_module("torch.overrides")
     fake = importlib.import_module("torch._subclasses.fake_tensor")
@@ -215,18 +215,18 @@ def test_neither_modes_nor_overrides_of_the_program_see_what_is_done(torch: Any)
     functions = type("Functions", (overrides.TorchFunctionMode,), {"__torch_function__": forbid})
     overriding = type("Overriding", (torch.Tensor,), {"__torch_function__": classmethod(forbid)})
     plain = torch.arange(20.0)
-    expected = told(plain)
+    expected = describe_fully(plain)
     with dispatching(), functions():
-        assert told(plain) == expected
+        assert describe_fully(plain) == expected
     with fake.FakeTensorMode():
-        assert told(plain) == expected
-    assert told(torch.Tensor._make_subclass(overriding, plain)).text == "Overriding 20 float32 cpu"
+        assert describe_fully(plain) == expected
+    assert describe_fully(torch.Tensor._make_subclass(overriding, plain)).text == "Overriding 20 float32 cpu"
     assert digest(torch.Tensor._make_subclass(overriding, plain)) != digest(
         torch.Tensor._make_subclass(overriding, plain + 1)
     )
 
 
-def test_a_stuck_stream_is_waited_for_no_longer_than_asked() -> None:
+def test_the_wait_for_a_stuck_stream_has_a_limit() -> None:
     answers = iter([False, False, True])
     device = SimpleNamespace(type="cuda")
 
@@ -256,7 +256,7 @@ def mesh(torch: Any, tmp_path: Path) -> Iterator[Any]:
             distributed.destroy_process_group()
 
 
-def test_a_sharded_tensor_is_told_and_compared_by_its_local_shard(
+def test_a_sharded_tensor_is_described_and_compared_by_its_local_shard(
     torch: Any, mesh: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sharding = torch.distributed.tensor
@@ -273,7 +273,7 @@ def test_a_sharded_tensor_is_told_and_compared_by_its_local_shard(
         monkeypatch.setattr(sharding.DTensor, name, never)
     one, other = torch.zeros(3, 4), torch.zeros(3, 4)
     other[2, 3] = 1.0
-    assert told(shard(one)).text == "DTensor local 3x4 of 6x4 Shard(dim=0) float32 cpu"
+    assert describe_fully(shard(one)).text == "DTensor local 3x4 of 6x4 Shard(dim=0) float32 cpu"
     assert digest(shard(one)) == digest(shard(one.clone()))
     assert digest(shard(one)) != digest(shard(other))
 
@@ -281,14 +281,14 @@ def test_a_sharded_tensor_is_told_and_compared_by_its_local_shard(
 # ------------------------------------------------------------------------------------------------------------- arrays
 
 
-def test_arrays_are_told_by_what_they_are_and_small_ones_by_their_values(numpy: Any) -> None:
-    assert told(numpy.zeros((3, 4), dtype="f4")).text == "array 3x4 float32"
-    assert told(numpy.array([0.1, 2], dtype="f4")).text == "array 2 float32: [0.1, 2.0]"
-    assert told(numpy.array("x")).text == "array scalar <U1: 'x'"
-    assert told(numpy.float32(0.1)).text == repr(numpy.float32(0.1))
+def test_arrays_are_described_by_type_and_small_arrays_by_their_values(numpy: Any) -> None:
+    assert describe_fully(numpy.zeros((3, 4), dtype="f4")).text == "array 3x4 float32"
+    assert describe_fully(numpy.array([0.1, 2], dtype="f4")).text == "array 2 float32: [0.1, 2.0]"
+    assert describe_fully(numpy.array("x")).text == "array scalar <U1: 'x'"
+    assert describe_fully(numpy.float32(0.1)).text == repr(numpy.float32(0.1))
 
 
-def test_one_element_of_an_array_makes_another_digest(numpy: Any) -> None:
+def test_one_changed_element_of_an_array_changes_the_digest(numpy: Any) -> None:
     for dtype in ("?", "i1", "u8", "f2", "f8", "g", "c16", "M8[s]", "m8[s]", "S3", "U3", "O", "T", "i4,f8"):
         one = numpy.zeros((50, 20), dtype=dtype)
         other = one.copy()
@@ -298,7 +298,7 @@ def test_one_element_of_an_array_makes_another_digest(numpy: Any) -> None:
         assert digest(one) != digest(other)
 
 
-def test_what_lies_between_elements_does_not_count(numpy: Any) -> None:
+def test_bytes_between_elements_do_not_count(numpy: Any) -> None:
     dtype = numpy.dtype([("a", "i1"), ("b", "f8")], align=True)
     # The test fills all the memory itself, since a copy by numpy need not set the bytes between fields.
     one, other = (numpy.frombuffer(bytearray(fill * dtype.itemsize), dtype=dtype) for fill in (b"\x00", b"\x01"))
