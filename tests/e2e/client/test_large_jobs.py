@@ -17,13 +17,13 @@ from dbg_wire.records.evidence import Activity, ActivityInfo, Evidence, ProcessS
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
 from tests.unit.client.after.test_files import case_of, saved, written
-from tests.unit.client.views.test_tree import said, stack, tree
+from tests.unit.client.views.test_tree import seen, stack, tree
 from tests.unit.client.why.test_explain import ranks, twice
 
 
 def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
     (here,) = stack("f t.py:1")
-    answers = said(*((here,) * depth for depth in range(1, 1100)))
+    answers = seen(*((here,) * depth for depth in range(1, 1100)))
 
     assert len(tree(answers)) > 1099
 

@@ -33,7 +33,7 @@ from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_pdb_report, make_prompt, make_rank, make_report
 
 RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
-GONE_ON = RankReport(state=RankState.RUNNING)
+RESUMED = RankReport(state=RankState.RUNNING)
 
 
 def new(mode: Mode = Mode.DRIVE) -> Attachment:
@@ -72,13 +72,13 @@ def blanked(effects: Effects) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- the seat
 
 
-def test_attaching_offers_size_and_colours() -> None:
+def test_an_attach_sends_size_and_colours() -> None:
     (attach,) = sent(Attachment(make_rank(), Mode.TAKE, (23, 80), colors=256).attach())
 
     assert attach == Attach(key=make_rank().key, mode=Mode.TAKE, rows=23, columns=80, colors=256)
 
 
-def test_a_watchers_token_watches() -> None:
+def test_a_watcher_token_attaches_as_a_watcher() -> None:
     attachment = new()
 
     (attach,) = sent(attachment.message(Refusal(code=RefusalCode.ROLE, text="a watcher may not drive"), 0.0))
@@ -87,14 +87,14 @@ def test_a_watchers_token_watches() -> None:
     assert attach.mode is Mode.WATCH
 
 
-def test_a_rank_that_vanished_meanwhile_is_no_such_rank() -> None:
+def test_an_attach_to_a_vanished_rank_fails() -> None:
     finish = finished(new().message(Refusal(code=RefusalCode.NO_SUCH_RANK, text="no rank"), 0.0))
 
     assert isinstance(finish.error, RankVanished)
     assert finish.error.exit_status == 3
 
 
-def test_a_refusal_of_something_else_does_not_end_the_attach() -> None:
+def test_an_unrelated_refusal_does_not_end_the_attach() -> None:
     attachment = new()
 
     assert attachment.message(Refusal(code=RefusalCode.NOT_ATTACHED, text="not attached"), 0.0) == []
@@ -103,7 +103,7 @@ def test_a_refusal_of_something_else_does_not_end_the_attach() -> None:
     assert Open() in attachment.message(seat(), 0.0)
 
 
-def test_a_seat_at_another_rank_is_not_ours() -> None:
+def test_a_seat_at_another_rank_is_ignored() -> None:
     attachment = Attachment(make_rank(6), Mode.DRIVE, (23, 80), colors=256)
     attachment.attach()
 
@@ -111,7 +111,7 @@ def test_a_seat_at_another_rank_is_not_ours() -> None:
     assert attachment.output(Output(1, 0, b"of rank 5"), 0.0) == []
 
 
-def test_a_driver_is_told_who_took_the_keyboard() -> None:
+def test_a_driver_sees_who_took_the_keyboard() -> None:
     attachment = seated()
     attachment.message(seat(None, driver="bob\x1b@x"), 1.0)
 
@@ -119,7 +119,7 @@ def test_a_driver_is_told_who_took_the_keyboard() -> None:
     assert not attachment.driving
 
 
-def test_taking_the_keyboard(approved: Approved) -> None:
+def test_the_keyboard_is_taken_on_request(approved: Approved) -> None:
     attachment = seated(None)
     assert sent(attachment.take(0.0)) == [Take()]
 
@@ -136,13 +136,13 @@ def test_keys_typed_right_after_a_take_wait_for_the_keyboard() -> None:
 
     assert attachment.keys(b"n", 0.0) == []
     assert attachment.take(0.0) == []
-    # Another terminal's change is told before the answer.
+    # Another terminal's change is reported before the answer.
     assert attachment.message(seat(None, driver="eve@x"), 0.0) == []
     assert sent(attachment.message(seat(4), 0.0)) == [Input(1, 1, 4, 0, b"n")]
     assert sent(attachment.keys(b"\r", 0.0)) == [Input(1, 1, 4, 1, b"\r")]
 
 
-def test_keys_that_waited_for_a_keyboard_that_is_refused_are_told(approved: Approved) -> None:
+def test_keys_waiting_for_a_refused_keyboard_are_reported(approved: Approved) -> None:
     attachment = seated(None)
     attachment.take(0.0)
     attachment.keys(b"n\r", 0.0)
@@ -169,13 +169,13 @@ def cut_after_take() -> Attachment:
     return attachment
 
 
-def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
+def test_a_take_with_a_lost_answer_is_repeated() -> None:
     attachment = cut_after_take()
 
     assert sent(attachment.message(seat(4), 2.0)) == [Input(1, 1, 4, 0, b"n")]
 
 
-def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher(approved: Approved) -> None:
+def test_a_take_refused_after_a_broken_link_leaves_a_watcher(approved: Approved) -> None:
     attachment = cut_after_take()
 
     effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="only watch"), 2.0)
@@ -189,7 +189,7 @@ def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher(approved: A
 # -------------------------------------------------------------------------------------------------------------- keys
 
 
-def test_ctrl_c_breaks_in_where_nothing_is_stopped_and_other_keys_say_so() -> None:
+def test_ctrl_c_interrupts_a_running_rank_and_other_keys_are_not_sent() -> None:
     running = RankReport(state=RankState.RUNNING, generation=4, breakpoints=1)
     attachment = seated(generation=4, report=running)
 
@@ -223,7 +223,7 @@ def test_a_discard_is_reported_with_the_keys() -> None:
     assert attachment.notice(0.0) == "discarded: '\\x1b[A' (the stop ended)"
 
 
-def test_too_much_typed_ahead_is_refused_and_reported() -> None:
+def test_too_many_keys_typed_ahead_are_refused_and_reported() -> None:
     attachment = seated()
     attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0)
 
@@ -244,7 +244,7 @@ def back(attachment: Attachment, report: RankReport, generation: int | None = 1)
 
 
 @pytest.mark.parametrize(("generation", "mode"), [(3, Mode.DRIVE), (None, Mode.WATCH)])
-def test_a_terminal_comes_back_to_what_it_had_and_to_no_frame(generation: int | None, mode: Mode) -> None:
+def test_a_terminal_reattaches_in_its_mode_and_without_a_frame(generation: int | None, mode: Mode) -> None:
     attachment = Attachment(make_rank(), Mode.TAKE, (23, 80), colors=256, frame="step")
     (attach,) = sent(attachment.attach())
     assert isinstance(attach, Attach)
@@ -259,7 +259,7 @@ def test_a_terminal_comes_back_to_what_it_had_and_to_no_frame(generation: int | 
     assert (again.mode, again.resume, again.frame) == (mode, generation, "")
 
 
-def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
+def test_keys_typed_while_disconnected_are_sent_if_the_stop_is_the_same() -> None:
     attachment = seated()
     attachment.keys(b"a", 0.0)
     attachment.link_down("it shut down", 1.0)
@@ -270,7 +270,7 @@ def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
     assert typed(effects) == [(1, b"b")]
 
 
-def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
+def test_keys_for_a_stop_that_ended_while_disconnected_are_reported() -> None:
     attachment = seated()
     attachment.keys(b"nn", 0.0)
     attachment.link_down("it shut down", 1.0)
@@ -281,7 +281,7 @@ def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
     assert attachment.notice(5.0) == "discarded: 'nn' (the stop ended)"
 
 
-def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
+def test_keys_are_reported_if_another_driver_typed_while_disconnected() -> None:
     attachment = seated()
     attachment.keys(b"nn", 0.0)
     attachment.link_down("it shut down", 1.0)
@@ -293,7 +293,7 @@ def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
     assert typed(attachment.keys(b"s", 6.0)) == [(0, b"s")]
 
 
-def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
+def test_the_terminal_waits_until_the_rank_has_reconnected() -> None:
     attachment = seated()
     attachment.link_down("it shut down", 1.0)
     attachment.link_up(2.0)
@@ -304,7 +304,7 @@ def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
     assert attachment.rank_listed(make_rank(), 1001.0) == []
 
 
-def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
+def test_a_seat_refused_after_a_reconnect_is_requested_again() -> None:
     attachment = seated()
     attachment.link_down("it shut down", 1.0)
     attachment.link_up(2.0)
@@ -318,7 +318,7 @@ def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
 # ------------------------------------------------------------------------------------------------------------ output
 
 
-def test_output_is_shown_and_a_hole_in_it_is_repainted() -> None:
+def test_output_is_shown_and_a_gap_causes_a_repaint() -> None:
     attachment = seated()
     assert attachment.output(Output(1, 100, b"ab"), 0.0)[-1] == Show(b"ab")
     assert attachment.output(Output(1, 102, b"c"), 0.0) == [Show(b"c")]
@@ -331,7 +331,7 @@ def test_output_is_shown_and_a_hole_in_it_is_repainted() -> None:
     assert attachment.output(Output(1, 111, b"e"), 0.0) == [Show(b"e")]
 
 
-def test_what_was_drawn_behind_the_clients_text_is_drawn_anew_when_the_rank_has_stopped_again() -> None:
+def test_output_hidden_by_the_clients_text_is_repainted_at_the_next_stop() -> None:
     """PuDB draws differences: a row of the output that was not shown would stay as it is."""
     attachment = seated()
     attachment.output(Output(1, 0, b"> line 3"), 0.0)
@@ -343,7 +343,7 @@ def test_what_was_drawn_behind_the_clients_text_is_drawn_anew_when_the_rank_has_
     assert attachment.output(Output(1, 26, b"  line 4, > line 5"), 0.0) == [Show(b"  line 4, > line 5")]
 
 
-def test_many_holes_ask_for_few_repaints() -> None:
+def test_many_gaps_cause_few_repaints() -> None:
     attachment = seated()
     offsets = range(0, 1000, 10)
     asked = sum(len(sent(attachment.output(Output(1, offset, b"x"), 0.0))) for offset in offsets)
@@ -356,25 +356,25 @@ def test_many_holes_ask_for_few_repaints() -> None:
 # ------------------------------------------------------------------------------------------------- the rank goes on
 
 
-def test_a_resume_with_nothing_left_ends_the_session() -> None:
+def test_a_resume_without_breakpoints_ends_the_session() -> None:
     attachment = seated()
 
-    assert attachment.message(Report(report=GONE_ON), 0.0) == [Wake(NEXT_STOP_SECONDS)]
-    assert attachment.message(Report(report=GONE_ON), 0.1) == []
+    assert attachment.message(Report(report=RESUMED), 0.0) == [Wake(NEXT_STOP_SECONDS)]
+    assert attachment.message(Report(report=RESUMED), 0.1) == []
     assert finished(attachment.tick(NEXT_STOP_SECONDS)) == Finish(None)
 
 
 def kept() -> Attachment:
-    """Return an attachment at a kept crash that has just been let go."""
+    """Return an attachment at a kept crash that has just been resumed."""
     report = make_report()
     assert report.stop is not None
     stop = report.stop.replace(reason="crash", error="ValueError: bad batch")
     attachment = seated(report=report.replace(stop=stop))
-    assert Wake(LET_GO_SECONDS) in attachment.message(Report(report=GONE_ON), 0.0)
+    assert Wake(LET_GO_SECONDS) in attachment.message(Report(report=RESUMED), 0.0)
     return attachment
 
 
-def test_a_kept_crash_that_is_let_go_has_time_to_end(approved: Approved) -> None:
+def test_a_resumed_crash_has_time_to_end(approved: Approved) -> None:
     attachment = kept()
     approved(attachment.notice(0.0))
     assert not any(isinstance(effect, Finish) for effect in attachment.tick(LET_GO_SECONDS - 0.1))
@@ -383,7 +383,7 @@ def test_a_kept_crash_that_is_let_go_has_time_to_end(approved: Approved) -> None
     assert str(finish.error) == "gpu013:5 ended with ValueError: bad batch (status 1)"
 
 
-def test_a_crash_that_the_program_has_caught_goes_on() -> None:
+def test_a_crash_caught_by_the_program_ends_the_session_without_error() -> None:
     attachment = kept()
     assert attachment.ending.was_crash
     assert finished(attachment.tick(LET_GO_SECONDS)) == Finish(None)
@@ -391,21 +391,21 @@ def test_a_crash_that_the_program_has_caught_goes_on() -> None:
     attachment = kept()
     attachment.message(Report(report=make_report(2)), 0.1)
     assert not attachment.ending.was_crash
-    attachment.message(Report(report=GONE_ON), 1.0)
+    attachment.message(Report(report=RESUMED), 1.0)
     assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
 
 
-def test_the_next_stop_of_a_loop_goes_on_in_the_same_session() -> None:
+def test_the_next_stop_in_a_loop_continues_the_session() -> None:
     attachment = seated()
-    attachment.message(Report(report=GONE_ON), 0.0)
+    attachment.message(Report(report=RESUMED), 0.0)
 
     assert blanked(attachment.message(Report(report=make_report(2)), 0.1)) == [""]
     assert not any(isinstance(effect, Finish) for effect in attachment.tick(NEXT_STOP_SECONDS))
 
 
-def test_a_program_that_ends_right_after_its_last_stop_has_gone_on() -> None:
+def test_a_program_that_ends_right_after_its_last_stop_counts_as_resumed() -> None:
     attachment = seated()
-    attachment.message(Report(report=GONE_ON), 0.0)
+    attachment.message(Report(report=RESUMED), 0.0)
 
     assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED, exit=0), 0.1)) == Finish(None)
 
@@ -420,7 +420,7 @@ def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
     assert attachment.blank_text == ""
 
 
-def test_a_stop_whose_debugger_is_still_to_open_says_so_until_it_draws(approved: Approved) -> None:
+def test_a_text_is_shown_until_the_debugger_of_a_stop_draws(approved: Approved) -> None:
     attachment = seated(report=make_report(session=None))
 
     approved(attachment.blank_text)
@@ -429,7 +429,7 @@ def test_a_stop_whose_debugger_is_still_to_open_says_so_until_it_draws(approved:
     assert attachment.output(Output(1, 0, b"new"), 5.0) == [Blank(), Show(b"new")]
 
 
-def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
+def test_output_of_a_debugger_after_its_stop_is_not_shown() -> None:
     attachment = seated()
     attachment.output(Output(1, 0, b"old"), 0.0)
     attachment.message(Report(report=RUNNING_ON), 0.0)
@@ -441,7 +441,7 @@ def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
 # ------------------------------------------------------------------------------------------------------ the rank ends
 
 
-def test_an_exit_ends_the_session_and_says_how() -> None:
+def test_an_exit_ends_the_session_and_shows_its_cause() -> None:
     finish = finished(seated().rank_listed(make_rank(state=RankState.EXITED, exit=-9), 0.0))
 
     assert isinstance(finish.error, RankEnded)
@@ -449,7 +449,7 @@ def test_an_exit_ends_the_session_and_says_how() -> None:
     assert finish.error.exit_status == 8
 
 
-def test_a_lost_rank_has_ten_seconds(approved: Approved) -> None:
+def test_a_lost_rank_has_ten_seconds_to_return(approved: Approved) -> None:
     attachment = seated()
     lost = make_rank(state=RankState.LOST)
 
@@ -464,7 +464,7 @@ def test_a_lost_rank_has_ten_seconds(approved: Approved) -> None:
     assert "dbg-attach wait gpu013:5" in str(finish.error)
 
 
-def test_a_lost_rank_that_comes_back_goes_on() -> None:
+def test_a_lost_rank_that_returns_keeps_its_session() -> None:
     attachment = seated()
     attachment.rank_listed(make_rank(state=RankState.LOST), 100.0)
 
@@ -491,7 +491,7 @@ def test_a_watchers_new_size_needs_a_repaint() -> None:
     assert Repaint() not in sent(seated().resize(39, 120, 0.0))
 
 
-def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -> None:
+def test_a_window_resized_back_to_the_size_of_the_screen_needs_a_repaint() -> None:
     """The broker passes on the latest size alone, so the rank may never hear that the window was smaller."""
     attachment = seated()
     assert sent(attachment.resize(20, 80, 0.0)) == [Resize(rows=20, columns=80)]
@@ -502,7 +502,7 @@ def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -
 # ------------------------------------------------------------------------------------------------------ line debuggers
 
 
-def wishing(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
+def with_engines(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
     spec = EngineSpec(asked, default)
     return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", spec=spec)
 
@@ -513,12 +513,12 @@ def engines_sent(attachment: Attachment) -> tuple[str | None, str | None]:
     return attach.engine, attach.fallback_engine
 
 
-def test_the_engine_asked_for_and_the_one_for_want_of_another_are_sent_apart() -> None:
-    assert engines_sent(wishing("pdb", "pudb", engine="pudb")) == ("pdb", "pudb")
-    assert engines_sent(wishing(default="pdb")) == (None, "pdb")
+def test_the_requested_and_the_fallback_engine_are_sent_separately() -> None:
+    assert engines_sent(with_engines("pdb", "pudb", engine="pudb")) == ("pdb", "pudb")
+    assert engines_sent(with_engines(default="pdb")) == (None, "pdb")
 
 
-def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
+def test_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
     attachment = seated(report=make_pdb_report(make_prompt()))
 
     assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [LogText(b"one\n")]
@@ -527,7 +527,7 @@ def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
     assert not any(isinstance(item, Repaint) for item in sent(attachment.resize(10, 40, 0.0)))
 
 
-def test_keys_that_waited_for_a_screen_are_left_to_the_line_debugger_that_opens() -> None:
+def test_keys_waiting_for_a_screen_are_left_to_a_line_debugger() -> None:
     attachment = seated(report=make_report(session=None))
     attachment.keys(b"p x\r", 0.0)
 
@@ -538,57 +538,57 @@ def test_keys_that_waited_for_a_screen_are_left_to_the_line_debugger_that_opens(
 # ------------------------------------------------------------------------------------------------ what others do
 
 
-LET_GO = '"bob@login1 (VS Code)" let it go'
+BOB_RESUMED = '"bob@login1 (VS Code)" let it go'
 
 
-def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
+def test_the_ending_names_who_resumed_the_rank() -> None:
     attachment = seated(report=make_pdb_report(make_prompt()))
-    effects = attachment.message(Notice(text=LET_GO, ends_stop=True), 1.0)
-    assert Note(LET_GO) in effects
-    attachment.message(Report(report=GONE_ON), 2.0)
+    effects = attachment.message(Notice(text=BOB_RESUMED, ends_stop=True), 1.0)
+    assert Note(BOB_RESUMED) in effects
+    attachment.message(Report(report=RESUMED), 2.0)
     assert finished(attachment.tick(2.0 + NEXT_STOP_SECONDS)) == Finish(None)
-    assert attachment.ending.by == LET_GO
+    assert attachment.ending.by == BOB_RESUMED
 
 
-def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> None:
+def test_an_old_or_unrelated_notice_is_not_the_cause_of_the_ending() -> None:
     for notice, at in (
-        (Notice(text=LET_GO, ends_stop=True), END_SECONDS),
+        (Notice(text=BOB_RESUMED, ends_stop=True), END_SECONDS),
         (Notice(text='"bob@login1" ran `n`'), 0.0),
     ):
         attachment = seated()
         attachment.message(notice, 0.0)
-        attachment.message(Report(report=GONE_ON), at)
+        attachment.message(Report(report=RESUMED), at)
         assert attachment.ending.by == ""
 
 
-def test_what_another_does_hides_no_loss_of_keys() -> None:
+def test_notices_about_others_do_not_hide_discarded_keys() -> None:
     attachment = seated()
     attachment.keys(b"nnn", 0.0)
     attachment.message(Discarded(generation=1, offset=3, count=3, reason="unread"), 0.0)
     loss = attachment.unread_loss(0.0)
-    for text in ('"bob@login1" ran `n`', LET_GO):
+    for text in ('"bob@login1" ran `n`', BOB_RESUMED):
         attachment.message(Notice(text=text), 1.0)
         assert attachment.notice(1.0) == f"{loss}; {text}"
     assert attachment.unread_loss(1.0) == loss
-    attachment.message(Notice(text=LET_GO), 1.0 + NOTICE_SECONDS)
-    assert attachment.notice(1.0 + NOTICE_SECONDS) == LET_GO
+    attachment.message(Notice(text=BOB_RESUMED), 1.0 + NOTICE_SECONDS)
+    assert attachment.notice(1.0 + NOTICE_SECONDS) == BOB_RESUMED
 
 
-def test_keys_before_the_seat_are_kept_up_to_a_bound(approved: Approved) -> None:
+def test_keys_before_the_seat_are_kept_up_to_a_limit(approved: Approved) -> None:
     attachment = new()
     assert attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0) == []
     assert attachment.keys(b"y", 1.0) == [Bell()]
     approved(attachment.notice(1.0))
 
 
-def test_no_keyboard_is_taken_while_the_link_is_down(approved: Approved) -> None:
+def test_the_keyboard_cannot_be_taken_while_the_link_is_down(approved: Approved) -> None:
     attachment = seated(None, Mode.WATCH)
     attachment.link_down("broken", 1.0)
     assert attachment.take(2.0) == [Bell()]
     approved(attachment.notice(2.0))
 
 
-def test_a_seat_at_a_rank_that_has_exited_meanwhile_ends_the_session() -> None:
+def test_a_seat_at_an_exited_rank_ends_the_session() -> None:
     ended = Seat(
         rank=make_rank(state=RankState.EXITED), report=make_report(), generation=1, driver="me@here", watchers=0
     )

@@ -23,7 +23,7 @@ from tests.conftest import Approved
 from tests.support.approved import as_text
 from tests.unit.client.fake_broker import make_pdb_report, make_prompt
 
-WENT_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
+RESUMED = RankReport(state=RankState.RUNNING, breakpoints=1)
 
 
 def at(prompt: PromptInfo | None = None, *, generation: int | None = 1, startup: tuple[str, ...] = ()) -> Conversation:
@@ -37,11 +37,11 @@ def busy() -> Conversation:
     """Return a conversation whose command runs."""
     conversation = at()
     conversation.enter("long()", conversation.prompt)
-    told(conversation, None)
+    report_prompt(conversation, None)
     return conversation
 
 
-def told(
+def report_prompt(
     conversation: Conversation,
     prompt: PromptInfo | None,
     *,
@@ -77,7 +77,7 @@ def test_a_line_answers_the_prompt_and_closes_it() -> None:
     assert conversation.prompt is None
 
 
-def test_a_watcher_answers_nothing() -> None:
+def test_a_watcher_sends_no_reply() -> None:
     conversation = at(generation=None)
 
     assert replies(conversation.enter("c", conversation.prompt)) == []
@@ -85,7 +85,7 @@ def test_a_watcher_answers_nothing() -> None:
     assert not any(isinstance(effect, Send) for effect in conversation.interrupt())
 
 
-def test_a_reply_that_was_not_settled_is_sent_again_after_a_broken_line() -> None:
+def test_an_unsettled_reply_is_sent_again_after_a_reconnect() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
 
@@ -101,7 +101,7 @@ def test_a_settled_reply_is_not_sent_again() -> None:
     assert replies(seated(conversation, make_prompt(7))) == []
 
 
-def test_a_reply_whose_prompt_has_gone_was_taken() -> None:
+def test_a_reply_counts_as_taken_when_its_prompt_has_been_replaced() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
     effects = seated(conversation, make_prompt(8))
@@ -110,35 +110,35 @@ def test_a_reply_whose_prompt_has_gone_was_taken() -> None:
     assert conversation.prompt == make_prompt(8)
 
 
-def test_a_reply_is_discarded_when_another_driver_came(approved: Approved) -> None:
+def test_a_reply_is_discarded_when_another_driver_takes_over(approved: Approved) -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
-    effects = told(conversation, make_prompt(7), generation=None, of_rank=2)
+    effects = report_prompt(conversation, make_prompt(7), generation=None, of_rank=2)
 
     assert replies(effects) == []
     approved(as_text(notes(effects)))
     assert conversation.prompt == make_prompt(7)
 
 
-def test_a_reply_that_the_rank_may_still_get_is_not_told_as_discarded() -> None:
-    """The broker hands the keyboard over while the reply is under way: the rank takes it, and may say so late."""
+def test_a_reply_that_may_still_arrive_is_not_reported_as_discarded() -> None:
+    """The broker hands the keyboard over while the reply is under way: the rank takes it, and may confirm it late."""
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
     effects = conversation.report(make_pdb_report(make_prompt(7), generation=1), None, 0.0, anew=True)
     assert (replies(effects), notes(effects), conversation.prompt) == ([], [], None)
 
     conversation.message(Replied(prompt=7, taken=True))
-    assert notes(told(conversation, None, generation=None, of_rank=2)) == []
+    assert notes(report_prompt(conversation, None, generation=None, of_rank=2)) == []
 
 
 def test_a_reply_may_have_been_discarded_when_another_driver_answered(approved: Approved) -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
 
-    approved(as_text(notes(told(conversation, make_prompt(9), generation=3, of_rank=3))))
+    approved(as_text(notes(report_prompt(conversation, make_prompt(9), generation=3, of_rank=3))))
 
 
-def test_a_refused_reply_is_told_and_the_prompt_is_open_again() -> None:
+def test_a_refused_reply_is_reported_and_reopens_the_prompt() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
 
@@ -148,7 +148,7 @@ def test_a_refused_reply_is_told_and_the_prompt_is_open_again() -> None:
     assert conversation.prompt == make_prompt(7)
 
 
-def test_a_line_that_no_message_can_carry_is_refused() -> None:
+def test_a_line_that_does_not_fit_a_message_is_refused() -> None:
     conversation = at()
 
     assert replies(conversation.enter("x" * (MAX_TEXT + 1), conversation.prompt)) == []
@@ -156,7 +156,7 @@ def test_a_line_that_no_message_can_carry_is_refused() -> None:
     assert replies(conversation.enter("\udcff", conversation.prompt)) == [(1, "?")]
 
 
-def test_a_reply_stands_behind_its_prompt_until_the_log_has_it() -> None:
+def test_a_reply_is_shown_after_its_prompt_until_the_log_contains_it() -> None:
     conversation = at(make_prompt(1))
     assert conversation.unseen_reply == ""
     conversation.enter("p x", conversation.prompt)
@@ -175,9 +175,9 @@ def test_lines_entered_while_a_command_runs_answer_the_next_prompts_one_by_one()
     conversation.enter("p x", None)
     assert conversation.held == 2
 
-    assert replies(told(conversation, make_prompt(2))) == [(2, "n")]
-    assert replies(told(conversation, None, stepping=True)) == []
-    assert replies(told(conversation, make_prompt(3))) == [(3, "p x")]
+    assert replies(report_prompt(conversation, make_prompt(2))) == [(2, "n")]
+    assert replies(report_prompt(conversation, None, stepping=True)) == []
+    assert replies(report_prompt(conversation, make_prompt(3))) == [(3, "p x")]
 
 
 def test_a_line_entered_right_after_a_take_waits_for_the_keyboard() -> None:
@@ -185,12 +185,12 @@ def test_a_line_entered_right_after_a_take_waits_for_the_keyboard() -> None:
     conversation.keyboard_is_due = True
 
     assert replies(conversation.enter("n", conversation.prompt)) == []
-    assert replies(told(conversation, make_prompt(), generation=None)) == []
-    assert replies(told(conversation, make_prompt(), generation=2)) == [(make_prompt().number, "n")]
+    assert replies(report_prompt(conversation, make_prompt(), generation=None)) == []
+    assert replies(report_prompt(conversation, make_prompt(), generation=2)) == [(make_prompt().number, "n")]
     assert not conversation.keyboard_is_due
 
 
-def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told(approved: Approved) -> None:
+def test_a_line_waiting_for_a_refused_keyboard_is_reported(approved: Approved) -> None:
     conversation = at(generation=None)
     conversation.keyboard_is_due = True
     conversation.enter("n", conversation.prompt)
@@ -201,20 +201,20 @@ def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told(approved: 
     assert notes(conversation.interrupt()) == ["discarded: 'n' (interrupted)"]
 
 
-def test_lines_typed_ahead_answer_no_question() -> None:
+def test_lines_typed_ahead_do_not_answer_a_confirmation() -> None:
     conversation = busy()
     conversation.enter("c", None)
     question = make_prompt(2, text="stay? ", state=PromptState.CONFIRM)
 
-    assert replies(told(conversation, question)) == []
+    assert replies(report_prompt(conversation, question)) == []
     assert conversation.prompt == question
     assert replies(conversation.enter("s", question)) == [(2, "s")]
-    assert replies(told(conversation, make_prompt(3))) == [(3, "c")]
+    assert replies(report_prompt(conversation, make_prompt(3))) == [(3, "c")]
 
 
-def test_a_line_for_a_prompt_that_has_gone_meanwhile_waits() -> None:
+def test_a_line_for_an_outdated_prompt_waits() -> None:
     conversation = busy()
-    told(conversation, make_prompt(2, text="kill? ", state=PromptState.CONFIRM))
+    report_prompt(conversation, make_prompt(2, text="kill? ", state=PromptState.CONFIRM))
 
     assert replies(conversation.enter("y", make_prompt(1))) == []
 
@@ -224,7 +224,7 @@ def test_lines_typed_ahead_are_discarded_with_their_stop(approved: Approved) -> 
     conversation.enter("n", None)
     conversation.enter("p \x1b", None)
 
-    assert notes(conversation.report(WENT_ON, 1, 0.0, anew=False)) == ["discarded: 'n; p \\x1b' (the stop ended)"]
+    assert notes(conversation.report(RESUMED, 1, 0.0, anew=False)) == ["discarded: 'n; p \\x1b' (the stop ended)"]
     approved(as_text(notes(conversation.enter("n", None))))
 
 
@@ -237,7 +237,7 @@ def test_lines_typed_ahead_are_bounded(approved: Approved) -> None:
     approved(notes(conversation.enter(line, None))[0])
 
 
-def test_an_interrupt_drops_what_was_typed_ahead() -> None:
+def test_an_interrupt_discards_lines_typed_ahead() -> None:
     conversation = busy()
     conversation.enter("n", None)
     effects = conversation.interrupt()
@@ -246,7 +246,7 @@ def test_an_interrupt_drops_what_was_typed_ahead() -> None:
     assert Send(Interrupt(generation=1)) in effects
 
 
-def test_there_is_nothing_to_interrupt_at_the_debuggers_own_prompt() -> None:
+def test_no_interrupt_is_sent_at_the_debuggers_own_prompt() -> None:
     assert at().interrupt() == []
     assert at(make_prompt(state=PromptState.INPUT)).interrupt() == [Send(Interrupt(generation=1))]
 
@@ -258,13 +258,13 @@ def test_startup_lines_answer_the_first_prompts() -> None:
     conversation = Conversation(deque(["alias nl n;;l", "b 3"]))
 
     assert replies(seated(conversation, make_prompt(1))) == [(1, "alias nl n;;l")]
-    assert replies(told(conversation, make_prompt(2, state=PromptState.INPUT))) == []
-    assert replies(told(conversation, make_prompt(3))) == [(3, "b 3")]
+    assert replies(report_prompt(conversation, make_prompt(2, state=PromptState.INPUT))) == []
+    assert replies(report_prompt(conversation, make_prompt(3))) == [(3, "b 3")]
     assert conversation.prompt is None
-    assert replies(told(conversation, make_prompt(4))) == []
+    assert replies(report_prompt(conversation, make_prompt(4))) == []
 
 
-def test_a_watcher_tells_no_startup_lines_and_a_later_driver_does() -> None:
+def test_startup_lines_are_sent_by_a_driver_and_not_by_a_watcher() -> None:
     conversation = at(generation=None, startup=("b 3",))
 
     assert conversation.prompt is not None
@@ -274,7 +274,7 @@ def test_a_watcher_tells_no_startup_lines_and_a_later_driver_does() -> None:
 # ----------------------------------------------------------------------------------------- log, completion
 
 
-def test_the_log_is_resumed_after_a_broken_line() -> None:
+def test_the_log_is_resumed_after_a_reconnect() -> None:
     conversation = busy()
     conversation.output(Output(1, 0, b"12345"), 0.0)
     effects = conversation.report(make_pdb_report(None), 1, 9.0, anew=True)
@@ -282,16 +282,16 @@ def test_the_log_is_resumed_after_a_broken_line() -> None:
     assert Send(Replay(session=1, offset=5)) in effects
 
 
-def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
+def test_a_terminal_present_from_the_start_requests_no_replay() -> None:
     conversation = at()
-    effects = told(conversation, make_prompt(5, 3), stop=2)
+    effects = report_prompt(conversation, make_prompt(5, 3), stop=2)
 
     assert effects == [Wake(ON_ITS_WAY_SECONDS)]
     assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
     assert conversation.prompt == make_prompt(5, 3)
 
 
-def test_a_prompt_waits_for_the_output_that_led_there() -> None:
+def test_a_prompt_waits_for_the_output_before_it() -> None:
     conversation = at(make_prompt(1, offset=4))
     conversation.enter("n", None)
 
@@ -299,7 +299,7 @@ def test_a_prompt_waits_for_the_output_that_led_there() -> None:
     assert replies(conversation.output(Output(1, 0, b"abc\n"), 0.0)) == [(1, "n")]
 
 
-def test_completion_asks_at_the_prompt_alone() -> None:
+def test_completion_is_requested_only_at_a_prompt() -> None:
     conversation = at(make_prompt(7))
     number, effects = conversation.complete("p lo", 2, 4)
 

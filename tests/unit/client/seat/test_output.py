@@ -55,7 +55,7 @@ def following(length: int = 0) -> SessionLog:
 # ---------------------------------------------------------------------------------------------------------- attaching
 
 
-def test_a_newcomer_sees_what_came_before_the_prompt() -> None:
+def test_a_new_terminal_shows_the_output_before_the_prompt() -> None:
     log = SessionLog(1)
     log.reach(TAIL_BYTES + 6, 0.0)
     assert log.is_behind
@@ -68,7 +68,7 @@ def test_a_newcomer_sees_what_came_before_the_prompt() -> None:
 # -------------------------------------------------------------------------------------------------------- following
 
 
-def test_a_gap_is_asked_for_once_and_filled() -> None:
+def test_a_gap_is_requested_once_and_filled() -> None:
     log = following(10)
 
     assert asked(log.output(frame(20, b"later"), 0.0)) == [10]
@@ -77,7 +77,7 @@ def test_a_gap_is_asked_for_once_and_filled() -> None:
     assert log.tick(9.0, math.inf) == []
 
 
-def test_a_gap_that_only_the_prompt_tells_of_is_asked_for() -> None:
+def test_a_gap_known_only_from_the_prompt_is_requested() -> None:
     log = following(10)
 
     assert log.reach(30, 0.0) == [Wake(ON_ITS_WAY_SECONDS)]
@@ -87,7 +87,7 @@ def test_a_gap_that_only_the_prompt_tells_of_is_asked_for() -> None:
     assert text(log.output(frame(10, b"x" * 20), 0.1)) == b"x" * 20
 
 
-def test_output_that_a_prompt_has_overtaken_is_not_asked_for() -> None:
+def test_output_overtaken_by_a_prompt_is_not_requested() -> None:
     log = following(10)
     log.reach(30, 0.0)
 
@@ -98,7 +98,7 @@ def test_output_that_a_prompt_has_overtaken_is_not_asked_for() -> None:
     assert log.tick(9.0, math.inf) == []
 
 
-def test_what_is_lost_at_both_ends_of_what_came_is_counted() -> None:
+def test_lost_output_before_and_after_the_received_part_is_counted() -> None:
     log = following(10)
     log.output(frame(50, b"live"), 0.0)
     log.reach(100, 0.0)
@@ -109,7 +109,7 @@ def test_what_is_lost_at_both_ends_of_what_came_is_counted() -> None:
     assert not log.is_behind
 
 
-def test_what_the_rank_no_longer_has_is_counted() -> None:
+def test_output_that_the_rank_no_longer_has_is_counted() -> None:
     log = following(10)
     log.output(frame(100, b"live"), 0.0)
     log.output(frame(60, b"s" * 40 + b"live"), 0.1)  # the replay begins where the log of the rank begins now
@@ -121,7 +121,7 @@ def test_what_the_rank_no_longer_has_is_counted() -> None:
     assert text(log.output(frame(104, b"!"), LATER)) == b"!"
 
 
-def test_somebody_elses_replay_is_not_taken_for_ours() -> None:
+def test_a_replay_for_another_terminal_is_not_mistaken_for_ours() -> None:
     log = following(10)
     log.output(frame(100, b"live"), 0.0)
     log.output(frame(60, b"s" * 40 + b"live"), 0.1)
@@ -130,7 +130,7 @@ def test_somebody_elses_replay_is_not_taken_for_ours() -> None:
     assert log.tick(LATER, math.inf) == []
 
 
-def test_a_replay_that_does_not_come_is_asked_for_again_and_then_given_up() -> None:
+def test_a_missing_replay_is_requested_again_and_then_given_up() -> None:
     log = following(10)
     log.output(frame(100, b"live"), 0.0)
 
@@ -140,7 +140,7 @@ def test_a_replay_that_does_not_come_is_asked_for_again_and_then_given_up() -> N
     assert (cuts(effects), text(effects)) == ([90], b"live")
 
 
-def test_nothing_is_given_up_nor_asked_for_while_the_line_carries_nothing() -> None:
+def test_no_replay_is_requested_again_or_given_up_while_the_link_is_silent() -> None:
     log = following(65_536)
     assert [type(effect) for effect in log.reach(300_000, 1.0)] == [Wake]
     assert asked(log.tick(1.0 + ON_ITS_WAY_SECONDS, 1.0)) == [65_536]
@@ -152,7 +152,7 @@ def test_nothing_is_given_up_nor_asked_for_while_the_line_carries_nothing() -> N
     assert sum(len(text(effects)) for effects in shown) >= 300_000 - 65_536
 
 
-def test_a_replay_that_comes_slowly_is_waited_for() -> None:
+def test_a_slow_replay_is_awaited() -> None:
     log = following(100_000)
     assert asked(log.output(frame(200_000, b"!"), 0.0)) == [100_000]
     moments = [step * 0.9 * REPLAY_SECONDS for step in range(1, 11)]
@@ -173,9 +173,7 @@ def test_replays_are_paced() -> None:
 
 
 @given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.booleans())))
-def test_whatever_is_lost_and_sent_again_every_byte_is_shown_once(
-    whole: bytes, sent: list[tuple[int, int, bool]]
-) -> None:
+def test_every_byte_is_shown_once_despite_losses_and_replays(whole: bytes, sent: list[tuple[int, int, bool]]) -> None:
     log, shown, now = following(0), b"", 0.0
     log.output(frame(0, b""), now)
     log.reach(0, now)

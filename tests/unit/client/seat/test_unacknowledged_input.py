@@ -1,4 +1,4 @@
-"""Breakpoints that were set in all ranks that a terminal was attached to."""
+"""Keys of a terminal that its rank has not acknowledged yet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_keys_wait_for_the_debugger_of_their_stop() -> None:
     assert keys.unsettled == (opened,)
 
 
-def test_keys_that_were_never_sent_leave_no_hole() -> None:
+def test_unsent_keys_leave_no_gap_in_the_offsets() -> None:
     keys = unsettled_keys()
     keys.add(b"ab", 1, 1)
     keys.add(b"cd", 2, None)
@@ -48,7 +48,7 @@ def test_keys_that_were_never_sent_leave_no_hole() -> None:
     assert [t.data for t in keys.unsettled] == [b"ab", b"e"]
 
 
-def test_more_than_the_bound_is_refused_whole() -> None:
+def test_keys_above_the_limit_are_refused_entirely() -> None:
     keys = unsettled_keys()
     assert keys.add(b"x" * MAX_INPUT_PENDING, 1, 1) is not None
 
@@ -74,7 +74,7 @@ class Rank:
     losses=st.lists(st.booleans(), max_size=20),
     silences=st.lists(st.booleans(), max_size=20),
 )
-def test_every_key_is_applied_once_over_any_breaks(
+def test_every_key_is_applied_once_despite_lost_connections(
     typed: list[bytes], losses: list[bool], silences: list[bool]
 ) -> None:
     keys, rank = unsettled_keys(), Rank()

@@ -86,8 +86,8 @@ def answer_of(one: RankEvidence) -> RankAnswer:
     """Return the answer of a rank as it goes over the wire."""
     if one.evidence is None:
         return one.answer
-    told = one.evidence
-    records: list[EvidenceRecord] = [*told.sources, *told.groups, *told.collectives, *told.waits]
+    evidence = one.evidence
+    records: list[EvidenceRecord] = [*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits]
     return one.answer.replace(rows=tuple(records))
 
 
@@ -105,19 +105,19 @@ class Looked(FakeBroker):
 
 
 class Sampled(FakeBroker):
-    """A broker whose ranks have sampled themselves, and tell the time at once."""
+    """A broker whose ranks have sampled themselves, and report the time at once."""
 
     def __init__(self, job: Job) -> None:
         ranks = job.ranks()
         super().__init__(*ranks)
-        self._told = dict(zip((rank.key for rank in ranks), job.answers(), strict=True))
+        self._samples = dict(zip((rank.key for rank in ranks), job.answers(), strict=True))
         self._ahead = {rank.key: job.ahead.get(rank.host, 0.0) for rank in ranks}
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         if isinstance(question.inquiry, SampleQuestion) and not question.inquiry.seconds:
             self.said = {key: self._clock(key) for key in question.keys}
         else:
-            self.said = self._told
+            self.said = self._samples
         await super()._answer_question(connection, question)
 
     def _clock(self, key: str) -> RankAnswer:

@@ -35,7 +35,7 @@ WAIT = waiting(0), waiting(1)
 MISSING_RANK_2 = [*WAIT, waiting(3), elsewhere(2)]
 
 
-def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: Approved, desk: Desk) -> None:
+def test_why_names_the_missing_rank_asks_once_and_remembers_it(approved: Approved, desk: Desk) -> None:
     with desk.at(Looked(MISSING_RANK_2)) as broker:
         done, document = desk.run("why"), desk.run("why", "--json")
         part = desk.run("why", "0-1")
@@ -43,9 +43,9 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: App
 
     assert (done.status, document.status, done.err) == (1, 1, "")
     approved(done.out)
-    told = json.loads(document.out)
-    assert (told["schema"], told["asked"], told["answered"]) == (1, 4, 4)
-    assert [(one["kind"], one["ranks"], one["others"]) for one in told["verdicts"]] == [("missing", "2", "0-1,3")]
+    parsed = json.loads(document.out)
+    assert (parsed["schema"], parsed["asked"], parsed["answered"]) == (1, 4, 4)
+    assert [(one["kind"], one["ranks"], one["others"]) for one in parsed["verdicts"]] == [("missing", "2", "0-1,3")]
     assert part.out == done.out
     assert listed.out.splitlines()[1].startswith("gpu013:2 ")
     asked = [(one.action, one.look, len(one.keys)) for one in questions(broker)]
@@ -60,7 +60,7 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: App
         ([[*WAIT, silent(2), silent(3)]], 6, ["unknown"]),
     ],
 )
-def test_the_status_tells_what_is_known(
+def test_the_exit_status_reflects_the_verdict(
     desk: Desk, looks: list[list[RankEvidence]], status: int, kinds: list[str]
 ) -> None:
     with desk.at(Looked(*looks)) as broker:
@@ -71,7 +71,7 @@ def test_the_status_tells_what_is_known(
     assert len(questions(broker)) >= len(looks)
 
 
-def test_the_collectives_of_a_job_as_a_table_and_as_json(approved: Approved, desk: Desk) -> None:
+def test_collectives_are_shown_as_a_table_and_as_json(approved: Approved, desk: Desk) -> None:
     with desk.at(Looked(MISSING_RANK_2)) as broker:
         done, document = desk.run("collectives", "0-1"), desk.run("collectives", "--json")
         listed = desk.run("list", "@missing")
@@ -86,14 +86,14 @@ def test_the_collectives_of_a_job_as_a_table_and_as_json(approved: Approved, des
 LATE = Job([Group("dp_0", range(4), lambda rank, step: 0.3 * (rank == 2), pause=1.0)])
 
 
-def test_the_late_rank_is_named_and_is_the_status(desk: Desk) -> None:
+def test_a_late_rank_is_named_and_gives_status_1(desk: Desk) -> None:
     with desk.at(Sampled(LATE)) as broker:
         done, document = desk.run("slow", "--for", "3"), desk.run("slow", "0", "--json")
 
     assert (done.status, document.status, done.err) == (1, 1, "")
-    told = json.loads(document.out)
-    assert (told["schema"], told["asked"], told["answered"], told["seconds"]) == (1, 4, 4, 10.0)
-    assert [(one["kind"], one["ranks"]) for one in told["verdicts"]] == [("late", "2")]
+    parsed = json.loads(document.out)
+    assert (parsed["schema"], parsed["asked"], parsed["answered"], parsed["seconds"]) == (1, 4, 4, 10.0)
+    assert [(one["kind"], one["ranks"]) for one in parsed["verdicts"]] == [("late", "2")]
     # All ranks of the run are asked, whichever was named; on one host nobody is asked for the time.
     assert [(one.action, len(one.keys)) for one in questions(broker)] == [(Action.SAMPLE, 4)] * 2
     asked = [one.inquiry for one in questions(broker)]
@@ -102,7 +102,7 @@ def test_the_late_rank_is_named_and_is_the_status(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("silent", "status"), [([], 0), ([0, 1], 6)])
-def test_nobody_is_late_is_success_and_a_job_that_tells_nothing_has_its_own_status(
+def test_a_job_without_late_ranks_succeeds_and_one_without_samples_does_not(
     approved: Approved, desk: Desk, silent: list[int], status: int
 ) -> None:
     with desk.at(Sampled(Job([Group("dp_0", range(2))], silent=silent))):
@@ -112,7 +112,7 @@ def test_nobody_is_late_is_success_and_a_job_that_tells_nothing_has_its_own_stat
     approved(done.out)
 
 
-def test_hosts_are_asked_for_their_time_before(desk: Desk) -> None:
+def test_hosts_are_first_asked_for_their_time(desk: Desk) -> None:
     # The clock of h2 is ahead by 5 s, by which its ranks would seem to come last.
     job = Job(
         [Group("dp_0", range(4), lambda rank, step: 2.0 * (rank == 1), pause=1.0)],
@@ -168,7 +168,7 @@ def test_a_directory_of_dumps_names_the_culprit(approved: Approved, desk: Desk, 
     approved(done.text)
 
 
-def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(approved: Approved, desk: Desk, folder: Path) -> None:
+def test_a_word_that_names_a_file_is_read_as_a_file_with_a_note(approved: Approved, desk: Desk, folder: Path) -> None:
     leave_dumps(folder, 0)
     (folder / "nccl_trace_rank_0").rename(folder / "0")
     done = desk.run("why", "0")
@@ -191,7 +191,7 @@ def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(approved: Appr
         ("list", 2),
     ],
 )
-def test_what_can_not_be_read_is_told(approved: Approved, desk: Desk, folder: Path, line: str, status: int) -> None:
+def test_unreadable_input_is_reported(approved: Approved, desk: Desk, folder: Path, line: str, status: int) -> None:
     (folder / "train.py").write_text("import torch\n")
     done = desk.run("why", *line.split())
 
@@ -199,7 +199,7 @@ def test_what_can_not_be_read_is_told(approved: Approved, desk: Desk, folder: Pa
     assert (done.status, done.out) == (status, "")
 
 
-def test_hostile_names_are_shown_in_one_line_and_many_broken_files_in_a_few(desk: Desk, folder: Path) -> None:
+def test_hostile_names_take_one_line_and_many_broken_files_take_few(desk: Desk, folder: Path) -> None:
     name = "x\x1b[2J\nrank_1"
     (folder / name).write_bytes(b"\x80\x02]q")
     done = desk.run("why", f"./{name}")
@@ -219,7 +219,7 @@ def test_hostile_names_are_shown_in_one_line_and_many_broken_files_in_a_few(desk
         *((line, False) for line in ("job/0-3", "gpu013:5", "all")),
     ],
 )
-def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: bool) -> None:
+def test_words_that_cannot_be_targets_are_files(line: str, is_files: bool) -> None:
     found = settled(f"why {line}", Why)
     assert (found.files, found.target) == ((tuple(line.split()), None) if is_files else ((), line))
 
@@ -233,7 +233,7 @@ def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: boo
         "report where",
     ],
 )
-def test_what_makes_no_sense_is_refused(line: str) -> None:
+def test_invalid_command_lines_are_refused(line: str) -> None:
     with pytest.raises(BadInput):
         settled(line, Verb)
 
@@ -246,7 +246,7 @@ def broker(desk: Desk) -> Iterator[FakeBroker]:
         yield serving
 
 
-def test_a_report_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, desk: Desk) -> None:
+def test_a_report_asks_only_for_stacks_and_contains_no_token(broker: FakeBroker, desk: Desk) -> None:
     done, narrow = desk.run("report"), desk.run("report", "4711.0/all")
 
     assert (done.status, done.err) == (0, "")
@@ -257,7 +257,7 @@ def test_a_report_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, d
     assert {item.action for item in questions(broker)} == {Action.WHERE}
 
 
-def test_a_report_on_one_rank_knows_the_others(desk: Desk) -> None:
+def test_a_report_on_one_rank_asks_all_ranks(desk: Desk) -> None:
     ranks = [make_rank(number, state=RankState.RUNNING, reason=None, world_size=3) for number in range(3)]
     with desk.at(FakeBroker(*ranks)) as serving:
         serving.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
@@ -268,7 +268,7 @@ def test_a_report_on_one_rank_knows_the_others(desk: Desk) -> None:
     assert [len(item.keys) for item in questions(serving)] == [3, 3]
 
 
-def test_a_file_is_the_users_alone_and_never_replaced_unasked(
+def test_a_report_file_is_private_and_never_replaced_without_consent(
     approved: Approved, broker: FakeBroker, desk: Desk, tmp_path: Path
 ) -> None:
     path = tmp_path / "hang.txt"
@@ -285,7 +285,7 @@ def test_a_file_is_the_users_alone_and_never_replaced_unasked(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_report_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(BadInput):
@@ -316,7 +316,7 @@ def test_the_worst_verdict_on_each_job_is_sent() -> None:
     ]
 
 
-def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
+def test_stopped_ranks_are_not_reported_as_a_hang() -> None:
     sent: list[Message] = []
     known = [make_rank(3, job="a"), make_rank(4, job="a", state=RankState.RUNNING)]
     report_hangs(sent.append, [verdict(VerdictKind.WAITING, ranks=(3,))], known)
@@ -335,7 +335,7 @@ def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
     assert sent == [Hang(job="d", kind="unknown", sentence=sentence_of(unknown))]
 
 
-def test_a_pager_needs_a_cursor_and_less_must_be_there(tmp_path: Path) -> None:
+def test_a_pager_needs_a_terminal_with_a_cursor_and_must_be_installed(tmp_path: Path) -> None:
     (tmp_path / "less").write_text("#!/bin/sh\n")
     (tmp_path / "less").chmod(0o700)
     there = {"TERM": "xterm", "PATH": str(tmp_path)}
@@ -348,7 +348,7 @@ def test_a_pager_needs_a_cursor_and_less_must_be_there(tmp_path: Path) -> None:
     assert not is_usable("more", {**there, "TERM": "dumb"})
 
 
-def test_what_fits_leaves_a_row_for_the_prompt() -> None:
+def test_text_fits_if_a_row_is_left_for_the_prompt() -> None:
     assert fits("line\n" * 23, 24, 80)
     assert not fits("line\n" * 24, 24, 80)
     assert not fits("x" * 81 + "\n" + "line\n" * 22, 24, 80)

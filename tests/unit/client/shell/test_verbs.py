@@ -49,7 +49,7 @@ def _at_the_time_of_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def broker(desk: Desk) -> Iterator[FakeBroker]:
-    """A broker with ranks in each state, which do as they are told."""
+    """A broker with ranks in each state, which do as they are asked."""
     with desk.at(FakeBroker(make_rank(4), make_rank(5), RUNNING, HELD, gone(), SILENT)) as serving:
         for action in Action:
             serving.answers[action] = value("done")
@@ -95,7 +95,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("line", "status", "action", "ranks"), ASKED, ids=[row[0] for row in ASKED])
-def test_a_verb_asks_the_ranks_that_are_meant(
+def test_a_verb_asks_its_target_ranks(
     approved: Approved, broker: FakeBroker, desk: Desk, line: str, status: int, action: Action | None, ranks: list[int]
 ) -> None:
     done = desk.run(*line.split())
@@ -106,7 +106,7 @@ def test_a_verb_asks_the_ranks_that_are_meant(
     approved(done.text)
 
 
-def test_continue_withdraws_what_would_stop_a_rank_later(broker: FakeBroker, desk: Desk) -> None:
+def test_continue_withdraws_pending_interrupts(broker: FakeBroker, desk: Desk) -> None:
     done = desk.run("continue", "all")
 
     asked = [(one.action, one.withdrawn, [broker.ranks[key].rank for key in one.keys]) for one in questions(broker)]
@@ -125,7 +125,7 @@ def test_continue_withdraws_what_would_stop_a_rank_later(broker: FakeBroker, des
         ("eval 4-5 x", {Kind.VALUE: 0, Kind.ERROR: 0, Kind.RUNNING: 1, Kind.SILENT: 6, Kind.LOST: 6}),
     ],
 )
-def test_what_ranks_answer_shows_in_the_status(
+def test_the_exit_status_reflects_the_answers(
     broker: FakeBroker, desk: Desk, line: str, statuses: dict[Kind, int]
 ) -> None:
     found = {}
@@ -152,7 +152,7 @@ def test_options_of_a_question_are_passed_on(broker: FakeBroker, desk: Desk) -> 
     "text",
     ["q", " quit ", "exit()", "EOF", "interact", "debug f()", "commands 1", "run", "restart a", "n ;; q", "n;;q"],
 )
-def test_what_is_for_one_terminal_is_refused_for_a_set(text: str) -> None:
+def test_commands_for_a_single_terminal_are_refused_for_a_set(text: str) -> None:
     refuse_for_sets(text, 1)
     with pytest.raises(BadInput):
         refuse_for_sets(text, 8)
@@ -160,7 +160,7 @@ def test_what_is_for_one_terminal_is_refused_for_a_set(text: str) -> None:
         refuse_for_sets(other, 8)
 
 
-def test_a_group_of_an_answer_is_a_target_of_the_next(approved: Approved, broker: FakeBroker, desk: Desk) -> None:
+def test_a_group_of_an_answer_can_be_the_next_target(approved: Approved, broker: FakeBroker, desk: Desk) -> None:
     early = desk.run("where", "@err")
     answering(broker, _4=value("1"), _5=value("NameError: x", Kind.ERROR))
     desk.run("eval", "4-5", "x")
@@ -173,7 +173,7 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(approved: Approved, broker
     assert desk.run("list", "@err").out.splitlines()[1].split()[0] == "gpu013:5"
 
 
-def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(approved: Approved, desk: Desk) -> None:
+def test_where_names_the_collective_and_its_missing_ranks_are_a_target(approved: Approved, desk: Desk) -> None:
     members = group(members="3-5", at=6)
     waits = stack("/c.py", 9).replace(rows=(members, call(7, age=250.0)), age=252.0)
     ranks = [make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5)]
@@ -192,7 +192,7 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(appro
     assert [(one["collective"] is None, one["age"]) for one in groups] == [(False, 252.0), (True, None)]
 
 
-def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> None:
+def test_where_succeeds_with_the_last_stacks_of_an_ended_job(desk: Desk) -> None:
     with desk.at(FakeBroker(gone())) as broker:
         broker.answers[Action.WHERE] = stack("/a.py", 7).replace(kind=Kind.LOST, text="exited with status 1")
         done = desk.run("where")
@@ -201,7 +201,7 @@ def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> N
     assert "f a.py:7" in done.out
 
 
-def test_disagreement_is_a_status_for_scripts(broker: FakeBroker, desk: Desk) -> None:
+def test_different_answers_set_the_exit_status_on_request(broker: FakeBroker, desk: Desk) -> None:
     answering(broker, _4=value("0.5"), _5=value("0.5000001"))
     asked = ("eval", "4-5", "x")
 
@@ -220,9 +220,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("line", LISTED)
-def test_the_list_leaves_exited_ranks_to_all_and_shows_who_is_missing(
-    approved: Approved, desk: Desk, line: str
-) -> None:
+def test_list_hides_exited_ranks_without_all_and_shows_missing_ranks(approved: Approved, desk: Desk, line: str) -> None:
     ranks = [
         make_rank(5, world_size=8),
         changed(RUNNING, world_size=8),
@@ -237,7 +235,7 @@ def test_the_list_leaves_exited_ranks_to_all_and_shows_who_is_missing(
     approved(re.sub(r"\d{10}\.\d+", "SINCE", done.out))
 
 
-def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) -> None:
+def test_an_empty_list_is_explained_and_is_no_error(approved: Approved, desk: Desk) -> None:
     with desk.at(FakeBroker()):
         done = desk.run("list")
 
@@ -245,7 +243,7 @@ def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) 
     approved(done.err)
 
 
-def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
+def test_list_can_wait_for_the_first_stop(desk: Desk) -> None:
     with desk.at(FakeBroker(RUNNING)) as broker:
 
         def stop() -> None:
@@ -265,9 +263,9 @@ def test_answers_with_control_characters_are_printed_escaped(
 ) -> None:
     answering(broker, _5=value(HOSTILE, kind))
     done = desk.run(*words)
-    said = f"{done.out}{done.err}".encode()
-    assert b"pwned" in said
-    assert not RAW.search(said), said
+    output = f"{done.out}{done.err}".encode()
+    assert b"pwned" in output
+    assert not RAW.search(output), output
 
 
 HANDS_ON = frozenset(

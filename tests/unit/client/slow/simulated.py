@@ -1,4 +1,4 @@
-"""A training loop whose ranks are simulated: when each comes to its collectives, and what it tells of that."""
+"""A training loop whose ranks are simulated: when each comes to its collectives, and what it reports of them."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ class Job:
         ]
 
     def answers(self) -> list[RankAnswer]:
-        """Return what each rank tells."""
+        """Return what each rank reports."""
         came = [(group, group.came()) for group in self.groups]
         return [self._answer(rank, came) for rank in self.ranks()]
 
     def run(self) -> SampledRun:
-        """Return what was told as a run."""
+        """Return what was reported as a run."""
         (run,) = sampled_runs(self.ranks(), self.answers(), self.trips)
         return run
 
@@ -114,13 +114,13 @@ class Job:
         ]
         for group, times in came:
             if rank.rank in group.ranks and group.steps:
-                rows += _told(group, times[rank.rank], shift)
+                rows += _rows_of(group, times[rank.rank], shift)
         for frames, samples in self.places.get(rank.rank, []):
             rows.append(SampledPlace(frames=frames, times=tuple(round(1e6 * at) for at in samples)))
         return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=(*rows, *self.rows.get(rank.rank, ())))
 
 
-def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]:
+def _rows_of(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]:
     seen = GroupSeen(
         library="torch",
         name=f"{group.title}:{group.backend}",
@@ -141,5 +141,5 @@ def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]
 
 
 def limitation(text: str) -> SourceSeen:
-    """Return what a library can't tell."""
+    """Return what a library can't report."""
     return SourceSeen(library="torch", limitation=text)

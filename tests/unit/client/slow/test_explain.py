@@ -44,7 +44,7 @@ def looks(frames: tuple[Place, ...], count: int) -> list[tuple[tuple[Place, ...]
     return [(frames, [10.0 * number / count for number in range(count)])]
 
 
-def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
+def test_the_place_of_a_late_rank_is_shown() -> None:
     late = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), pause=0.1)])
     # The others are there 0.1 s after a step's begin, and it comes 0.1 s later.
     late.places[2] = [
@@ -59,7 +59,7 @@ def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
 @pytest.mark.parametrize(
     ("path", "is_loading"), [("torch/utils/data/dataloader.py", True), ("torch/_tensor_str.py", False)]
 )
-def test_looks_within_a_library_are_at_the_users_line(path: str, is_loading: bool) -> None:
+def test_samples_within_a_library_count_at_the_users_line(path: str, is_loading: bool) -> None:
     late = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), pause=0.1)])
     main = REDUCING[0]
     late.places[2] = [
@@ -71,14 +71,14 @@ def test_looks_within_a_library_are_at_the_users_line(path: str, is_loading: boo
     assert rank.where.spots == ((Spot(main, is_loading), 40),)
 
 
-def test_one_slow_rank_makes_others_late_and_is_named_alone() -> None:
+def test_only_the_rank_that_makes_others_late_is_named() -> None:
     # Rank 0 waits for rank 1 in tp_0, and is late in dp_0 by that.
     tp = Group("tp_0", (0, 1), lambda rank, step: 0.2 * (rank == 1), pause=0.3)
     dp = Group("dp_0", (0, 2, 3, 4), lambda rank, step: 0.2 * (rank == 0), pause=0.3, start=0.01)
     assert only(Job([tp, dp]).found()).ranks == (1,)
 
 
-def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
+def test_times_of_enqueueing_alone_give_a_likely_verdict() -> None:
     group = Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), backend="nccl")
     verdict = samples(Job([group]).found())
     assert verdict.certainty is Certainty.LIKELY
@@ -86,7 +86,7 @@ def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
     assert any("TORCH_NCCL_ENABLE_TIMING=1" in line for line in verdict.evidence)
 
 
-def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
+def test_ranks_without_an_answer_are_named(approved: Approved) -> None:
     job = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2))], silent=[3])
     approved(samples(job.found()).evidence)
 
@@ -102,7 +102,7 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
     ],
     ids=["nobody is late", "may hang", "no samples", "clocks", "in a debugger"],
 )
-def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
+def test_a_job_may_have_no_or_an_unknown_late_rank(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
     found = job.found()
     assert (only(found).kind, exit_status(found.verdicts)) == (kind, status)
     verdict = samples(found)
@@ -110,7 +110,7 @@ def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind
 
 
 @pytest.mark.parametrize("late", [(2,), (2, 3)])
-def test_what_the_kernel_keeps_from_it_stands_below(approved: Approved, late: tuple[int, ...]) -> None:
+def test_the_quota_of_a_late_rank_is_shown_as_evidence(approved: Approved, late: tuple[int, ...]) -> None:
     job = Job([Group("dp_0", range(8), lambda rank, step: 0.1 * (rank in late))])
     for number in range(8):
         job.samples[number] = {
@@ -125,14 +125,14 @@ def late(ranks: int = 16, culprit: int = 11, title: str = "dp_0") -> Job:
 
 
 @pytest.mark.parametrize("columns", [80, None])
-def test_a_sentence_comes_first_then_the_table(approved: Approved, columns: int | None) -> None:
+def test_the_sentence_precedes_the_table(approved: Approved, columns: int | None) -> None:
     found = late().found()
     verdict = only(found)
     assert (verdict.certainty, verdict.ranks, exit_status([verdict])) == (Certainty.SURE, (11,), 1)
     approved(show_findings([found], color=False, columns=columns))
 
 
-def test_jobs_are_told_apart() -> None:
+def test_jobs_are_judged_separately() -> None:
     of_b = [rank.replace(identity=rank.identity.replace(job="B", key=f"b{rank.rank}")) for rank in late(4, 3).ranks()]
     answers = [*late(4, 1).answers(), *(one.replace(key=f"b{one.key}") for one in late(4, 3).answers())]
     found = [find(run) for run in sampled_runs([*late(4, 1).ranks(), *of_b], answers, {})]
@@ -140,7 +140,7 @@ def test_jobs_are_told_apart() -> None:
     assert "\nB: rank 3 " in show_findings(found, color=False)
 
 
-def test_the_document_has_figures_for_programs() -> None:
+def test_the_json_document_has_numbers() -> None:
     document = slow_document([late().found()], 10.0)
     verdicts, groups = document["verdicts"], document["groups"]
     assert isinstance(verdicts, list)
@@ -170,7 +170,7 @@ ANY_FRAMES = st.lists(st.builds(Place, file=ANY_TEXT, line=st.integers(0, 10), f
 
 @st.composite
 def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
-    """Draw what a rank may tell that lies as it likes, within the bounds of the wire."""
+    """Draw what a rank that lies may report, within the bounds of the wire."""
     sample = RankSample(
         clock=draw(ANY_COUNT),
         start=draw(ANY_COUNT),
@@ -207,7 +207,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
 
 
 @given(st.lists(any_rows(), min_size=1, max_size=4), st.booleans())
-def test_whatever_ranks_tell_is_shown_on_lines_of_printable_text(
+def test_any_samples_are_shown_as_lines_of_printable_text(
     samples: list[tuple[SampleRecord, ...]], two_hosts: bool
 ) -> None:
     job = Job(

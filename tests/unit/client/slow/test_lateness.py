@@ -15,12 +15,12 @@ from tests.unit.client.slow.simulated import Group, Job
 
 
 def judged(group: Group, **job: object) -> GroupLateness:
-    """Return what one group tells."""
+    """Return the lateness of one group."""
     (meetings,) = meetings_of(Job([group], **job).run())  # type: ignore[arg-type]
     return judge(meetings)
 
 
-def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
+def test_a_rank_that_is_always_late_is_named_with_the_lost_time() -> None:
     samples = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2)))
     assert (samples.kind, samples.ranks, samples.times, samples.count) == (Lateness.LATE, (2,), 50, 50)
     assert samples.by == pytest.approx(0.3)
@@ -43,7 +43,7 @@ def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
     ],
     ids=["together", "in turns", "most are late", "too few", "clocks", "a broadcast"],
 )
-def test_nobody_is_accused(group: Group, job: dict[str, object], kind: Lateness | None) -> None:
+def test_no_rank_is_named_if_lateness_is_unclear(group: Group, job: dict[str, object], kind: Lateness | None) -> None:
     samples = judged(group, **job)
     assert samples.kind is not Lateness.LATE
     assert kind is None or samples.kind is kind
@@ -61,7 +61,7 @@ def test_all_ranks_of_a_slow_host_are_late_together() -> None:
     noise=st.floats(0.0, 0.005),
     seed=st.integers(0, 2**32),
 )
-def test_the_late_rank_is_found_in_any_noise_that_is_smaller(
+def test_a_late_rank_is_found_in_smaller_noise(
     ranks: int, late: float, share: float, noise: float, *, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
@@ -81,7 +81,7 @@ def test_the_late_rank_is_found_in_any_noise_that_is_smaller(
 
 
 @given(ranks=st.integers(2, 24), noise=st.floats(0.0, 0.05), seed=st.integers(0, 2**32))
-def test_nobody_is_named_where_chance_alone_makes_ranks_late(ranks: int, noise: float, seed: int) -> None:
+def test_no_rank_is_named_if_lateness_is_random(ranks: int, noise: float, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     samples = judged(Group("dp", range(ranks), lambda rank, step: noise * chance.random(), steps=200, pause=0.05))
     assert samples.kind in (Lateness.EVEN, Lateness.UNEVEN)
@@ -111,7 +111,7 @@ def test_a_round_trip_bounds_a_clock_from_both_sides() -> None:
     assert shifts["h2"].looseness == 2
 
 
-def test_a_clock_that_was_set_meanwhile_is_as_good_as_unknown() -> None:
+def test_a_clock_set_between_round_trips_is_unknown() -> None:
     trips = {"h1": [RoundTrip(0, 10, 5)], "h2": [RoundTrip(0, 10, 5), RoundTrip(20, 30, 5000)]}
     assert align(["h1", "h2"], trips)["h2"] == UNKNOWN
 
@@ -130,7 +130,7 @@ def observed(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[RoundTrip]
 
 
 @given(observed())
-def test_bounds_hold_whatever_the_network_does(seen: tuple[dict[str, int], dict[str, list[RoundTrip]]]) -> None:
+def test_clock_bounds_hold_for_any_network_delay(seen: tuple[dict[str, int], dict[str, list[RoundTrip]]]) -> None:
     shifts, trips = seen
     for host, shift in align(HOSTS, trips).items():
         assert shift.low <= shifts[host] <= shift.high
@@ -150,9 +150,9 @@ def sample(**changes: Any) -> RankSample:
         ({"queued": 3.5}, {"queued": 3.8}, ()),
         ({"queued": None}, {"queued": None}, ()),
     ],
-    ids=["nothing", "quota", "core", "as the others", "untold"],
+    ids=["nothing", "quota", "core", "as the others", "not reported"],
 )
-def test_a_rank_lacks_what_the_others_have(
+def test_a_shortage_is_found_by_comparison_with_other_ranks(
     others: dict[str, Any], changes: dict[str, Any], shortages: tuple[Shortage, ...]
 ) -> None:
     samples = {number: sample(**others) for number in range(3)} | {3: sample(**changes)}

@@ -26,7 +26,7 @@ from tests.unit.client.fake_broker import make_rank
         ("--follow 0", [End.WENT_ON, End.WENT_ON, End.DETACHED], 0),
     ],
 )
-async def test_follow_goes_on_until_the_user_detaches(
+async def test_follow_continues_until_the_user_detaches(
     words: str, ends: list[End], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = SimpleNamespace(ranks=[make_rank(0, key="launch 0")])

@@ -99,30 +99,30 @@ def test_pending_lasts_from_the_prefix_to_the_next_key() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=8))
-def test_the_prefix_inside_a_paste_is_text_however_it_is_read(cuts: list[int]) -> None:
+def test_the_prefix_inside_a_paste_is_text_however_the_paste_is_split(cuts: list[int]) -> None:
     paste = b"\x1b[200~" + P + b"d\x1b[2\x1b\x1b[201~"
     assert merged(fed(*in_reads(paste, cuts), P + b"d")) == [paste, "d"]
 
 
 @pytest.mark.parametrize("key", [b"\x1b[93;6u", b"\x1b[94;5u", b"\x1b[9~", b"\x1b[A", b"\x1b[27;5;94~", b"\x1b[93;5~"])
-def test_what_only_looks_like_the_prefix_comes_out_unchanged(key: bytes) -> None:
+def test_sequences_that_resemble_the_prefix_are_passed_unchanged(key: bytes) -> None:
     for cut in range(len(key)):
         assert merged(fed(b"a" + key[:cut], key[cut:] + b"b")) == [b"a" + key + b"b"]
 
 
-def test_a_lone_escape_goes_out_at_once() -> None:
+def test_a_lone_escape_is_sent_at_once() -> None:
     parser = EscapeParser()
     assert parser.feed(b"\x1b") == [Keys(b"\x1b")]
     assert parser.feed(b"[93;5u") == [Keys(b"[93;5u")]
     assert parser.feed(P + b"d") == [Command("d")]
 
 
-def test_a_sequence_that_has_begun_goes_out_at_once() -> None:
+def test_an_unfinished_sequence_is_sent_at_once() -> None:
     assert EscapeParser().feed(b"\x1b[1;") == [Keys(b"\x1b[1;")]
     assert EscapeParser().feed(b"\xc3") == [Keys(b"\xc3")]
 
 
-def test_without_a_prefix_everything_is_for_the_rank() -> None:
+def test_without_a_prefix_all_keys_reach_the_rank() -> None:
     data = P + b"d\x1b[9"
     assert fed(data, prefix=None) == [Keys(data)]
 
@@ -156,7 +156,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.lists(st.integers(0, 1000), max_size=8))
-def test_nothing_is_lost_or_reordered_without_a_prefix_in_it(data: bytes, cuts: list[int]) -> None:
+def test_input_without_a_prefix_is_passed_completely_and_in_order(data: bytes, cuts: list[int]) -> None:
     data = data.replace(P, b"")
     parts = fed(*in_reads(data, cuts))
     assert typed(parts) == data
@@ -167,14 +167,14 @@ PLAIN = [P, b"d", b"]", b"x", b"[", b"O", b"~", b"\xc3\xa9", b"\x00", b"\x03"]
 
 
 @given(st.lists(st.sampled_from(PLAIN), max_size=20).map(b"".join))
-def test_one_byte_at_a_time_means_the_same_as_one_read(data: bytes) -> None:
+def test_single_bytes_mean_the_same_as_one_read(data: bytes) -> None:
     assert merged(fed(*(bytes([byte]) for byte in data))) == merged(fed(data))
 
 
 @given(
     st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=12), st.lists(st.integers(0, 1000), max_size=8)
 )
-def test_the_way_out_is_open_after_any_input_but_an_open_paste(pieces: list[bytes], cuts: list[int]) -> None:
+def test_the_user_can_detach_after_any_input_but_an_open_paste(pieces: list[bytes], cuts: list[int]) -> None:
     data = b"".join(pieces)
     assume(b"\x1b[200~" not in data)
     parser = EscapeParser()

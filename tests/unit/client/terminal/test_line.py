@@ -28,7 +28,7 @@ from dbg_wire.messages import PromptInfo, PromptState
 from tests.unit.client.fake_broker import make_prompt
 
 
-def test_a_history_has_what_was_entered_in_this_process_and_is_to_be_kept() -> None:
+def test_the_history_contains_only_entries_that_may_be_kept() -> None:
     UserHistory(lambda: True).append_string("p loss")
     UserHistory(lambda: False).append_string("secret")
 
@@ -57,11 +57,11 @@ COMMAND, COMMANDS, INPUT = (
         ("for i in x:\n    i\nx", COMMAND, ["for i in x:\n    i\nx"]),
     ],
 )
-def test_python_is_one_reply_and_so_is_each_command(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
+def test_a_code_block_or_a_command_is_one_reply(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
     assert replies(entered, at) == expected
 
 
-async def test_a_debugger_that_opens_before_the_prompt_has_begun_takes_its_place() -> None:
+async def test_a_display_closed_before_its_prompt_begins_returns_the_keys() -> None:
     options = SimpleNamespace(attach=SimpleNamespace(prefix=b"\x1d", vi=False), recording=None, color=False)
     host = SimpleNamespace(options=options, seat=SimpleNamespace(watched=lambda part: part))
     display = LineDisplay(cast("Any", host))
@@ -96,7 +96,7 @@ class Rank:
 @pytest.mark.parametrize(
     ("line", "start"), [("", 0), ("p lo", 2), ("p self.lo", 2), ("f(a,b", 4), ("b /home/me/tr", 2), ("x[", 2)]
 )
-def test_words_begin_where_pdb_thinks_they_do(line: str, start: int) -> None:
+def test_words_begin_where_pdb_begins_them(line: str, start: int) -> None:
     assert word_start(line) == start
 
 
@@ -114,11 +114,11 @@ async def test_the_word_before_the_cursor_is_completed(
     assert (found.text, found.start_position, found.display_text) == ("self.loss", -7, "loss")
 
 
-async def test_names_that_would_act_on_the_terminal_are_left_out() -> None:
+async def test_names_with_control_characters_are_not_completed() -> None:
     assert [found.text for found in await Rank("a\x1b[2J", "ab", "a\n").complete("a")] == ["ab"]
 
 
-async def test_a_silent_rank_completes_nothing_and_its_late_answer_is_dropped() -> None:
+async def test_a_late_completion_of_a_silent_rank_is_dropped() -> None:
     rank = Rank(silent=True)
 
     assert await rank.complete("p lo") == []
@@ -140,14 +140,14 @@ HOSTILE = b"\x1b[31mred\x1b[0m\ta\x07\x08\x1b[2J\x1b[6n\x1b]0;title\x07\x1bP+q\x
     ],
     ids=["lines", "a progress bar", "a line without an end", "no UTF-8", "colours and tabs alone"],
 )
-def test_whole_lines_come_out_and_the_rest_waits(fed: list[bytes], taken: list[str], shown: list[str]) -> None:
+def test_complete_lines_are_printed_and_the_rest_waits(fed: list[bytes], taken: list[str], shown: list[str]) -> None:
     lines = Lines()
     for data, text, rest in zip(fed, taken, shown, strict=True):
         assert lines.feed(data) == text
         assert lines.shown == rest
 
 
-def test_after_a_gap_the_line_before_it_ends() -> None:
+def test_a_gap_ends_the_line_before_it() -> None:
     lines = Lines()
     lines.feed(b"before\x1b[3")
 
@@ -157,7 +157,7 @@ def test_after_a_gap_the_line_before_it_ends() -> None:
 
 
 @given(st.binary(max_size=80), st.integers(1, 9))
-def test_it_does_not_matter_how_the_output_is_cut(data: bytes, size: int) -> None:
+def test_lines_do_not_depend_on_how_the_output_is_split(data: bytes, size: int) -> None:
     data += b"\x18\n"
     parts = Lines()
     whole = Lines().feed(data)
@@ -170,7 +170,7 @@ def test_comments_and_empty_lines_are_no_commands() -> None:
     assert commands_of("# mine\n\nalias nl n;;l\r\n  b 12  \n   # b 13\n") == ["alias nl n;;l", "b 12"]
 
 
-def test_each_rank_is_told_each_line_once(tmp_path: Path) -> None:
+def test_each_startup_line_is_sent_to_each_rank_once(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("b 12\nc\n")
     startup = read_startup(str(tmp_path / "x"))
     startup.for_rank("a").popleft()
@@ -180,7 +180,7 @@ def test_each_rank_is_told_each_line_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"x" * (MAX_INPUT_PENDING + 1), None])
-def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, content: bytes | None) -> None:
+def test_an_unusable_startup_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "x"
     if content is not None:
         path.write_bytes(content)

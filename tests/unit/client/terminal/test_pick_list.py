@@ -17,7 +17,7 @@ from tests.support.screen import VirtualScreen
 from tests.unit.client.fake_broker import make_rank
 
 
-def test_a_page_clears_whatever_stood_there() -> None:
+def test_a_page_clears_the_screen() -> None:
     screen = VirtualScreen(24, 80)
     screen.feed(b"\x1b[?25h\x1b[?1000h\x1b[?2004h\x1b[5;10r\x1b[4h\x1b[7m" + b"junk " * 500)
 
@@ -28,12 +28,12 @@ def test_a_page_clears_whatever_stood_there() -> None:
     assert not screen.private_modes & {1000, 2004}
 
 
-def test_pages_show_foreign_text_harmlessly() -> None:
+def test_pages_escape_foreign_text() -> None:
     assert b"\x1b[31m" not in drawing.blank("a\x1b[31mb", 23, 80)
 
 
 @pytest.mark.parametrize("lines", [False, True])
-def test_the_help_names_every_key_behind_the_prefix(approved: Approved, *, lines: bool) -> None:
+def test_the_help_names_every_key_after_the_prefix(approved: Approved, *, lines: bool) -> None:
     page = escape.help_text("Ctrl-]", lines=lines)
     named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
     assert named >= COMMANDS
@@ -54,7 +54,7 @@ def chosen(picks: PickList) -> int | None:
     return picks.chosen.rank if picks.chosen else None
 
 
-def test_stopped_ranks_come_first_and_exited_ones_not_at_all() -> None:
+def test_stopped_ranks_are_listed_first_and_exited_ones_are_hidden() -> None:
     gone = make_rank(1, state=RankState.EXITED)
     picks = picking(make_rank(2, state=RankState.RUNNING, where=None), make_rank(9), gone)
 
@@ -84,7 +84,7 @@ def test_the_choice_stops_at_the_ends_and_stays_in_sight() -> None:
         assert len(shown) == 10
 
 
-def test_typing_narrows_by_any_words() -> None:
+def test_typed_words_filter_the_list() -> None:
     picks = picking(make_rank(1), make_rank(2, where=Place(file="data.py", line=6, function="load")))
     picks.filter = "DATA 47"
 
@@ -98,7 +98,7 @@ def test_typing_narrows_by_any_words() -> None:
     ("has_ranks", "filtered", "away"),
     [(False, "", None), (True, "xyz", None), (False, "", "it shut down"), (True, "", None)],
 )
-def test_an_empty_list_says_why_and_what_next(
+def test_an_empty_list_shows_the_reason_and_the_next_step(
     approved: Approved, has_ranks: bool, filtered: str, away: str | None
 ) -> None:
     picks = picking()
@@ -118,7 +118,7 @@ def test_an_empty_list_says_why_and_what_next(
         pytest.param(make_rank(), "it shut down", id="broker gone"),
     ],
 )
-def test_the_footer_says_why_a_rank_can_not_be_attached_to(
+def test_the_footer_shows_why_a_rank_cannot_be_attached(
     approved: Approved, chosen: RankInfo | None, away: str | None
 ) -> None:
     approved(footer_text(away, chosen))
@@ -162,13 +162,13 @@ def test_the_names_of_a_set_are_a_target_that_selects_it(asked: list[RankInfo], 
         (["a:?1", "a:5"], "5,a:?1"),
     ],
 )
-def test_a_set_needs_no_more_than_numbers_unless_they_say_too_little(addresses: list[str], names: str) -> None:
+def test_a_set_is_named_by_numbers_unless_they_are_ambiguous(addresses: list[str], names: str) -> None:
     ranks = [rank(address) for address in addresses]
 
     assert Naming(ranks).names(ranks) == names
 
 
-def test_names_are_those_among_all_that_were_asked() -> None:
+def test_names_are_unique_among_all_asked_ranks() -> None:
     asked = [*block("A", ["g1"], 4), *block("B", ["g2"], 4)]
     alike = [rank("a:0"), rank("b:0"), rank("b:1")]
 
@@ -204,7 +204,7 @@ def mesh(hosts: int = 4) -> list[RankInfo]:
         (list(range(16)), ""),
     ],
 )
-def test_a_set_that_is_a_part_of_the_job_says_which(numbers: list[int], reason: str) -> None:
+def test_a_set_that_is_a_part_of_the_job_is_described(numbers: list[int], reason: str) -> None:
     asked = mesh()
 
     assert Naming(asked).explain([asked[number] for number in numbers]) == reason
@@ -220,5 +220,5 @@ def test_a_set_that_is_a_part_of_the_job_says_which(numbers: list[int], reason: 
     ],
     ids=["everybody", "a single host", "several jobs", "no coordinates"],
 )
-def test_what_tells_nothing_is_no_explanation(asked: list[RankInfo], count: int, reason: str) -> None:
+def test_uninformative_descriptions_are_left_out(asked: list[RankInfo], count: int, reason: str) -> None:
     assert Naming(asked).explain(asked[:count]) == reason

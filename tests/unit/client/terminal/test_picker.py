@@ -47,11 +47,11 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
         ("\x1b", None),
     ],
 )
-async def test_keys_pick(keys: str, picked: int | None) -> None:
+async def test_keys_pick_a_rank(keys: str, picked: int | None) -> None:
     assert (await pick(keys, directory()))[0] == picked
 
 
-async def test_ctrl_c_is_told_apart() -> None:
+async def test_ctrl_c_is_distinguished_from_escape() -> None:
     assert await pick("\x03", directory()) == (None, b"", True)
 
 
@@ -62,7 +62,7 @@ async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
     assert (await pick("\r\x1b", known))[0] is None
 
 
-async def test_what_was_typed_ahead_comes_first_and_what_is_left_is_given_back() -> None:
+async def test_keys_typed_ahead_are_used_first_and_the_rest_is_returned() -> None:
     picked, unused, _ = await pick("", directory(), "\x1b[B\rnn\x1b[Aé".encode())
 
     assert (picked, unused) == (1, "nn\x1b[Aé".encode())

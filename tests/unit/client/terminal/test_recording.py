@@ -36,7 +36,7 @@ def read(path: Path) -> tuple[dict[str, object], list[tuple[str, str]]]:
     ],
     ids=["output", "cut character", "no UTF-8", "controls", "another size"],
 )
-def test_the_file_has_what_was_shown(
+def test_the_file_contains_the_shown_output(
     tmp_path: Path, record: Callable[[Recording], object], expected: list[tuple[str, str]]
 ) -> None:
     path = tmp_path / "session.cast"
@@ -50,7 +50,7 @@ def test_the_file_has_what_was_shown(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, approved: Approved) -> None:
+def test_an_existing_file_is_never_replaced(tmp_path: Path, approved: Approved) -> None:
     path = tmp_path / "session.cast"
     path.write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "target")

@@ -100,7 +100,7 @@ def odd_settings(terminal: Terminal) -> list[object]:
     return terminal.settings()
 
 
-def test_settings_come_back_byte_for_byte_after_an_exception(terminal: Terminal) -> None:
+def test_settings_are_restored_exactly_after_an_exception(terminal: Terminal) -> None:
     before = odd_settings(terminal)
     with contextlib.suppress(ZeroDivisionError), RawTerminal(terminal.program, terminal.program) as owner:
         owner.enter_raw()
@@ -119,7 +119,7 @@ def test_settings_come_back_byte_for_byte_after_an_exception(terminal: Terminal)
         (["enter_raw", "a shell has put its settings back", "enter_raw"], 1),
     ],
 )
-def test_what_entering_does_is_undone_once(terminal: Terminal, calls: list[str], entered: int) -> None:
+def test_each_entry_is_undone_once(terminal: Terminal, calls: list[str], entered: int) -> None:
     before, own = terminal.settings(), termios.tcgetattr(terminal.program)
     with RawTerminal(terminal.program, terminal.program) as owner:
         for call in calls:
@@ -147,7 +147,7 @@ def test_keys_typed_ahead_survive_the_change_of_mode_but_not_the_end(terminal: T
     assert terminal.received() == b""
 
 
-def test_without_a_terminal_the_refusal_says_what_else_there_is() -> None:
+def test_a_refusal_without_a_terminal_names_an_alternative() -> None:
     reading, writing = os.pipe()
     with pytest.raises(BadInput, match=r"not a terminal; .*screen"), RawTerminal(reading, writing):
         pass
@@ -155,7 +155,7 @@ def test_without_a_terminal_the_refusal_says_what_else_there_is() -> None:
     os.close(writing)
 
 
-def test_a_closed_window_raises_nothing(terminal: Terminal) -> None:
+def test_a_closed_window_causes_no_error(terminal: Terminal) -> None:
     with RawTerminal(terminal.program, terminal.program) as owner:
         owner.enter_raw()
         terminal.close_window()
@@ -165,7 +165,7 @@ def test_a_closed_window_raises_nothing(terminal: Terminal) -> None:
     owner.restore()
 
 
-def test_a_frozen_window_does_not_keep_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_window_does_not_block_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "RESTORE_PATIENCE", 0.01)
     before = terminal.settings()
     with RawTerminal(terminal.program, terminal.program) as owner:
@@ -175,7 +175,7 @@ def test_a_frozen_window_does_not_keep_the_client(terminal: Terminal, monkeypatc
 
 
 @pytest.mark.parametrize(("rows", "columns", "expected"), [(50, 132, (50, 132)), (0, 0, (24, 80))])
-def test_the_size_is_the_terminals(terminal: Terminal, rows: int, columns: int, expected: tuple[int, int]) -> None:
+def test_the_terminal_gives_the_size(terminal: Terminal, rows: int, columns: int, expected: tuple[int, int]) -> None:
     fcntl.ioctl(terminal.program, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     assert RawTerminal(terminal.program, terminal.program).size() == expected
 
@@ -187,7 +187,7 @@ def reset_bytes(terminal: Terminal) -> bytes:
     return terminal.shown()
 
 
-def test_each_mode_that_a_rank_may_set_is_undone(raw_terminal: Terminal) -> None:
+def test_each_mode_that_a_rank_can_set_is_reset(raw_terminal: Terminal) -> None:
     reset = reset_bytes(raw_terminal)
     alternate_screens = {47, 1047, 1048}  # undone by leaving 1049
     normally_on = {7, 25}
@@ -222,7 +222,7 @@ def strict_emulator() -> pyte.Screen:
     return emulated
 
 
-def test_the_reset_moves_nothing_and_takes_region_colours_and_charset_back(raw_terminal: Terminal) -> None:
+def test_the_reset_keeps_the_cursor_and_restores_region_colours_and_charset(raw_terminal: Terminal) -> None:
     # The emulator knows no "<" sequences and would print their last letter.
     reset = reset_bytes(raw_terminal).replace(POP_KEYBOARD, b"")
     emulated = strict_emulator()
@@ -239,7 +239,7 @@ def test_the_reset_moves_nothing_and_takes_region_colours_and_charset_back(raw_t
     assert (emulated.buffer[2][4].fg, emulated.buffer[2][4].underscore) == ("default", False)
 
 
-def test_the_reset_begins_with_what_ends_half_a_sequence(raw_terminal: Terminal) -> None:
+def test_the_reset_first_cancels_an_unfinished_sequence(raw_terminal: Terminal) -> None:
     # The byte is written alone where output was dropped.
     assert reset_bytes(raw_terminal).startswith(CANCEL)
 
@@ -272,7 +272,7 @@ async def writer(raw_terminal: Terminal) -> TerminalWriter:
     return TerminalWriter(raw_terminal.program, asyncio.get_running_loop())
 
 
-async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
+async def test_a_frozen_terminal_overflows_within_the_limit_and_recovers(
     raw_terminal: Terminal, writer: TerminalWriter
 ) -> None:
     line = b"\x1b[38;5;200mtext\x1b[0m\r\n"
@@ -297,7 +297,7 @@ async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
     writer.close()
 
 
-async def test_a_closed_window_ends_the_wait_for_it_and_takes_everything(
+async def test_a_closed_window_ends_the_wait_and_discards_output(
     raw_terminal: Terminal, writer: TerminalWriter
 ) -> None:
     raw_terminal.fill()
@@ -370,7 +370,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RawDisplay]:
     os.close(other)
 
 
-async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: RawDisplay) -> None:
+async def test_no_output_of_the_rank_is_drawn_while_a_row_is_lent(opened: RawDisplay) -> None:
     lending = asyncio.ensure_future(opened.lend_terminal(row=True))
     await asyncio.sleep(0)
     opened.show(Show(b"drawn by the rank"))
@@ -383,7 +383,7 @@ async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: 
     assert b"stopped" not in behind
 
 
-async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
+async def test_a_row_is_lent_after_a_slow_terminal_has_drawn_earlier_output(
     opened: RawDisplay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "LEAVE_SECONDS", 0.0)
@@ -394,7 +394,7 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
     await lending
 
 
-async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: RawDisplay) -> None:
+async def test_output_after_the_terminal_is_returned_is_drawn(opened: RawDisplay) -> None:
     SlowWriter.made.flows.set()
     await opened.lend_terminal(row=False)
     opened.resume()

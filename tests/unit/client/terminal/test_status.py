@@ -1,4 +1,4 @@
-"""What the status line says of one terminal's session."""
+"""The status line of one terminal's session."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ statuses = st.builds(
 
 
 @pytest.mark.parametrize("columns", [110, 60])
-def test_a_crash_says_its_exception_as_far_as_there_is_room(approved: Approved, columns: int) -> None:
+def test_a_crash_shows_as_much_of_its_exception_as_fits(approved: Approved, columns: int) -> None:
     crashed = replace(STOPPED, state="crashed", detail="ValueError: loss is nan", notice="q ends it")
 
     approved(render(crashed, columns))
 
 
 @pytest.mark.parametrize("columns", [100, 80, 60, 40, 12, 0])
-def test_a_narrow_line_gives_up_the_least_important_first(approved: Approved, columns: int) -> None:
+def test_a_narrow_line_drops_the_least_important_parts_first(approved: Approved, columns: int) -> None:
     line = render(STOPPED, columns)
 
     assert text_width(line) <= max(0, columns - 1)
@@ -74,12 +74,12 @@ def test_a_narrow_line_gives_up_the_least_important_first(approved: Approved, co
         ("exited", 5.0, "exited"),
     ],
 )
-def test_the_state_says_how_long_where_that_matters(state: str, since: float | None, expected: str) -> None:
+def test_the_state_shows_its_duration_where_useful(state: str, since: float | None, expected: str) -> None:
     line = render(Status(address="h:0", state=state, since=since), 100)
     assert line.startswith(f" h:0  {expected}  ")
 
 
-def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
+def test_a_wait_for_others_replaces_the_state_and_their_number() -> None:
     waiting = Status(address="h:0", state="running", since=14.0, waits_in="all_reduce", others=Others(stopped=3))
     line = render(waiting, 100)
     assert line.startswith(" h:0  waits in all_reduce for 3 stopped ranks  ")
@@ -96,18 +96,18 @@ def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
         (0, 0, "step   "),
     ],
 )
-def test_the_others_are_counted(stopped: int, held: int, expected: str) -> None:
+def test_other_stopped_and_held_ranks_are_counted(stopped: int, held: int, expected: str) -> None:
     assert f"  {expected} " in render(replace(STOPPED, others=Others(stopped, held)), 120).replace("in", " ")
 
 
-def test_while_a_key_is_awaited_the_line_says_which_there_are(approved: Approved) -> None:
+def test_the_line_lists_the_keys_after_the_prefix(approved: Approved) -> None:
     pending = replace(STOPPED, pending=True, notice="keys were discarded")
     assert "Ctrl-], then: d detach" in render(pending, 160)
     approved(render(pending, 160))
     approved(render(pending, 60).rstrip(), "2")
 
 
-def test_foreign_text_shows_its_control_characters() -> None:
+def test_control_characters_in_foreign_text_are_escaped() -> None:
     line = render(Status(address="h\x1b]0;x\x07:1", state="stopped", place="a\nb\u202e", notice="\x9b6n"), 200)
     assert "h\\x1b]0;x\\x07:1" in line
     assert "a\\nb\\u202e" in line
@@ -115,7 +115,7 @@ def test_foreign_text_shows_its_control_characters() -> None:
 
 
 @given(statuses, st.integers(-1, 300))
-def test_the_line_is_never_wider_than_the_screen_less_one(status: Status, columns: int) -> None:
+def test_the_line_is_one_column_narrower_than_the_screen(status: Status, columns: int) -> None:
     line = render(status, columns)
     assert line.isprintable()
     assert "\ufe0f" not in line
@@ -125,7 +125,7 @@ def test_the_line_is_never_wider_than_the_screen_less_one(status: Status, column
 @given(statuses)
 @example(Status(address="h:0", state="stopped", notice="🇦🇦"))
 @example(Status(address="h:0", state="stopped", notice="☎\ufe0f"))
-def test_painting_changes_one_row_and_nothing_else(status: Status) -> None:
+def test_painting_changes_only_one_row(status: Status) -> None:
     screen = pyte.Screen(60, 10)
     stream = pyte.ByteStream(screen)
     stream.feed(b"\x1b[31mtop\r\n\x1b[5;7H\x1b(0\x0equ")
@@ -136,7 +136,7 @@ def test_painting_changes_one_row_and_nothing_else(status: Status) -> None:
     assert (screen.cursor.x, screen.cursor.y, screen.cursor.attrs) == (x, y, attributes)
 
 
-def test_painting_shows_the_text_inverse_whatever_the_rank_has_switched_on() -> None:
+def test_the_line_is_painted_inverse_in_any_mode_of_the_rank() -> None:
     screen = pyte.Screen(100, 10)
     pyte.ByteStream(screen).feed(
         b"\x1b%@\x1b[10;1H" + b"x" * 100 + b"\x1b[31m\x1b(0\x1b)0\x0e" + paint(render(STOPPED, 100), 10)
@@ -147,7 +147,7 @@ def test_painting_shows_the_text_inverse_whatever_the_rank_has_switched_on() -> 
 
 
 @pytest.mark.parametrize(("others", "now"), [(Others(held=3), LONG_STEP_SECONDS - 0.1), (Others(stopped=3), 60.0)])
-def test_a_short_step_and_one_that_nobody_waits_for_give_no_advice(others: Others, now: float) -> None:
+def test_a_short_step_and_one_without_held_ranks_give_no_advice(others: Others, now: float) -> None:
     assert stepping(others, now).notice == ""
 
 
@@ -176,7 +176,7 @@ def test_a_long_step_shows_where_the_rank_is() -> None:
     assert (later.state, later.since, later.place) == ("running", LONG_STEP_SECONDS, "data.py:61 in next_batch")
 
 
-def test_a_step_that_went_into_a_collective_says_what_it_waits_for() -> None:
+def test_a_step_into_a_collective_shows_what_it_waits_for() -> None:
     attachment = attached()
     attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
     place = Place(file="/x/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
@@ -202,7 +202,7 @@ def stepping(others: Others, now: float) -> Status:
     return status_of(attachment, others, now, prefix="Ctrl-]", pending=False)
 
 
-def test_who_steps_while_others_are_held_is_told_what_a_collective_would_do(approved: Approved) -> None:
+def test_a_long_step_with_held_ranks_warns_of_collectives(approved: Approved) -> None:
     approved(stepping(Others(held=3), LONG_STEP_SECONDS).notice)
 
 
@@ -215,7 +215,7 @@ def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, repor
     approved(shown.notice)
 
 
-def test_a_silent_rank_shows_since_when() -> None:
+def test_a_silent_rank_shows_the_duration_of_its_silence() -> None:
     attachment = attached()
     attachment.message(ProbeReply(where=None), 4.0)
     attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 8.0)
@@ -225,7 +225,7 @@ def test_a_silent_rank_shows_since_when() -> None:
     assert (shown.state, shown.since) == ("unresponsive", 6.0)
 
 
-def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
+def test_a_broken_link_is_shown_until_the_rank_is_back() -> None:
     attachment = attached()
     attachment.link_down("it shut down", 1.0)
     down = status(attachment, 3.0)
@@ -237,7 +237,7 @@ def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
     assert (away.state, away.since) == ("away", 1.0)
 
 
-def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_to_do() -> None:
+def test_a_silent_broker_replaces_the_last_known_state_of_the_rank() -> None:
     attachment = attached()
     attachment.away.broker_silent_since = 1.0
 
@@ -269,7 +269,7 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     ],
     ids=["prompt", "no prompt", "watched", "no session", "stepping", "queued", "running"],
 )
-def test_the_toolbar_names_the_keys_that_matter(
+def test_the_toolbar_names_the_useful_keys(
     approved: Approved, report: RankReport, generation: int | None, address: str, *, interrupts: bool
 ) -> None:
     attachment = at_pdb(report, generation)

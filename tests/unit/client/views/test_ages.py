@@ -20,7 +20,7 @@ from tests.unit.client.fake_broker import make_rank
         (-1.0, "0 s"),
     ],
 )
-def test_an_age_is_said_in_its_two_largest_units(seconds: float, shown: str) -> None:
+def test_an_age_is_shown_in_its_two_largest_units(seconds: float, shown: str) -> None:
     assert show_age(seconds) == shown
 
 
@@ -38,7 +38,7 @@ def test_an_age_is_said_in_its_two_largest_units(seconds: float, shown: str) -> 
         ("stuck for 12 s", [Age(12.0)]),
     ],
 )
-def test_a_state_tells_what_is_known_of_the_age(approved: Approved, state: str, ages: list[Age]) -> None:
+def test_a_state_shows_the_known_age(approved: Approved, state: str, ages: list[Age]) -> None:
     approved(with_age(state, ages))
 
 
@@ -50,7 +50,7 @@ def limited(number: int, minutes: int, **changes: object) -> RankInfo:
     return make_rank(number, limit=limit, **changes)
 
 
-def test_the_first_time_limit_stands_once_below_the_list_and_on_no_row() -> None:
+def test_the_first_time_limit_is_shown_once_below_the_list() -> None:
     ranks = [limited(0, 29), limited(1, 28), limited(2, 28), make_rank(3)]
 
     *rows, foot = show_table(ranks, NOW, color=False).splitlines()

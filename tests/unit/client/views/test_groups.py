@@ -30,7 +30,7 @@ from tests.unit.client.fake_broker import make_rank
 unhurried = settings(deadline=None)
 
 
-def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[RankAndAnswer]:
+def answers_of(*texts: str | tuple[Kind, str], first: int = 0) -> list[RankAndAnswer]:
     """Return answers of ranks ``first`` and up: ``digest`` leaves out a text's address."""
     answers = []
     for number, item in enumerate(texts, first):
@@ -49,13 +49,13 @@ def brief(groups: list[AnswerGroup]) -> list[tuple[str, int, str]]:
     return [(group.id, group.count, group.text) for group in groups]
 
 
-def test_equal_values_are_one_group_and_the_biggest_comes_first() -> None:
-    groups = group_answers(said("0.5", "0.25", "0.25", "0.1", "0.25", "0.5"))
+def test_equal_values_form_one_group_and_the_biggest_is_first() -> None:
+    groups = group_answers(answers_of("0.5", "0.25", "0.25", "0.1", "0.25", "0.5"))
 
     assert brief(groups) == [("@1", 3, "0.25"), ("@2", 2, "0.5"), ("@3", 1, "0.1")]
 
 
-def test_the_whole_decides_and_not_the_text() -> None:
+def test_values_are_compared_by_digest_and_not_by_text() -> None:
     first, second = make_rank(0), make_rank(1)
     text = "tensor float32[1000000]"
     answers = [
@@ -66,13 +66,13 @@ def test_the_whole_decides_and_not_the_text() -> None:
     assert len(group_answers(answers)) == 2
 
 
-def test_addresses_do_not_count() -> None:
-    answers = said("<A at 0x7f01>", "<A at 0x7f02>", "<B at 0x7f01>")
+def test_addresses_in_values_are_ignored() -> None:
+    answers = answers_of("<A at 0x7f01>", "<A at 0x7f02>", "<B at 0x7f01>")
 
     assert brief(group_answers(answers)) == [("@1", 2, "<A at 0x7f01>"), ("@2", 1, "<B at 0x7f01>")]
 
 
-def test_values_without_a_digest_that_may_be_cut_say_that_they_were_not_compared() -> None:
+def test_cut_values_without_a_digest_are_marked_as_not_compared() -> None:
     answers = [(rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text="big")) for rank in map(make_rank, range(2))]
 
     assert brief(group_answers(answers)) == [("@1", 2, "big")]
@@ -80,9 +80,9 @@ def test_values_without_a_digest_that_may_be_cut_say_that_they_were_not_compared
     assert brief(group_answers(cut)) == [("@1", 2, "a\n[5 more are lost] (values not compared)")]
 
 
-def test_everybody_who_did_not_answer_is_in_a_group_too() -> None:
+def test_ranks_without_a_value_are_grouped_too() -> None:
     groups = group_answers(
-        said(
+        answers_of(
             "1",
             (Kind.ERROR, "NameError: a"),
             (Kind.ERROR, "NameError: b"),
@@ -115,7 +115,7 @@ def test_everybody_who_did_not_answer_is_in_a_group_too() -> None:
     ),
 )
 def test_no_rank_is_dropped_or_named_twice(items: list[tuple[Kind, str]]) -> None:
-    answers = said(*items)
+    answers = answers_of(*items)
 
     groups = group_answers(answers)
 
@@ -125,8 +125,8 @@ def test_no_rank_is_dropped_or_named_twice(items: list[tuple[Kind, str]]) -> Non
     assert set(remembered(groups)) == {group.id for group in groups}
 
 
-def test_json_is_the_agreed_one() -> None:
-    answers = said(*["0.25"] * 7, (Kind.SILENT, "running, data.py:61"))
+def test_json_has_the_documented_form() -> None:
+    answers = answers_of(*["0.25"] * 7, (Kind.SILENT, "running, data.py:61"))
 
     assert groups_document("loss", group_answers(answers), Naming([rank for rank, _ in answers])) == {
         "schema": 1,
@@ -149,28 +149,26 @@ def at(function: str, line: int = 16) -> Place:
     return Place(file="/home/me/t.py", line=line, function=function)
 
 
-def said_at(*places: Place | None, texts: str = "") -> list[RankAndAnswer]:
+def answers_at(*places: Place | None, texts: str = "") -> list[RankAndAnswer]:
     """Return answers from these frames, in each of which the value is another letter of ``texts``, or 1."""
-    values = said(*(texts or "1" * len(places)))
+    values = answers_of(*(texts or "1" * len(places)))
     return [(rank, answer.replace(frame=place)) for (rank, answer), place in zip(values, places, strict=True)]
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param(said_at(*[at("step")] * 3), id="one"),
-        pytest.param(said_at(*[at("step")] * 2, at("batch", 11)), id="two"),
-        pytest.param(said_at(at("step"), None), id="one unknown"),
-        pytest.param(said_at(at("a"), at("b"), at("c"), at("d")), id="four"),
-        pytest.param(said_at(*map(at, "aabcde"), texts="123456"), id="five of six values"),
-        pytest.param([*said_at(*[at("step")] * 2), *said((Kind.RUNNING, "running"), first=2)], id="one runs"),
-        pytest.param(said("1", "1"), id="none"),
-        pytest.param(said_at(at("\x1b[2J")), id="hostile"),
+        pytest.param(answers_at(*[at("step")] * 3), id="one"),
+        pytest.param(answers_at(*[at("step")] * 2, at("batch", 11)), id="two"),
+        pytest.param(answers_at(at("step"), None), id="one unknown"),
+        pytest.param(answers_at(at("a"), at("b"), at("c"), at("d")), id="four"),
+        pytest.param(answers_at(*map(at, "aabcde"), texts="123456"), id="five of six values"),
+        pytest.param([*answers_at(*[at("step")] * 2), *answers_of((Kind.RUNNING, "running"), first=2)], id="one runs"),
+        pytest.param(answers_of("1", "1"), id="none"),
+        pytest.param(answers_at(at("\x1b[2J")), id="hostile"),
     ],
 )
-def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(
-    approved: Approved, answers: list[RankAndAnswer]
-) -> None:
+def test_the_first_line_names_the_frames_of_the_evaluation(approved: Approved, answers: list[RankAndAnswer]) -> None:
     approved(shown(answers, "x").splitlines()[0])
 
 
@@ -180,19 +178,19 @@ BLOCK = [(rank, answer(rank, Kind.VALUE, str(rank.host))) for rank in block("A",
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param(said(*["0.25"] * 6, "0.5", (Kind.SILENT, "no answer in 10 s")), id="aligned"),
+        pytest.param(answers_of(*["0.25"] * 6, "0.5", (Kind.SILENT, "no answer in 10 s")), id="aligned"),
         pytest.param(BLOCK, id="a host each"),
-        pytest.param(said("a\nb\n", "c"), id="texts of several lines"),
-        pytest.param(said("  1\tone\n-> 2\ttwo"), id="tabs are room"),
+        pytest.param(answers_of("a\nb\n", "c"), id="texts of several lines"),
+        pytest.param(answers_of("  1\tone\n-> 2\ttwo"), id="tabs are room"),
     ],
 )
-def test_the_table_begins_with_who_answered_and_is_aligned(approved: Approved, answers: list[RankAndAnswer]) -> None:
+def test_the_table_begins_with_a_summary_and_is_aligned(approved: Approved, answers: list[RankAndAnswer]) -> None:
     approved(shown(answers))
 
 
-def test_what_differs_everywhere_is_cut_but_for_what_went_wrong(approved: Approved) -> None:
+def test_many_different_values_are_cut_but_errors_are_kept(approved: Approved) -> None:
     many = [str(number) for number in range(MAX_GROUPS + 10)]
-    text = shown([*said(*many), *said((Kind.ERROR, "oh"), first=500)])
+    text = shown([*answers_of(*many), *answers_of((Kind.ERROR, "oh"), first=500)])
 
     assert len(text.splitlines()) == MAX_GROUPS + 3
     assert "oh" in text
@@ -200,9 +198,9 @@ def test_what_differs_everywhere_is_cut_but_for_what_went_wrong(approved: Approv
 
 
 @pytest.mark.parametrize("color", [False, True])
-def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
+def test_output_of_a_rank_cannot_control_the_terminal(color: bool) -> None:
     evil = "\x1b]2;owned\x07\x9b31m\n\r\t"
-    text = shown([*said(evil, (Kind.ERROR, evil)), *said((Kind.LOST, evil), first=5)], evil, color=color)
+    text = shown([*answers_of(evil, (Kind.ERROR, evil)), *answers_of((Kind.LOST, evil), first=5)], evil, color=color)
     plain = text.replace("\x1b[31m", "").replace("\x1b[35m", "").replace("\x1b[0m", "")
 
     assert all(char.isprintable() or char == "\n" for char in plain)
@@ -212,7 +210,7 @@ def naming(answers: list[RankAndAnswer]) -> Naming:
     return Naming([rank for rank, _ in answers])
 
 
-def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
+def test_a_screen_keeps_its_rows_and_is_escaped() -> None:
     assert show_screen(["PuDB  ", "", "\x1b[31mred"]) == "PuDB\n\n\\x1b[31mred\n"
     assert screen_document(make_rank(), ["a", ""])["screen"] == ["a", ""]
 
@@ -232,11 +230,11 @@ def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
         ("HoQvRPnCEcEpRGxWRvSnLxutySzBrXgHGfRvCKgSD-w", OUT),
     ],
 )
-def test_what_looks_secret_is_taken_out(text: str, shown: str) -> None:
+def test_likely_secrets_are_removed(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
 
 
-def test_a_brokers_token_is_taken_out() -> None:
+def test_a_broker_token_is_removed() -> None:
     for _ in range(50):
         token = secrets.token_urlsafe(32)
         assert token not in without_secrets(f"ValueError: {token}!")
@@ -253,5 +251,5 @@ def test_a_brokers_token_is_taken_out() -> None:
         "3 [0-2] <module> train.py:9",
     ],
 )
-def test_what_people_need_stays(text: str) -> None:
+def test_ordinary_text_is_not_removed(text: str) -> None:
     assert without_secrets(text) == text

@@ -16,7 +16,7 @@ RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 NOW = 1760000000.0
 
 
-def test_the_table_is_aligned_and_says_where_and_who() -> None:
+def test_the_table_is_aligned_and_shows_places_and_drivers() -> None:
     driven = make_rank(5, driver="me@login1", watchers=2, queued=1)
 
     header, first, second = show_table([driven, RUNNING], NOW + 150, color=False).splitlines()
@@ -39,7 +39,7 @@ def test_the_table_is_aligned_and_says_where_and_who() -> None:
         (make_rank(state=RankState.UNRESPONSIVE), "unresponsive"),
     ],
 )
-def test_the_table_says_what_people_ask_next(rank: RankInfo, text: str) -> None:
+def test_the_table_shows_why_a_rank_has_stopped_or_ended(rank: RankInfo, text: str) -> None:
     assert f" {text} " in show_table([rank], NOW, color=False)
 
 
@@ -57,7 +57,7 @@ def test_the_table_shows_a_crash_and_a_hold() -> None:
     assert header.split()[-1] == "SINCE"
 
 
-def test_a_signal_is_told_once_and_who_sent_it_all_the_same() -> None:
+def test_a_signal_and_its_sender_are_shown_once() -> None:
     killed = make_rank(5, state=RankState.EXITED, exit=-9, reason=DIED)
     caused = make_rank(6, state=RankState.EXITED, exit=-11, reason=DIED, cause="from x", note="it held 1 GiB")
 
@@ -67,7 +67,7 @@ def test_a_signal_is_told_once_and_who_sent_it_all_the_same() -> None:
     assert second.endswith("SIGSEGV from x; it held 1 GiB")
 
 
-def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
+def test_output_of_a_rank_cannot_control_the_terminal() -> None:
     evil = "\x1b]2;owned\x07\x9b31m\n\t"
     rank = make_rank(
         address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
@@ -80,7 +80,7 @@ def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
     assert len(texts[0].splitlines()) == 2
 
 
-def test_json_has_the_agreed_keys_in_order() -> None:
+def test_json_has_the_documented_keys_in_order() -> None:
     document = json.loads(json.dumps(list_document([make_rank(5), RUNNING])))
 
     assert list(document) == ["schema", "ranks", "missing"]
@@ -93,20 +93,20 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
 
 
-def test_a_rank_that_stops_later_says_so() -> None:
+def test_a_rank_that_will_stop_is_marked() -> None:
     rank = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
     assert (show_state(rank), show_state(rank.replace(will_stop=True))) == ("running", "running, will stop")
 
 
 @pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])
-def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
+def test_a_passed_stop_is_shown_in_each_state(state: RankState) -> None:
     passed = "a.py:5 without stopping, because no broker answered (h:1)"
     rank = changed(make_rank(5), state=state, passed=passed, error="RuntimeError: x", exit=None)
     assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
     assert json.loads(json.dumps(list_document([rank])))["ranks"][0]["passed"] == passed
 
 
-def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
+def test_similar_ranks_share_a_row_of_a_long_list() -> None:
     hosts = [f"gpu{number:03}" for number in range(128)]
     ranks = [changed(one, since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
     odd = changed(ranks[700], state=RankState.RUNNING, where=None)
@@ -130,5 +130,5 @@ def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
     ("text", "columns"),
     [("", 0), ("rank 5", 6), ("日本", 4), ("e\u0301", 1), ("\N{BLACK TELEPHONE}", 2), ("…", 2)],
 )
-def test_no_character_is_taken_for_narrower_than_a_terminal_may_draw_it(text: str, columns: int) -> None:
+def test_no_character_is_measured_narrower_than_terminals_draw_it(text: str, columns: int) -> None:
     assert text_width(text) == columns

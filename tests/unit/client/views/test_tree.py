@@ -44,7 +44,7 @@ REDUCING = stack(*MAIN, f"wrapper {TORCH}:81", f"all_reduce {TORCH}:2810")
 LOADING = stack(*MAIN, "next_batch /home/me/data.py:61")
 
 
-def said(
+def seen(
     *stacks: tuple[Place, ...], kind: Kind = Kind.VALUE, text: str = "running", first: int = 0
 ) -> list[RankAndAnswer]:
     ranks = [make_rank(number) for number in range(first, first + len(stacks))]
@@ -62,22 +62,22 @@ def tree(answers: list[RankAndAnswer], *, color: bool = False) -> list[str]:
 
 DEEPER = (*LOADING, place("read /home/me/shard.py:20"))
 OTHERS = [
-    *said(LOADING, kind=Kind.LOST, text="killed by SIGSEGV", first=2),
-    *said((), kind=Kind.SILENT, text="no answer in 10 s", first=3),
+    *seen(LOADING, kind=Kind.LOST, text="killed by SIGSEGV", first=2),
+    *seen((), kind=Kind.SILENT, text="no answer in 10 s", first=3),
 ]
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param(said(*[REDUCING] * 511, LOADING), id="one rank elsewhere is the news"),
-        pytest.param(said(*[REDUCING] * 3, LOADING, LOADING, DEEPER), id="branches on several levels"),
-        pytest.param([*said(REDUCING, REDUCING), *OTHERS], id="a last stack, and no stack"),
-        pytest.param([*said(REDUCING, REDUCING), *said(REDUCING, text="in C", first=2)], id="states differ"),
-        pytest.param([one for n in range(9) for one in said(REDUCING, text=f"in C {n}", first=n)], id="many states"),
+        pytest.param(seen(*[REDUCING] * 511, LOADING), id="one rank elsewhere is the news"),
+        pytest.param(seen(*[REDUCING] * 3, LOADING, LOADING, DEEPER), id="branches on several levels"),
+        pytest.param([*seen(REDUCING, REDUCING), *OTHERS], id="a last stack, and no stack"),
+        pytest.param([*seen(REDUCING, REDUCING), *seen(REDUCING, text="in C", first=2)], id="states differ"),
+        pytest.param([one for n in range(9) for one in seen(REDUCING, text=f"in C {n}", first=n)], id="many states"),
     ],
 )
-def test_ranks_are_a_tree_of_their_stacks(approved: Approved, answers: list[RankAndAnswer]) -> None:
+def test_ranks_are_shown_as_a_tree_of_their_stacks(approved: Approved, answers: list[RankAndAnswer]) -> None:
     approved("\n".join(tree(answers)))
 
 
@@ -85,15 +85,15 @@ def test_ranks_are_a_tree_of_their_stacks(approved: Approved, answers: list[Rank
     ("counts", "odd"),
     [((6, 5), []), ((10, 9, 1), [1]), ((6, 5, 4), []), ((8, 3, 1), [3, 1]), ((7, 3, 2), []), ((1, 1), []), ((1,), [])],
 )
-def test_few_among_many_are_odd_and_halves_are_not(counts: tuple[int, ...], odd: list[int]) -> None:
-    answers = said(*(stack("main t.py:1", f"f t.py:{line}") for line, count in enumerate(counts) for _ in range(count)))
+def test_a_small_minority_is_marked_odd(counts: tuple[int, ...], odd: list[int]) -> None:
+    answers = seen(*(stack("main t.py:1", f"f t.py:{line}") for line, count in enumerate(counts) for _ in range(count)))
 
     marked = [line for line in tree(answers) if "<- odd" in line]
 
     assert [int(line.split()[1]) for line in marked] == odd
 
 
-def test_library_frames_are_folded_and_what_leads_to_the_program_is_left_out() -> None:
+def test_library_frames_are_folded_and_launcher_frames_are_left_out() -> None:
     launch = stack("_run <frozen runpy>:88", "run /usr/lib/python3.11/threading.py:9")
     library = stack("call /v/site-packages/torch/nn.py:1", "inner /v/site-packages/torch/nn.py:2")
     frames = (*launch, *stack("main /me/t.py:1"), *library, *stack("get /usr/lib/python3.11/queue.py:171"))
@@ -102,9 +102,9 @@ def test_library_frames_are_folded_and_what_leads_to_the_program_is_left_out() -
     assert [step.text for step in fold(launch)] == ["_run … run threading.py:9 [2 library frames]"]
 
 
-def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_job() -> None:
+def test_ranks_in_a_collective_wait_for_all_stopped_ranks_of_the_job() -> None:
     reducing = (*LOADING, place("all_reduce /v/torch/distributed/distributed_c10d.py:9"))
-    answers = [(rank.replace(state=RankState.RUNNING), answer) for rank, answer in said(reducing, reducing)]
+    answers = [(rank.replace(state=RankState.RUNNING), answer) for rank, answer in seen(reducing, reducing)]
     naming = Naming([rank for rank, _ in answers])
     known = [*(rank for rank, _ in answers), make_rank(7)]
 
@@ -114,11 +114,11 @@ def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_jo
     assert line.endswith("(@1 waits in all_reduce for 1 stopped rank)")
     assert "(@1 running)" in tree(answers)[1]
     # A rank that stopped inside of it waits for nobody.
-    assert tree(said(reducing, text="stopped"))[1].endswith("(@1 stopped)")
+    assert tree(seen(reducing, text="stopped"))[1].endswith("(@1 stopped)")
 
 
-def test_json_is_the_agreed_one() -> None:
-    answers = [*said(*[stack("main /t.py:1")] * 7), *said((), kind=Kind.SILENT, text="no answer in 10 s", first=7)]
+def test_json_has_the_documented_form() -> None:
+    answers = [*seen(*[stack("main /t.py:1")] * 7), *seen((), kind=Kind.SILENT, text="no answer in 10 s", first=7)]
     stacks, others = group_stacks(answers)
 
     assert stacks_document(stacks, others, Naming([rank for rank, _ in answers])) == {
@@ -149,11 +149,11 @@ def test_json_is_the_agreed_one() -> None:
     }
 
 
-def test_json_says_how_far_a_stack_can_be_believed() -> None:
+def test_json_shows_how_reliable_a_stack_is() -> None:
     answers = [
-        *said(LOADING, LOADING, text="stopped"),
-        *said(LOADING, text="unresponsive, last seen 40 s ago", first=2),
-        *said(LOADING, kind=Kind.LOST, text="exited", first=3),
+        *seen(LOADING, LOADING, text="stopped"),
+        *seen(LOADING, text="unresponsive, last seen 40 s ago", first=2),
+        *seen(LOADING, kind=Kind.LOST, text="exited", first=3),
     ]
     stacks, others = group_stacks(answers)
     document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in answers]))))
@@ -167,10 +167,10 @@ def test_json_says_how_far_a_stack_can_be_believed() -> None:
 
 
 @pytest.mark.parametrize("color", [False, True])
-def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
+def test_output_of_a_rank_cannot_control_the_terminal(color: bool) -> None:
     evil = "\x1b[2J\x9b31m\n\t"
     frames = (Place(file=f"/{evil}.py", line=1, function=evil),)
-    lines = tree([*said(REDUCING, frames, text=evil), *said((), kind=Kind.LOST, text=evil, first=2)], color=color)
+    lines = tree([*seen(REDUCING, frames, text=evil), *seen((), kind=Kind.LOST, text=evil, first=2)], color=color)
     text = "".join(lines).replace("\x1b[36m", "").replace("\x1b[1;33m", "").replace("\x1b[0m", "")
 
     assert text.isprintable()
@@ -184,7 +184,7 @@ frames = st.lists(
 @unhurried
 @given(st.lists(st.tuples(frames, st.sampled_from(list(Kind))), min_size=1, max_size=30))
 def test_every_rank_is_counted_once(items: list[tuple[tuple[Place, ...], Kind]]) -> None:
-    answers = [one for number, (frames, kind) in enumerate(items) for one in said(frames, kind=kind, first=number)]
+    answers = [one for number, (frames, kind) in enumerate(items) for one in seen(frames, kind=kind, first=number)]
 
     stacks, others = group_stacks(answers)
     document = stacks_document(stacks, others, Naming([rank for rank, _ in answers]))
@@ -210,7 +210,7 @@ def stack_threads(texts: tuple[str, ...]) -> tuple[Place, ...]:
     return tuple(Place(file=f"/me/{file}", line=int(line), function=function) for function, file, line in parts)
 
 
-def said_threads(
+def threads_of(
     number: int, *threads: tuple[str, tuple[str, ...]], text: str = "running", age: float | None = None
 ) -> RankAndAnswer:
     rank = make_rank(number)
@@ -239,32 +239,32 @@ SILENT = make_rank(1), RankAnswer(key="1", kind=Kind.SILENT, text="no answer in 
     [
         pytest.param(
             [
-                said_threads(0, ("MainThread", MAIN_THREADS), ("Thread-3 (feeder)", FEEDING)),
-                said_threads(1, ("MainThread", MAIN_THREADS), ("Thread-12 (feeder)", FEEDING), ("pin", FEEDING[:1])),
+                threads_of(0, ("MainThread", MAIN_THREADS), ("Thread-3 (feeder)", FEEDING)),
+                threads_of(1, ("MainThread", MAIN_THREADS), ("Thread-12 (feeder)", FEEDING), ("pin", FEEDING[:1])),
             ],
             id="a tree for each name",
         ),
         pytest.param(
-            [said_threads(0, ("MainThread", MAIN_THREADS), *WORKERS, ("ThreadPoolExecutor-0_9", ("get queue.py:1",)))],
+            [threads_of(0, ("MainThread", MAIN_THREADS), *WORKERS, ("ThreadPoolExecutor-0_9", ("get queue.py:1",)))],
             id="several threads of one rank",
         ),
-        pytest.param([ALONE, SILENT], id="a rank that tells one thread"),
+        pytest.param([ALONE, SILENT], id="a rank that reports one thread"),
     ],
 )
-def test_each_name_of_threads_has_a_tree_of_its_own(approved: Approved, answers: list[RankAndAnswer]) -> None:
+def test_each_thread_name_has_its_own_tree(approved: Approved, answers: list[RankAndAnswer]) -> None:
     approved("\n".join(lines(*answers)))
 
 
-def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded() -> None:
-    rank, answer = said_threads(0, ("MainThread", MAIN_THREADS), ("feeder", FEEDING))
+def test_only_the_main_thread_is_in_the_recorded_collective() -> None:
+    rank, answer = threads_of(0, ("MainThread", MAIN_THREADS), ("feeder", FEEDING))
     recorded = waiting(0, key=rank.key)
     notes = collective_notes(match_collectives([recorded, elsewhere(1)]))
 
     stacks, others = group_stacks([(rank, answer)], None, notes, threads=True)
-    told = show_tree(stacks, others, Naming([rank]), color=False).splitlines()
+    shown = show_tree(stacks, others, Naming([rank]), color=False).splitlines()
 
-    assert told[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")
-    assert told[4].endswith("(@2 running)")
+    assert shown[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")
+    assert shown[4].endswith("(@2 running)")
     groups = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank]))))["groups"]
     assert [group["collective"] is None for group in groups] == [False, True]
 
@@ -280,10 +280,10 @@ def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded()
         ("MainThread", "MainThread"),
     ],
 )
-def test_numbers_that_python_gives_to_threads_are_left_out(name: str, expected: str) -> None:
+def test_numbers_in_python_thread_names_are_left_out(name: str, expected: str) -> None:
     assert common_name(name) == expected
 
 
-def test_the_name_of_a_thread_can_not_act_on_the_terminal() -> None:
+def test_a_thread_name_cannot_control_the_terminal() -> None:
     evil = ("\x1b]2;owned\x07", FEEDING)
-    assert all(line.isprintable() for line in lines(said_threads(0, ("MainThread", MAIN_THREADS), evil)))
+    assert all(line.isprintable() for line in lines(threads_of(0, ("MainThread", MAIN_THREADS), evil)))

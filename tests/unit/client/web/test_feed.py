@@ -1,4 +1,4 @@
-"""Tests of what a page is told of ranks: rows and verdicts."""
+"""Tests of what a page receives of ranks: rows and verdicts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(rows: tuple[msgspec.Raw, ...]) -> list[dict[str, Any]]:
     return [json.loads(bytes(row)) for row in rows]
 
 
-def test_a_row_is_finished_text() -> None:
+def test_a_row_contains_finished_text() -> None:
     coordinates = (Coordinate(axis="dp", index=1), Coordinate(axis="tp", index=3))
     rank = make_rank(5, reason="crash", driver="lena", watchers=2, queued=1, error="bad", coordinates=coordinates)
     row = json.loads(bytes(row_of(rank)))
@@ -43,7 +43,7 @@ def test_a_row_is_finished_text() -> None:
     assert row["coordinates"] == {"dp": 1, "tp": 3}
 
 
-def test_only_what_has_changed_is_made_anew() -> None:
+def test_only_changed_rows_are_sent_again() -> None:
     one, two = make_rank(1), make_rank(2)
     rows = Rows(None)
     assert len(rows.choose([one, two]).rows) == 2
@@ -56,13 +56,13 @@ def test_only_what_has_changed_is_made_anew() -> None:
     assert rows.choose([changed(one), changed(running)]).rows == ()
 
 
-def test_a_target_has_its_ranks_alone_and_none_where_nothing_fits() -> None:
+def test_a_target_limits_the_rows_to_its_ranks() -> None:
     rows = Rows(parse_target("1-2"))
     assert len(rows.choose([make_rank(n) for n in range(4)]).rows) == 2
     assert Rows(parse_target("7")).choose([make_rank(1)]).rows == ()
 
 
-def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
+def test_missing_ranks_and_the_mesh_size_are_reported() -> None:
     rows = Rows(None)
     rows.choose([make_rank(n, world_size=4, coordinates=(Coordinate(axis="dp", index=n),)) for n in (0, 2)])
     assert [one.partition(" ")[0] for one in rows.job.missing] == ["1,3"]
@@ -110,12 +110,12 @@ def stand_at(broker: FakeBroker, line: int) -> None:
 
 def test_a_verdict_has_the_worst_sentence_of_its_job() -> None:
     job = elsewhere(1).rank.job
-    (told,) = hang_verdicts(explanation(replace(MISSING, job=job)), ())
-    assert told.job == job
-    assert sentence_of(MISSING).encode() in bytes(told.verdicts[0])
+    (message,) = hang_verdicts(explanation(replace(MISSING, job=job)), ())
+    assert message.job == job
+    assert sentence_of(MISSING).encode() in bytes(message.verdicts[0])
 
 
-async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:
+async def test_a_job_without_progress_is_judged_until_it_moves(broker: FakeBroker) -> None:
     async with (
         served(broker.environment, hang_seconds=0.6) as (base, access, _),
         browser_at(base, access.new_token()) as browser,
@@ -126,10 +126,10 @@ async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBrok
         # It is looked at again, and grows older.
         assert (await live.until("verdict"))["verdicts"] != verdict["verdicts"]
         stand_at(broker, 2)
-        await live.until("verdict", lambda said: not said["verdicts"])
+        await live.until("verdict", lambda message: not message["verdicts"])
 
 
-async def test_a_job_that_hangs_is_judged_when_a_page_opens_and_the_verdict_is_kept(broker: FakeBroker) -> None:
+async def test_a_hanging_job_is_judged_when_a_page_opens_and_its_verdict_is_kept(broker: FakeBroker) -> None:
     async with (
         served(broker.environment) as (base, access, _),
         browser_at(base, access.new_token()) as browser,
@@ -143,7 +143,7 @@ async def test_a_job_that_hangs_is_judged_when_a_page_opens_and_the_verdict_is_k
             assert (await live.until("verdict"))["verdicts"] != first["verdicts"]
 
 
-async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:
+async def test_a_rank_stopped_in_the_debugger_is_no_hang(broker: FakeBroker) -> None:
     async with (
         served(broker.environment, hang_seconds=0.6) as (base, access, _),
         browser_at(base, access.new_token()) as browser,

@@ -1,4 +1,4 @@
-"""Tests of what a page asks, over a real socket and a broker that answers as it is told."""
+"""Tests of what a page asks, over a real socket and a scripted broker."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> Non
     broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
 
 
-def members(said: EncodedAnswer) -> dict[str, list[str]]:
-    return {group["id"]: group["keys"] for group in said["groups"]}
+def members(answer: EncodedAnswer) -> dict[str, list[str]]:
+    return {group["id"]: group["keys"] for group in answer["groups"]}
 
 
-def asked_count(said: EncodedAnswer) -> int:
-    return sum(len(keys) for keys in members(said).values())
+def asked_count(answer: EncodedAnswer) -> int:
+    return sum(len(keys) for keys in members(answer).values())
 
 
 async def test_an_answer_has_the_keys_of_its_groups(broker: FakeBroker) -> None:
     answers(broker, Action.EVAL, {5: "0.25", 6: "<b>nan</b>\x1b[2J"})
 
     async with opened(broker.environment) as browser, browser.live() as live:
-        said = await live.answer(1, "eval loss")
-        assert [(group["id"], group["text"], group["keys"]) for group in said["groups"]] == [
+        answer = await live.answer(1, "eval loss")
+        assert [(group["id"], group["text"], group["keys"]) for group in answer["groups"]] == [
             ("@1", "0.25", [make_rank(5).key]),
             ("@2", "<b>nan</b>\x1b[2J", [make_rank(6).key]),
         ]
-        assert "2 of 2" in said["summary"]
+        assert "2 of 2" in answer["summary"]
         # A group of the answer on the screen is a target, for this page alone.
         assert members(await live.answer(2, "eval @2 loss", shown=1)) == {"@1": [make_rank(6).key]}
         async with browser.live() as other:
             assert "@2" in (await other.answer(1, "eval @2 loss", shown=1))["sentence"]
 
 
-async def test_a_group_is_of_the_answer_on_the_screen_and_not_of_the_last_one(broker: FakeBroker) -> None:
+async def test_a_group_name_refers_to_the_shown_answer_and_not_to_the_last_one(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         answers(broker, Action.EVAL, {5: "0.25", 6: "nan"})
         await live.answer(1, "loss")
@@ -72,7 +72,7 @@ async def test_a_group_is_of_the_answer_on_the_screen_and_not_of_the_last_one(br
         assert "@2" in (await live.answer(4, "command @2 n", shown=2))["sentence"]
 
 
-async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broker: FakeBroker) -> None:
+async def test_a_line_applies_to_the_named_else_the_chosen_else_the_usual_ranks(broker: FakeBroker) -> None:
     async def asked(live: Socket, number: int, line: str, **fields: object) -> list[str]:
         assert (await live.answer(number, line, **fields))["type"] == "answer"
         questions = [item for item in broker.received if isinstance(item, Question)]
@@ -93,17 +93,17 @@ async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual
         assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "w"
 
 
-async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
+async def test_ranks_are_found_by_a_target(broker: FakeBroker) -> None:
     answers(broker, Action.EVAL, {5: "1", 6: "2"})
 
     async with opened(broker.environment) as browser, browser.live() as live:
 
         async def found(text: str) -> list[int] | None:
             await live.say("find", id=1, text=text, shown=2)
-            while (said := await live.next()) is None or said.get("id") != 1:
+            while (message := await live.next()) is None or message.get("id") != 1:
                 pass
             keys = {make_rank(number).key: number for number in (5, 6, 7)}
-            return [keys[key] for key in said["keys"]] if said["type"] == "found" else None
+            return [keys[key] for key in message["keys"]] if message["type"] == "found" else None
 
         assert await found("5-6") == [5, 6]
         assert await found("gpu*:*,!5") == [6, 7]
@@ -129,37 +129,37 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
         ("where '", {}),
     ],
 )
-async def test_what_can_not_be_asked_is_told_in_a_sentence(
+async def test_invalid_lines_are_answered_by_a_sentence(
     approved: Approved, broker: FakeBroker, line: str, fields: dict[str, object]
 ) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
-        said = await live.answer(1, line, **fields)
-        assert said["type"] == "failed"
-        approved(said["sentence"])
+        answer = await live.answer(1, line, **fields)
+        assert answer["type"] == "failed"
+        approved(answer["sentence"])
         # The page goes on.
         assert (await live.answer(2, "where"))["type"] == "answer"
 
 
 @pytest.mark.parametrize("line", CHANGING)
-async def test_a_page_that_only_looks_changes_nothing(approved: Approved, broker: FakeBroker, line: str) -> None:
+async def test_a_read_only_page_cannot_change_ranks(approved: Approved, broker: FakeBroker, line: str) -> None:
     async with opened(broker.environment, drive=False) as browser, browser.live() as live:
         assert (await live.until("hello"))["drive"] is False
-        said = await live.answer(1, line, yes="End gpu013:5?")
-        assert said["type"] == "failed"
-        approved(said["sentence"])
+        answer = await live.answer(1, line, yes="End gpu013:5?")
+        assert answer["type"] == "failed"
+        approved(answer["sentence"])
         assert (await live.answer(2, "why"))["type"] == "answer"
     actions = {item.action for item in broker.received if isinstance(item, Question)}
     assert actions <= {Action.WHERE}
     assert not any(isinstance(item, Input) for item in broker.received)
 
 
-async def test_what_ends_or_stops_several_is_agreed_to_first(broker: FakeBroker) -> None:
+async def test_ending_a_rank_or_stopping_several_needs_confirmation(broker: FakeBroker) -> None:
     more = make_rank(8, state=RankState.RUNNING, reason=None, where=None)
     broker.ranks[more.key] = more
 
     async with opened(broker.environment) as browser, browser.live() as live:
-        said = await live.answer(1, "kill 5")
-        assert (said["type"], said["question"]) == ("confirm", "End gpu013:5?")
+        answer = await live.answer(1, "kill 5")
+        assert (answer["type"], answer["question"]) == ("confirm", "End gpu013:5?")
         assert not any(isinstance(item, Question) for item in broker.received)
         assert (await live.answer(1, "kill 5", yes="End gpu013:5?"))["type"] == "answer"
         assert (await live.answer(2, "interrupt 7"))["type"] == "answer"
@@ -175,7 +175,7 @@ def second_job(**changes: object) -> RankInfo:
     return make_rank(5, job="second", key="second/0.0/gpu013:5/9005", pid=9005, **changes)
 
 
-async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, broker: FakeBroker) -> None:
+async def test_the_job_must_be_named_if_there_are_two(approved: Approved, broker: FakeBroker) -> None:
     broker.ranks[second_job().key] = second_job()
 
     async with opened(broker.environment) as browser, browser.live() as live:
@@ -190,7 +190,7 @@ async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, br
     assert asked == [(second_job().key,)]
 
 
-async def test_an_expression_is_asked_live_where_no_rank_is_stopped(broker: FakeBroker) -> None:
+async def test_an_expression_is_evaluated_live_if_no_rank_is_stopped(broker: FakeBroker) -> None:
     for rank in list(broker.ranks.values()):
         broker.ranks[rank.key] = changed(rank, state=RankState.RUNNING, where=None)
 
@@ -203,7 +203,7 @@ async def test_an_expression_is_asked_live_where_no_rank_is_stopped(broker: Fake
         assert [(len(item.keys), item.live) for item in questions] == [(3, True), (3, True), (1, True), (1, True)]
 
 
-async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: FakeBroker) -> None:
+async def test_a_verb_that_only_a_shell_has_is_an_expression_in_the_page(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         for number, name in enumerate(("config", "run", "log", "report", "web")):
             await live.answer(number, name)
@@ -211,12 +211,12 @@ async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: F
     assert texts == ["config", "run", "log", "report", "web"]
 
 
-async def test_continue_keeps_a_rank_from_a_stop_that_has_not_come(broker: FakeBroker) -> None:
+async def test_continue_withdraws_a_pending_stop(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         assert asked_count(await live.answer(1, "continue")) == 2
         for key in (make_rank(5).key, make_rank(6).key):
             broker.tell(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
-        await live.until("change", lambda said: any(row["rank"] == 6 for row in said["rows"]))
+        await live.until("change", lambda message: any(row["rank"] == 6 for row in message["rows"]))
         assert asked_count(await live.answer(2, "continue")) == 3
     asked = [item for item in broker.received if isinstance(item, Question) and item.action is not Action.WHERE]
     assert [(item.action, item.withdrawn, len(item.keys)) for item in asked] == [
@@ -226,7 +226,7 @@ async def test_continue_keeps_a_rank_from_a_stop_that_has_not_come(broker: FakeB
     ]
 
 
-async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> None:
+async def test_unasked_ranks_are_not_reported_as_missing(broker: FakeBroker) -> None:
     for rank in list(broker.ranks.values()):
         broker.ranks[rank.key] = changed(rank, world_size=9)
     gone = make_rank(8, state=RankState.EXITED, exit=1, where=None, world_size=9)
@@ -243,19 +243,19 @@ async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> No
         assert "exited" not in (await live.answer(2, "where"))["summary"]
 
 
-async def test_an_answer_names_the_ranks_that_the_line_means(broker: FakeBroker) -> None:
+async def test_an_answer_names_its_target_ranks(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         chosen = [make_rank(6).key]
         lines = ("where all", "where", "where 5-6", "where")
         fields: list[dict[str, object]] = [{"keys": chosen}, {"keys": chosen}, {}, {}]
-        said = [
+        named = [
             (await live.answer(number, line, **field))["whom"]
             for number, (line, field) in enumerate(zip(lines, fields, strict=True))
         ]
-        assert said == ["all ranks", "", "5-6", ""]
+        assert named == ["all ranks", "", "5-6", ""]
 
 
-async def test_a_question_is_given_up(broker: FakeBroker) -> None:
+async def test_a_question_can_be_withdrawn(broker: FakeBroker) -> None:
     broker.silent = {Question}
 
     async with opened(broker.environment) as browser, browser.live() as live:
@@ -264,14 +264,14 @@ async def test_a_question_is_given_up(broker: FakeBroker) -> None:
         assert (await live.until("failed"))["sentence"] == "cancelled"
 
 
-async def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
+async def test_a_refusal_of_the_broker_is_shown(broker: FakeBroker) -> None:
     broker.refusals[Question] = Refusal(code=RefusalCode.ROLE, text="a watcher's token lets a terminal look only")
 
     async with opened(broker.environment) as browser, browser.live() as live:
         assert "look only" in (await live.answer(1, "eval loss"))["sentence"]
 
 
-async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker) -> None:
+async def test_a_page_that_breaks_the_protocol_is_disconnected(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser:
         for text in ("{", "null", json.dumps({"type": "take"})):
             async with browser.live() as live:
@@ -283,7 +283,7 @@ async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker) 
             assert await live.until_end() == 1008
 
 
-async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker) -> None:
+async def test_a_page_receives_the_full_state_and_then_changes(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         hello = await live.until("hello")
         assert (hello["drive"], hello["target"]) == (True, "")
@@ -291,15 +291,15 @@ async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker
         rank = make_rank(7, coordinates=(Coordinate(axis="tp", index=3),))
         broker.ranks[rank.key] = rank
         broker.tell(Change(rank=rank))
-        axes = await live.until("job", lambda said: bool(said["axes"]))
+        axes = await live.until("job", lambda message: bool(message["axes"]))
         assert axes["axes"] == [{"name": "tp", "size": 4}]
         change = await live.until("change")
         assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
         broker.tell(Gone(key=rank.key))
-        assert (await live.until("change", lambda said: bool(said["gone"])))["gone"] == [rank.key]
+        assert (await live.until("change", lambda message: bool(message["gone"])))["gone"] == [rank.key]
 
 
-async def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker: FakeBroker) -> None:
+async def test_all_open_pages_receive_the_same_text(broker: FakeBroker) -> None:
     async with (
         served(broker.environment) as (base, access, server),
         browser_at(base, access.new_token()) as browser,
@@ -319,21 +319,21 @@ async def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker:
             await one.answer(number, "list")
 
 
-async def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
+async def test_a_page_with_a_target_shows_only_its_ranks(broker: FakeBroker) -> None:
     async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
         assert (await live.until("hello"))["target"] == "5-6"
         assert set(await live.rows()) == {5, 6}
         assert asked_count(await live.answer(1, "where")) == 2
 
 
-async def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -> None:
+async def test_a_lost_and_a_restored_broker_connection_are_reported(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         await live.rows()
         broker.cut()
         assert (await live.until("link"))["up"] is False
-        assert (await live.until("link", lambda said: bool(said["up"])))["reason"] == ""
+        assert (await live.until("link", lambda message: bool(message["up"])))["reason"] == ""
         # The same ranks are no news.
-        assert not any(said["type"] == "change" for said in live.said)
+        assert not any(message["type"] == "change" for message in live.said)
         assert (await live.answer(1, "where"))["type"] == "answer"
 
 
@@ -361,7 +361,7 @@ def outbox(socket: SlowSocket, abort: Callable[[], Any] = lambda: None, most: in
     return Outbox(cast(WebSocketResponse, socket), abort, most)
 
 
-def test_all_is_sent_in_order_before_the_close() -> None:
+def test_all_messages_are_sent_in_order_before_the_close() -> None:
     async def work() -> None:
         socket = SlowSocket()
         box = outbox(socket)
@@ -377,7 +377,7 @@ def test_all_is_sent_in_order_before_the_close() -> None:
     asyncio.run(work())
 
 
-def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
+def test_a_page_that_does_not_read_is_disconnected() -> None:
     async def work() -> None:
         socket, aborted = SlowSocket(), asyncio.Event()
         box = outbox(socket, aborted.set, most=10 * (100 + COST))
@@ -423,6 +423,6 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
         ),
     ],
 )
-def test_what_is_no_message_of_a_page_is_refused(kind: Any, text: str) -> None:
+def test_invalid_messages_of_a_page_are_refused(kind: Any, text: str) -> None:
     with pytest.raises(PeerError):
         read(kind, text)

@@ -1,4 +1,4 @@
-"""Tests of the server: what it answers to whom, over real sockets."""
+"""Tests of the server: its answers and refusals, over real sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.pages import Socket, browser_at, opened, served, stranger
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 
-async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
+async def test_the_page_needs_a_link_that_works_once(broker: FakeBroker) -> None:
     async with served(broker.environment) as (base, access, _), stranger(base) as nobody:
         token = access.new_token()
         for path in ("/", "/static/main.js", "/live", "/terminal?key=x", "/nothing"):
@@ -37,7 +37,7 @@ async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> N
             assert await nobody.status(f"/?token={later}") == 303
 
 
-async def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_receives_heartbeats(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.web.outbox.BEAT_SECONDS", 0.01)
 
     async with (
@@ -50,7 +50,7 @@ async def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeyp
             await terminal.until("beat")
 
 
-async def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker) -> None:
+async def test_the_cookie_is_limited_to_its_port_and_hidden_from_scripts(broker: FakeBroker) -> None:
     async with (
         served(broker.environment) as (base, access, _),
         served(broker.environment) as (other, elsewhere, _),
@@ -71,7 +71,7 @@ async def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker)
             assert answer.status == 403
 
 
-async def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: FakeBroker) -> None:
+async def test_other_origins_and_hosts_are_refused_even_with_the_cookie(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser:
         port = browser.base.rpartition(":")[2]
         assert await browser.status("/", Host=f"evil.example:{port}") == 421
@@ -85,7 +85,7 @@ async def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: Fa
                 assert refused.value.status == 403
 
 
-async def test_each_answer_says_what_may_be_done_with_it(broker: FakeBroker) -> None:
+async def test_each_response_has_security_headers(broker: FakeBroker) -> None:
     async def headers(session: ClientSession, url: str) -> Mapping[str, str]:
         async with session.get(url, allow_redirects=False) as answer:
             return {name.lower(): value for name, value in answer.headers.items()}
@@ -119,7 +119,7 @@ async def test_only_files_of_the_page_are_served(broker: FakeBroker) -> None:
             assert await browser.status(f"/static/{name}", **{"If-None-Match": tag}) == 304
 
 
-async def test_only_reading_is_asked_for(broker: FakeBroker) -> None:
+async def test_only_get_requests_are_allowed(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser:
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             async with browser.session.request(method, browser.base) as answer:
@@ -135,7 +135,7 @@ async def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> No
         assert await waiting == 1001
 
 
-async def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_pages_is_limited(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.web.serve.MAX_SOCKETS", 1)
 
     async with opened(broker.environment) as browser, browser.live() as live:
@@ -145,35 +145,35 @@ async def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest
         assert refused.value.status == 503
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     taken = listen(0)
     with pytest.raises(BadInput):
         listen(taken.getsockname()[1])
     taken.close()
 
 
-def test_over_ssh_the_line_for_the_tunnel_is_told(approved: Approved) -> None:
+def test_the_tunnel_command_is_shown_over_ssh(approved: Approved) -> None:
     approved("\n".join(announcement("http://127.0.0.1:41234/?token=T", 41234, "it only looks", "Ctrl-C ends", {})))
     ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
     approved(announcement("http://x", 41234, "", "", ssh)[1], "ssh")
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
-def test_a_token_is_good_once_and_no_other_one_uses_it_up(token: str) -> None:
-    told: list[str] = []
-    access = Access(41234, told.append)
+def test_a_token_is_valid_once_and_wrong_tokens_do_not_use_it_up(token: str) -> None:
+    announced: list[str] = []
+    access = Access(41234, announced.append)
     first = access.new_token()
     with pytest.raises(NotAdmitted):
         access.exchange(token)
     value = access.exchange(first)
     with pytest.raises(NotAdmitted):
         access.exchange(first)
-    assert access.exchange(told[0]) == value
+    assert access.exchange(announced[0]) == value
     assert access.has_cookie({"dbg-web-41234": value})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:41234", "localhost:8765", "[::1]:41234", "localhost"])
-def test_our_own_page_is_let_in_by_each_name_of_loopback(host: str) -> None:
+def test_our_page_is_admitted_at_each_loopback_name(host: str) -> None:
     require_own(host, f"http://{host}", "same-origin", of_page=True)
     require_own(host, None, None, of_page=True)
     require_own(host, None, "cross-site", of_page=False)
@@ -182,7 +182,7 @@ def test_our_own_page_is_let_in_by_each_name_of_loopback(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example:41234", "127.0.0.1.evil.example", "gpu013:41234", "", "[::1", "localhost.", "0.0.0.0:41234"]
 )
-def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
+def test_a_host_name_from_dns_rebinding_is_refused(host: str) -> None:
     with pytest.raises(NotAdmitted) as refused:
         require_own(host, f"http://{host}", "same-origin", of_page=False)
     assert refused.value.status == 421
@@ -201,7 +201,7 @@ def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
         (None, "cross-site"),
     ],
 )
-def test_what_another_page_sends_is_refused(origin: str | None, site: str | None) -> None:
+def test_requests_of_other_pages_are_refused(origin: str | None, site: str | None) -> None:
     with pytest.raises(NotAdmitted):
         require_own("127.0.0.1:41234", origin, site, of_page=True)
 
@@ -216,7 +216,7 @@ ROW = re.compile(r"^\| `(\S+)` \| `(\S+)` (\S+) \| (\S+) \| `([0-9a-f]{64})` \|$
 """A file, its package and version, its licence, and its checksum."""
 
 
-def test_each_file_is_the_one_of_the_table() -> None:
+def test_each_vendored_file_matches_the_table() -> None:
     rows = {name: digest for name, _, _, _, digest in ROW.findall(TABLE)}
     files = {path.name for path in VENDOR.iterdir()} - {"README.md"}
     ours = {name for name in files if name.endswith(".d.mts")}
@@ -224,7 +224,7 @@ def test_each_file_is_the_one_of_the_table() -> None:
     assert rows == {name: hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() for name in rows}
 
 
-def test_each_package_has_its_licence_here() -> None:
+def test_each_vendored_package_has_its_licence() -> None:
     for name, package, _, licence, _ in ROW.findall(TABLE):
         assert licence == "MIT"
         text = (VENDOR / f"LICENSE.{package.rpartition('/')[2]}").read_text(encoding="utf-8")
@@ -239,7 +239,7 @@ def test_the_lock_file_names_no_registry() -> None:
     assert [name for name, one in packages.items() if not one["integrity"].startswith("sha512-")] == []
 
 
-def test_nothing_of_the_page_comes_from_another_host() -> None:
+def test_the_page_loads_no_files_from_other_hosts() -> None:
     ours = [path for path in VENDOR.parent.rglob("*") if path.suffix in (".js", ".css", ".html")]
     found = {
         (path.name, address)
@@ -251,7 +251,7 @@ def test_nothing_of_the_page_comes_from_another_host() -> None:
     assert {address for _, address in found} == {"http://www.w3.org/2000/svg"}
 
 
-def test_secrets_are_random_and_compared_whole() -> None:
+def test_secrets_are_random_and_compared_completely() -> None:
     secret = new_secret()
     assert is_same(secret, secret)
     for wrong in (new_secret(), secret[:-1], f"{secret}x", "", "\udc80", None, 1, [secret]):

@@ -11,13 +11,13 @@ from tests.conftest import Approved
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
 
 
-def standing_of(*everybody: RankEvidence) -> PendingCollective:
+def pending_of(*everybody: RankEvidence) -> PendingCollective:
     (pending,) = match_collectives(everybody)[0].all_pending
     return pending
 
 
-def test_a_recorded_collective_is_named_with_who_is_there() -> None:
-    pending = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
+def test_a_recorded_collective_is_named_with_the_number_of_arrived_ranks() -> None:
+    pending = pending_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
 
     assert show_pending(pending) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
     assert pending_document(pending) == {
@@ -46,7 +46,7 @@ def calling(number: int, name: str, sequence: int | None = 5, **changes: object)
     ],
 )
 def test_a_call_is_named_with_its_peer_tag_and_root(approved: Approved, everybody: list[RankEvidence]) -> None:
-    shown = show_pending(standing_of(*everybody))
+    shown = show_pending(pending_of(*everybody))
 
     assert shown.isprintable()
     approved(shown)
@@ -56,7 +56,7 @@ def missing(*everybody: RankEvidence) -> AnswerGroup | None:
     return missing_from_collectives(match_collectives(everybody))
 
 
-def test_who_has_not_come_is_a_group() -> None:
+def test_missing_ranks_form_a_group() -> None:
     found = missing(waiting(0), waiting(1), elsewhere(2), elsewhere(3))
 
     assert found is not None
@@ -76,11 +76,11 @@ BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number 
         pytest.param([*BARE, told(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
     ],
 )
-def test_nobody_is_known_to_be_missing(everybody: list[RankEvidence]) -> None:
+def test_no_group_is_formed_without_known_missing_ranks(everybody: list[RankEvidence]) -> None:
     assert missing(*everybody) is None
 
 
-def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
+def test_the_slowest_rank_of_a_progressing_job_is_not_missing() -> None:
     young = told(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
     assert missing(young, elsewhere(1)) is None
     unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])

@@ -17,7 +17,7 @@ def match(*everybody: RankEvidence) -> Matched:
     return matched
 
 
-def test_who_has_not_come_to_the_collective_in_which_the_others_wait() -> None:
+def test_ranks_missing_from_a_pending_collective_are_found() -> None:
     matched = match(waiting(0), waiting(1), waiting(3), elsewhere(2))
 
     (pending,) = matched.all_pending
@@ -26,7 +26,7 @@ def test_who_has_not_come_to_the_collective_in_which_the_others_wait() -> None:
     assert (pending.age, pending.seconds_left) == (60.0, 1740.0)
 
 
-def test_calls_that_are_enqueued_far_ahead_are_one_standing() -> None:
+def test_calls_enqueued_far_ahead_are_one_pending_collective() -> None:
     ahead = [
         told(number, groups=[group(at=4)], calls=[call(sequence, age=90.0 - sequence) for sequence in (5, 6, 7)])
         for number in range(3)
@@ -37,14 +37,14 @@ def test_calls_that_are_enqueued_far_ahead_are_one_standing() -> None:
     assert (pending.sequence, pending.missing, pending.age) == (5, (3,), 85.0)
 
 
-def test_a_rank_that_has_left_a_collective_has_come_to_it() -> None:
+def test_a_rank_that_has_left_a_collective_counts_as_arrived() -> None:
     first, second = match(waiting(0, 5), waiting(1, 7), waiting(2, 7), elsewhere(3, 6)).all_pending
 
     assert (first.sequence, first.came, first.missing) == (5, (0, 1, 2, 3), ())
     assert (second.sequence, second.came, second.missing) == (7, (1, 2), (0, 3))
 
 
-def test_a_rank_without_the_group_has_not_come_and_a_silent_one_may_have() -> None:
+def test_a_rank_without_the_group_is_missing_and_a_silent_one_is_unknown() -> None:
     other = told(2, groups=[group("9", "0-9", title="tp")], calls=[])
 
     (pending,) = match(waiting(0), waiting(1), other, silent(3)).all_pending
@@ -52,7 +52,7 @@ def test_a_rank_without_the_group_has_not_come_and_a_silent_one_may_have() -> No
     assert (pending.came, pending.missing, pending.unheard) == ((0, 1), (2,), (3,))
 
 
-def test_groups_of_one_title_are_told_apart_by_their_members() -> None:
+def test_groups_with_the_same_title_are_distinguished_by_their_members() -> None:
     first = [told(n, groups=[group("1", "0-1", title="dp")], calls=[call(1, group="1")]) for n in (0, 1)]
     second = [told(n, groups=[group("2", "2-3", title="dp")], calls=[call(1, group="2")]) for n in (2, 3)]
 
@@ -62,7 +62,7 @@ def test_groups_of_one_title_are_told_apart_by_their_members() -> None:
     assert [one.numbers for one in matched.groups] == [(0, 1), (2, 3)]
 
 
-def test_a_rank_that_does_not_tell_the_members_is_in_the_group_of_that_name() -> None:
+def test_a_rank_without_a_member_list_is_in_the_group_of_that_name() -> None:
     unlisted = told(1, groups=[group(members="", at=4)], calls=[call(5)])
 
     (pending,) = match(waiting(0), unlisted).all_pending
@@ -94,7 +94,7 @@ def test_a_receive_waits_for_a_peer_that_does_not_send() -> None:
     assert matched.missing == ()
 
 
-def test_numbers_alone_tell_who_is_behind_where_the_library_lists_no_calls() -> None:
+def test_sequence_numbers_alone_show_which_rank_is_behind() -> None:
     numbers = [
         told(n, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=8, completed=7)])
         for n in range(3)
@@ -108,7 +108,7 @@ def test_numbers_alone_tell_who_is_behind_where_the_library_lists_no_calls() -> 
     assert (pending.label, pending.missing) == ("a collective #8 of default", (3,))
 
 
-def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
+def test_stacks_show_a_collective_that_no_library_reports() -> None:
     bare = [told(n, frames=REDUCING, age=30.0, evidence=Evidence()) for n in range(3)]
 
     matched = match(*bare, told(3, frames=LOADING, evidence=Evidence()))
@@ -118,12 +118,12 @@ def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
     assert (pending.label, pending.came, pending.missing) == ("all_reduce", (0, 1, 2), (3,))
 
 
-def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
+def test_each_rank_is_matched_to_its_own_call() -> None:
     matched = match(waiting(0, name="barrier"), *map(waiting, (1, 2, 3)))
 
-    told_of = pending_of_each([matched])
+    found = pending_of_each([matched])
 
-    labels = [(one.label, one.came) for _, one in sorted(told_of.items())]
+    labels = [(one.label, one.came) for _, one in sorted(found.items())]
     assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]
 
 
@@ -135,7 +135,7 @@ def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
         ("nccl", "reduce_scatter_tensor", {"reduce_scatter_single"}),
     ],
 )
-def test_a_call_is_one_though_a_stack_and_a_recorder_name_it_differently(
+def test_a_call_named_differently_by_stack_and_recorder_is_one_call(
     library: str, recorded: str, labels: set[str]
 ) -> None:
     known = GroupSeen(library="torch", name=f"0:{library}", title="default", members="0-1", enqueued=5, completed=4)
@@ -145,7 +145,7 @@ def test_a_call_is_one_though_a_stack_and_a_recorder_name_it_differently(
     assert {one.name for one in pending.all_calls.values()} == labels
 
 
-def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
+def test_a_rank_without_reported_calls_is_in_no_collective() -> None:
     mpi = SourceSeen(library="mpi4py", limitation="mpi4py counts no calls")
     seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
     inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
@@ -156,7 +156,7 @@ def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
     assert (pending.came, pending.missing, pending.unheard) == ((0, 1), (2,), ())
 
 
-def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_for_each_rank() -> None:
+def test_results_over_all_ranks_are_computed_once_for_each_call() -> None:
     reducing = [waiting(number) for number in range(20)]
     gathering = [told(n, groups=[group(at=4)], calls=[call(5, name="all_gather")]) for n in range(20, 40)]
 
@@ -169,15 +169,15 @@ def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_
         assert pending.all_calls is pending.all_calls
 
 
-@pytest.mark.parametrize(("told", "size"), [(None, None), (0, None), (MAX_WORLD, MAX_WORLD), (MAX_WORLD + 1, None)])
-def test_a_world_that_nobody_can_believe_is_unknown(told: int | None, size: int | None) -> None:
-    rank = make_rank(0, world_size=told)
+@pytest.mark.parametrize(("reported", "size"), [(None, None), (0, None), (MAX_WORLD, MAX_WORLD), (MAX_WORLD + 1, None)])
+def test_an_implausible_world_size_is_unknown(reported: int | None, size: int | None) -> None:
+    rank = make_rank(0, world_size=reported)
     one = RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
     assert world_size({0: one}) == size
 
 
 @pytest.mark.parametrize(("state", "is_there"), [(RankState.RUNNING, True), (RankState.EXITED, False)])
-def test_the_last_stack_of_a_rank_that_has_ended_is_no_call(state: RankState, is_there: bool) -> None:
+def test_the_last_stack_of_an_ended_rank_is_no_call(state: RankState, is_there: bool) -> None:
     rank = make_rank(0, state=state)
     answer = RankAnswer(key=rank.key, kind=Kind.VALUE, text="", frames=REDUCING)
     found = inferred_group((rank.job, rank.run), {0: RankEvidence(rank=rank, answer=answer)})

@@ -56,7 +56,7 @@ def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, int |
     return difference_of(pending), [(one.name, one.root, one.size, numbers) for one, numbers in sides(pending)]
 
 
-def test_names_count_before_roots_and_roots_before_data() -> None:
+def test_names_are_compared_before_roots_and_roots_before_data() -> None:
     assert of(call(5), call(5)) == (None, [("all_reduce", None, 4096, [0, 1, 2, 3])])
     assert of(call(5, "barrier", root=1), call(5, root=0))[0] is Difference.NAME
     assert of(call(5, "broadcast", root=1, size=8), call(5, "broadcast", root=0)) == (
@@ -96,7 +96,7 @@ def numbers(component: Sequence[Node]) -> set[int]:
 
 
 @given(EDGES)
-def test_components_stand_behind_those_that_they_lead_to(edges: list[tuple[int, int]]) -> None:
+def test_components_are_listed_after_those_that_they_lead_to(edges: list[tuple[int, int]]) -> None:
     graph = graph_of(edges)
     components = list(map(numbers, graph.components()))
     place = {number: at for at, one in enumerate(components) for number in one}
@@ -109,14 +109,14 @@ def test_components_stand_behind_those_that_they_lead_to(edges: list[tuple[int, 
         assert found.get(rank_node(number)) == (0 if 0 in ends else 1 if 1 in ends else None)
 
 
-def test_a_chain_of_ten_thousand_ranks_is_no_recursion() -> None:
+def test_a_chain_of_ten_thousand_ranks_needs_no_recursion() -> None:
     chain = [(number, number + 1) for number in range(10_000)]
     assert len(graph_of(chain).components()) == 10_001
     (cycle,) = graph_of([*chain, (10_000, 0)]).components()
     assert len(cycle) == 10_001
 
 
-def test_of_two_edges_the_sure_one_counts_and_one_of_stacks_makes_a_circle_likely() -> None:
+def test_a_cycle_is_sure_only_if_each_of_its_edges_is_sure() -> None:
     graph = WaitGraph()
     rank, thread = rank_node(3), thread_node(3, 2)
     graph.wait(rank, thread, is_sure=False)
@@ -130,7 +130,7 @@ def test_of_two_edges_the_sure_one_counts_and_one_of_stacks_makes_a_circle_likel
     assert graph.awaited(collective_node(0)) == ()
 
 
-def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(approved: Approved) -> None:
+def test_a_larger_tensor_is_found_though_other_ranks_have_continued(approved: Approved) -> None:
     waits = [
         told(n, groups=[group(at=4)], calls=[call(5), done(4, shapes="[1024]", size=4096)], age=60.0) for n in (0, 1, 3)
     ]
@@ -195,7 +195,7 @@ def test_the_document_names_all_ranks() -> None:
     }
 
 
-def test_of_ranks_that_each_receive_from_the_one_before_it_is_said_that_nobody_sends(approved: Approved) -> None:
+def test_a_ring_of_receives_without_sends_is_reported(approved: Approved) -> None:
     ring = [
         told(n, groups=[group()], calls=[call(None, "recv", peer=(n - 1) % 4, is_receive=True)], age=60.0)
         for n in range(4)
@@ -216,7 +216,7 @@ STEP, EVALUATE = MAIN, Place(file="/home/me/train.py", line=77, function="evalua
     ids=["two ranks", "three ranks"],
 )
 @pytest.mark.parametrize("odd", [call(5, "all_gather"), call(5, size=4, shapes="[]")], ids=["name", "data"])
-def test_both_places_are_named_where_ranks_part_and_nobody_is_blamed_without_a_majority(
+def test_both_places_are_named_and_no_rank_is_blamed_without_a_majority(
     approved: Approved, others: Sequence[CollectiveSeen], ranks: Sequence[int], odd: CollectiveSeen
 ) -> None:
     members = f"0-{len(others)}"
@@ -233,7 +233,7 @@ def test_both_places_are_named_where_ranks_part_and_nobody_is_blamed_without_a_m
     approved(sentence_of(verdict))
 
 
-def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(approved: Approved) -> None:
+def test_a_rank_in_a_later_call_is_not_blamed_for_different_roots(approved: Approved) -> None:
     world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", members="0-2", size=3, backend="mpi")
     calls = [call(None, "Gather", root=0), call(None, "Barrier"), call(None, "Gather", root=1, place=EVALUATE)]
 
@@ -254,7 +254,7 @@ def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(app
     approved([sentence_of(verdict), *evidence_of(verdict)])
 
 
-def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Approved) -> None:
+def test_the_place_of_a_call_is_shown_though_it_is_awaited_elsewhere(approved: Approved) -> None:
     waits = [
         told(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
     ]
@@ -262,7 +262,7 @@ def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Appr
     approved(evidence_of(verdict_on(*waits, elsewhere(2))))
 
 
-def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Approved) -> None:
+def test_a_missing_send_is_the_cause_and_not_the_barrier(approved: Approved) -> None:
     barrier = [told(n, groups=[group()], calls=[call(1, "barrier")], age=60.0) for n in (0, 1)]
     receiving = [
         told(n, groups=[group()], calls=[call(None, "recv", peer=n - 1, is_receive=True, age=10.0 * n)], age=60.0)

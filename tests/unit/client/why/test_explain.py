@@ -104,7 +104,7 @@ SLEEPS = ActivityInfo(what=Activity.SLEEP)
 # ----------------------------------------------------------------------------------------------------- collectives
 
 
-def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(approved: Approved) -> None:
+def test_the_sentence_names_the_missing_rank_and_the_evidence_its_place(approved: Approved) -> None:
     late = elsewhere(2, coordinates=(Coordinate(axis="dp", index=2), Coordinate(axis="tp", index=3)))
 
     found = once(waiting(0), waiting(1), waiting(3), late)
@@ -171,7 +171,7 @@ KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRA
         (waits(elsewhere(2), main(SVD)), "dbg-attach interrupt 2", "stuck"),
     ],
 )
-def test_what_keeps_the_missing_rank_is_told_once(
+def test_the_cause_of_a_missing_rank_is_given_once(
     approved: Approved, late: RankEvidence, command: str, cause: str
 ) -> None:
     found = once(waiting(0), waiting(1), waiting(3), late)
@@ -182,7 +182,7 @@ def test_what_keeps_the_missing_rank_is_told_once(
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 
 
-def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:
+def test_a_handled_exception_is_shown_for_missing_and_mismatched_ranks() -> None:
     handles = ActivityInfo(what=Activity.HANDLES, name="OSError: disk full", place=MAIN)
     handled = ThreadWait(thread="MainThread", does=handles)
     other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
@@ -195,7 +195,7 @@ def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_a
         assert wait_text(handles) in sentence_of(first(one))
 
 
-def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
+def test_a_silent_rank_of_two_is_likely_missing() -> None:
     pair = [group(members="0-1", at=4)]
     waits_for_it = told(0, groups=pair, calls=[call(5)], frames=REDUCING, age=60.0, world_size=2)
     silent = replace(told(1, kind=Kind.ERROR, text="", state=RankState.UNRESPONSIVE, world_size=2), evidence=None)
@@ -207,7 +207,7 @@ def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
 
 
 @pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
-def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, object]) -> None:
+def test_ranks_that_exchange_different_data_are_a_mismatch(approved: Approved, change: dict[str, object]) -> None:
     other = told(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
 
     found = once(waiting(0), waiting(1), other, waiting(3))
@@ -235,7 +235,7 @@ def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> Non
     approved(sentence_of(first(alone)), "alone")
 
 
-def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> None:
+def test_a_rank_that_waits_for_a_waiting_rank_is_no_culprit() -> None:
     tensor, data = group("t", "0-1", title="tp"), group("d", "1-2", title="dp")
     ranks = [
         told(0, groups=[tensor], calls=[call(1, group="t")], world_size=3),
@@ -250,7 +250,7 @@ def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> No
     assert "rank 0 is also blocked in all_reduce #1 of tp" in evidence_of(first(found))
 
 
-def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() -> None:
+def test_a_rank_missing_from_two_groups_gets_one_verdict() -> None:
     data, tensor = group("d", "0-2", title="dp"), group("t", "2-3", title="tp")
     ranks = [
         *(told(n, groups=[data], calls=[call(1, group="d")]) for n in (0, 1)),
@@ -266,9 +266,7 @@ def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() 
 
 
 @pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
-def test_of_a_send_with_another_tag_nothing_false_is_said(
-    approved: Approved, tag: int | None, timeout: float | None
-) -> None:
+def test_a_receive_is_shown_with_its_tag_if_known(approved: Approved, tag: int | None, timeout: float | None) -> None:
     receives = call(None, "recv", peer=1, is_receive=True, tag=tag, timeout=timeout)
     receiving = told(0, groups=[group(at=4)], calls=[receives], world_size=2)
 
@@ -292,7 +290,7 @@ def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | No
     approved(sentence_of(found))
 
 
-def test_nobody_is_missing_and_it_does_not_go_on() -> None:
+def test_a_complete_collective_that_does_not_end_is_unknown() -> None:
     everybody = [waiting(n) for n in range(4)]
 
     first_look, second_look = once(*everybody), twice(everybody, everybody)
@@ -303,7 +301,7 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
     assert "no rank is missing" in sentence_of(first(second_look))
 
 
-def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
+def test_stacks_give_a_likely_verdict_if_the_recorder_is_off() -> None:
     off = SourceSeen(library="torch", version="2.13.0", limitation="the recorder is off")
     bare = [told(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
 
@@ -317,7 +315,7 @@ def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> No
 JOINING = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
 
 
-def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell(approved: Approved) -> None:
+def test_ranks_that_never_connected_are_missing_from_collectives_in_stacks(approved: Approved) -> None:
     found = once(*(told(n, frames=JOINING, age=30.0, evidence=Evidence()) for n in range(3)))
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.ABSENT)
@@ -338,7 +336,7 @@ def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, en
     approved(sentence_of(first(found)))
 
 
-def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approved: Approved) -> None:
+def test_a_rank_aborted_by_its_library_is_shown_with_the_collective(approved: Approved) -> None:
     how: dict[str, Any] = {"state": RankState.EXITED, "exit": -signal.SIGABRT, "since": NOW - 3, "world_size": None}
 
     found = once(told(2, kind=Kind.LOST, frames=REDUCING, **how))
@@ -347,7 +345,7 @@ def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approve
     approved(sentence_of(first(found)))
 
 
-def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) -> None:
+def test_the_last_stop_is_not_mentioned_after_an_end(approved: Approved) -> None:
     one = ended(exit=-9, cause="from root@login1's debugger", world_size=1)
     limit = Limit(kind=LimitKind.COLLECTIVES, seconds=1800.0, name="gloo")
     stop = changed(one.rank, state=RankState.STOPPED, limit=limit)
@@ -358,14 +356,14 @@ def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) 
     approved(sentence_of(first(once(killed))))
 
 
-def test_a_stop_that_nobody_waits_for_is_told_and_no_mystery(approved: Approved) -> None:
+def test_a_stopped_rank_without_waiting_ranks_is_reported(approved: Approved) -> None:
     found = once(elsewhere(0, state=RankState.STOPPED, where=MAIN, since=NOW - 240, world_size=1))
 
     assert kinds(found) == ["waiting"]
     approved(sentence_of(first(found)))
 
 
-def test_ranks_that_never_came() -> None:
+def test_ranks_that_never_connected_are_reported() -> None:
     moving = [elsewhere(n, 8, age=0.1) for n in (0, 1)]
 
     found = twice([elsewhere(n, 5, age=0.1) for n in (0, 1)], moving)
@@ -374,7 +372,7 @@ def test_ranks_that_never_came() -> None:
     assert sentence_of(first(found)) == "ranks 2-3 have never connected; 2 of 4 ranks have"
 
 
-def test_silent_ranks_of_a_busy_job_leave_it_in_doubt(approved: Approved) -> None:
+def test_silent_ranks_of_a_busy_job_make_the_verdict_unknown(approved: Approved) -> None:
     before, now = ([elsewhere(0, step, age=0.1), elsewhere(1, step, age=0.1), silent(2), silent(3)] for step in (5, 8))
 
     found = twice(before, now)
@@ -383,7 +381,7 @@ def test_silent_ranks_of_a_busy_job_leave_it_in_doubt(approved: Approved) -> Non
     approved(sentence_of(first(found)))
 
 
-def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent(approved: Approved) -> None:
+def test_ranks_disconnected_while_asked_count_as_silent(approved: Approved) -> None:
     gone = [elsewhere(0, 8, age=0.1), elsewhere(1, 8, age=0.1), *(without_answer(elsewhere(n)) for n in (2, 3))]
     lost = [elsewhere(0, 8, age=0.1), *(without_answer(elsewhere(n, state=RankState.LOST)) for n in (1, 2, 3))]
 
@@ -396,7 +394,7 @@ def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent(ap
 # -------------------------------------------------------------------------------------------------------------- motion
 
 
-def test_everybody_is_busy_and_what_moved_is_said(approved: Approved) -> None:
+def test_a_busy_job_is_reported_with_its_progress(approved: Approved) -> None:
     found = twice([elsewhere(n, 5, age=0.1) for n in range(4)], [elsewhere(n, 8, age=0.1) for n in range(4)])
 
     assert kinds(found) == ["busy"]
@@ -404,7 +402,7 @@ def test_everybody_is_busy_and_what_moved_is_said(approved: Approved) -> None:
     assert exit_status(found.verdicts) == 0
 
 
-def test_one_look_at_a_young_collective_does_not_settle_it() -> None:
+def test_one_look_at_a_young_collective_is_not_conclusive() -> None:
     def young(number: int) -> RankEvidence:
         return told(number, groups=[group(at=4)], calls=[call(5, age=0.4)], frames=REDUCING, age=0.4)
 
@@ -415,7 +413,7 @@ def test_one_look_at_a_young_collective_does_not_settle_it() -> None:
     assert kinds(twice(job, job, seconds=5.0)) == ["missing"]
 
 
-def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once(approved: Approved) -> None:
+def test_a_working_rank_that_others_await_is_not_blamed_at_once(approved: Approved) -> None:
     def job(place: Place, age: float) -> list[RankEvidence]:
         others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
         return [*others, elsewhere(2, frames=(MAIN, place), age=0.2)]
@@ -438,7 +436,7 @@ def computing(number: int, cpu: float, world_size: int = 4) -> RankEvidence:
 
 
 @pytest.mark.parametrize("age", [0.5, 8.0])
-def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(approved: Approved, age: float) -> None:
+def test_a_rank_computing_at_one_place_is_neither_busy_nor_stuck(approved: Approved, age: float) -> None:
     def rank(cpu: float) -> RankEvidence:
         one = computing(0, cpu, world_size=1)
         return replace(one, answer=one.answer.replace(age=age))
@@ -451,7 +449,7 @@ def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(approve
     assert twice([rank(10.0)], [rank(15.0)], seconds=5.0).is_settled
 
 
-def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_busy(approved: Approved) -> None:
+def test_an_awaited_rank_that_computes_is_neither_blamed_nor_busy(approved: Approved) -> None:
     def job(cpu: float, age: float) -> list[RankEvidence]:
         others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
         return [*others, computing(2, cpu)]
@@ -478,7 +476,7 @@ WORKER = NamedProcess(pid=99)
         ),
     ],
 )
-def test_who_polls_waits_though_lines_of_the_library_change(
+def test_a_polling_rank_waits_though_its_library_line_changes(
     holder: int | None, does: ActivityInfo, seconds: float | None
 ) -> None:
     later = does.replace(seconds=seconds)
@@ -511,7 +509,7 @@ def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> R
     return told(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
 
 
-def test_what_spins_in_mpi_is_not_busy() -> None:
+def test_a_rank_spinning_in_mpi_is_not_busy() -> None:
     crashed = without_answer(elsewhere(3, state=RankState.EXITED, exit=1, since=NOW - 0.5))
     before = [*(in_mpi(n, 1.0) for n in range(3)), crashed]
     now = [*(in_mpi(n, 2.0, line=9) for n in range(3)), crashed]
@@ -523,7 +521,7 @@ def test_what_spins_in_mpi_is_not_busy() -> None:
     assert not everybody.is_settled
 
 
-def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize(approved: Approved) -> None:
+def test_a_rank_in_finalize_after_its_program_is_missing(approved: Approved) -> None:
     one = elsewhere(3, state=RankState.EXITED, reason=None, since=NOW - 8)
     ended = without_answer(replace(one, rank=one.rank.replace(end=End(kind=EndKind.FINALIZES))))
     everybody = [*(in_mpi(n, 1.0, seconds=9.0) for n in range(3)), ended]
@@ -572,7 +570,7 @@ def groups() -> st.SearchStrategy[GroupSeen]:
     )
 
 
-def doings() -> st.SearchStrategy[ActivityInfo]:
+def activities() -> st.SearchStrategy[ActivityInfo]:
     processes = st.builds(NamedProcess, pid=st.sampled_from([8800, 8801]), name=TEXTS, command=TEXTS)
     return st.builds(
         ActivityInfo,
@@ -591,7 +589,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
     threads = st.builds(
         ThreadWait,
         thread=TEXTS,
-        does=doings(),
+        does=activities(),
         is_main=st.booleans(),
         number=st.integers(0, 2),
         awaits=st.lists(st.integers(0, 2), max_size=2).map(tuple),
@@ -625,7 +623,7 @@ def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> R
     return replace(one, evidence=draw(st.one_of(st.none(), evidence())))  # type: ignore[arg-type]
 
 
-def test_ten_thousand_open_calls_are_one_standing_and_soon_told() -> None:
+def test_thousands_of_open_calls_give_one_verdict() -> None:
     many = tuple(call(5 + n, age=60.0) for n in range(2500))
     everybody = [told(n, groups=[group(at=4)], calls=many, frames=REDUCING, age=60.0) for n in range(3)]
 

@@ -49,7 +49,7 @@ THRICE = (0.0, 30.0, 60.0)
 
 
 @pytest.mark.parametrize(
-    ("snapshots", "told"),
+    ("snapshots", "reported"),
     [
         pytest.param([], [], id="nobody looks"),
         pytest.param([(0, []), (100, [])], [], id="no rank"),
@@ -85,14 +85,12 @@ THRICE = (0.0, 30.0, 60.0)
         ),
     ],
 )
-def test_a_standstill_is_told_once_for_each_time_without_a_move(
-    snapshots: list[DetailLevel], told: list[float]
-) -> None:
+def test_each_standstill_is_reported_once(snapshots: list[DetailLevel], reported: list[float]) -> None:
     standstill = HangDetector(LIMIT)
-    assert [now for now, answers in snapshots if standstill.look(answers, now)] == told
+    assert [now for now, answers in snapshots if standstill.look(answers, now)] == reported
 
 
-def test_after_a_stop_the_time_begins_anew() -> None:
+def test_a_stop_restarts_the_time() -> None:
     standstill = HangDetector(LIMIT)
     assert not standstill.look([answer(age=0)], 0)
     standstill.start_again()
@@ -108,7 +106,7 @@ def test_after_a_stop_the_time_begins_anew() -> None:
         st.tuples(st.floats(0.5, 40), st.lists(st.integers(1, 2), min_size=2, max_size=2)), min_size=1, max_size=12
     )
 )
-def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
+def test_a_hang_is_reported_once_and_not_before_the_time_limit(
     steps: list[tuple[float, list[int]]],
 ) -> None:
     standstill, now, last_move, is_reported = HangDetector(LIMIT), 0.0, 0.0, False

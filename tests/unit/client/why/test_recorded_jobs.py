@@ -1,4 +1,4 @@
-"""Verdicts on real jobs of two ranks: each file holds what the ranks of one hang told, and what is to be decided.
+"""Verdicts on real jobs of two ranks: each file holds what the ranks of one hang reported, and the expected verdict.
 
 ``tests/full/torch/test_hang_edges.py`` runs some of these jobs.
 """

@@ -43,7 +43,7 @@ def tries(number: int, *below: Place, line: int = 12, loops: bool = False) -> Ra
     return with_waits(elsewhere(number, frames=(MAIN, POSTING.replace(line=line), *below), age=0.1), main(does))
 
 
-def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
+def test_a_retry_loop_seen_at_one_look_is_no_progress() -> None:
     others = [waiting(number) for number in (0, 1, 3)]
     snapshots = [
         JobSnapshot(at=0.0, everybody=[*others, tries(2, loops=True, line=14)]),
@@ -57,9 +57,7 @@ def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
 
 
 @pytest.mark.parametrize("written", [9e6, 0.0])
-def test_a_culprit_that_computes_is_said_to_compute_and_to_move_if_its_data_does(
-    approved: Approved, written: float
-) -> None:
+def test_a_computing_culprit_advances_only_if_its_data_does(approved: Approved, written: float) -> None:
     def saving(cpu: float, output: float) -> RankEvidence:
         wait = main(in_c_code("zip_file.write_record"), is_sure=False)
         one = with_waits(elsewhere(2, age=0.5), wait)
@@ -98,7 +96,7 @@ def in_world(number: int, world: int, *, has_come: bool) -> RankEvidence:
         (range(0, 32, 2), "16 ranks (0-30/2) have"),
     ],
 )
-def test_many_ranks_are_told_by_count(late: range, who: str) -> None:
+def test_many_ranks_are_named_by_count(late: range, who: str) -> None:
     job = [in_world(number, 32, has_come=number not in late) for number in range(32)]
 
     (verdict,) = explain([JobSnapshot(at=0.0, everybody=job)], 0.0).verdicts
@@ -107,7 +105,7 @@ def test_many_ranks_are_told_by_count(late: range, who: str) -> None:
     assert sentence_of(verdict).startswith(f"{who} not reached all_reduce #5 of dp_0")
 
 
-def test_a_verdict_on_many_ranks_costs_no_more_for_each_than_one_on_few() -> None:
+def test_the_cost_of_a_verdict_grows_linearly_with_the_ranks() -> None:
     def cost(ranks: int) -> int:
         job = [in_world(number, ranks, has_come=number != 17) for number in range(ranks)]
         return calls_of(lambda: explain([JobSnapshot(at=0.0, everybody=job), JobSnapshot(at=1.0, everybody=job)], 0.0))
@@ -153,7 +151,7 @@ def wants(path: str, holder: int | None) -> ActivityInfo:
 
 
 def job(late: RankEvidence) -> Explanation:
-    """Return what is told of a job in which three ranks wait for this one."""
+    """Return the explanation of a job in which three ranks wait for this one."""
     return explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), late])], 0.0)
 
 
@@ -188,7 +186,7 @@ SLEEPS = OtherProcess(pid=99, does=ActivityInfo(what=Activity.SLEEP))
         pytest.param([main(wants("a", 99), holder=99)], (SLEEPS,), id="a stranger"),
     ],
 )
-def test_what_stands_behind_a_wait_is_told_in_turn(
+def test_the_causes_of_a_wait_are_shown_in_order(
     approved: Approved, waits: list[ThreadWait], others: tuple[OtherProcess, ...]
 ) -> None:
     approved(reason(job(with_waits(elsewhere(2), *waits, others=others))))
@@ -225,14 +223,14 @@ def test_a_wait_is_followed_into_a_child_process(
     approved(sentence_of(explain([look, look], 0.0).verdicts[0]))
 
 
-def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
+def test_a_parent_that_is_not_a_rank_is_not_blamed() -> None:
     parent = with_waits(told(0, child=1, pid=CHILD), main(ActivityInfo(what=Activity.MESSAGES)))
     look = JobSnapshot(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
     (verdict,) = explain([look, look], 0.0).verdicts
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
 
 
-def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() -> None:
+def test_a_rank_that_fills_its_own_pipe_is_a_deadlock() -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
     look = JobSnapshot(at=0.0, everybody=[with_waits(alone, main(TO_PIPE, holder=alone.rank.pid))])
 
@@ -242,7 +240,7 @@ def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() ->
 
 
 @pytest.mark.parametrize("is_sure", [True, False])
-def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
+def test_a_deadlock_of_threads_is_as_sure_as_its_lock_holders(is_sure: bool) -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
     both = (main(JOINS, awaits=(2,)), thread(2, ActivityInfo(what=Activity.LOCK), awaits=(1,), is_sure=is_sure))
     look = JobSnapshot(at=0.0, everybody=[with_waits(alone, *both)])
@@ -270,7 +268,7 @@ def verdicts_on(*everybody: RankEvidence) -> tuple[Verdict, ...]:
     return explain([look, look], 0.0).verdicts
 
 
-def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_it() -> None:
+def test_the_last_rank_of_a_chain_of_waits_is_named() -> None:
     ranks = [holding(5, None)]
     for number in (4, 3, 2, 1):
         ranks.append(holding(number, ranks[-1]))
@@ -283,7 +281,7 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
     assert (in_collective.kind, in_collective.group) == (VerdictKind.MISSING, "dp_0")
 
 
-def test_names_of_ranks_and_threads_that_are_hostile_garble_nothing() -> None:
+def test_hostile_names_in_a_sentence_are_escaped() -> None:
     late = with_waits(
         elsewhere(2), main(READS.replace(name="\x1b[2J\n"), awaits=(2,)), thread(2, READS.replace(name="\x1b]0;x\x07"))
     )
@@ -304,7 +302,7 @@ def pid(number: int) -> int:
 
 
 @pytest.mark.parametrize(("paths", "holders"), [("aa", (0, 0)), ("ab", (0, 0)), ("ab", (3, 1))])
-def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with_it(
+def test_ranks_that_need_a_lock_of_a_waiting_rank_are_a_deadlock(
     approved: Approved, paths: str, holders: tuple[int, int]
 ) -> None:
     late = [polling(number, path, pid(held)) for number, path, held in zip((2, 3), paths, holders, strict=True)]
@@ -319,19 +317,17 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
 
 
 @pytest.mark.parametrize("holder", [None, 2**22 + 1])
-def test_what_no_rank_is_known_to_hold_makes_no_circle(approved: Approved, holder: int | None) -> None:
+def test_a_lock_without_a_known_holder_is_no_deadlock(approved: Approved, holder: int | None) -> None:
     late = [polling(number, "a", holder) for number in (2, 3)]
 
-    told_now = explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
+    verdict = explain([JobSnapshot(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
 
-    assert told_now.kind is VerdictKind.MISSING
-    approved(sentence_of(told_now))
+    assert verdict.kind is VerdictKind.MISSING
+    approved(sentence_of(verdict))
 
 
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
-def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_collective(
-    approved: Approved, seconds: float
-) -> None:
+def test_a_cycle_of_locks_is_a_deadlock_without_a_collective(approved: Approved, seconds: float) -> None:
     wanted = {0: 1, 1: 2, 2: 0, 3: 0}
     polls = [polling(number, f"lock{held}", pid(held)) for number, held in wanted.items()]
     job = [replace(one, answer=one.answer.replace(age=0.05)) for one in polls]
@@ -368,9 +364,7 @@ HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED}
         pytest.param([ended(n, -15, 100.0 + n) for n in range(4)], (0, 1, 2, 3), id="by a launcher, and no other"),
     ],
 )
-def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
-    dead: list[RankEvidence], named: tuple[int, ...]
-) -> None:
+def test_only_dead_ranks_that_died_by_themselves_are_named(dead: list[RankEvidence], named: tuple[int, ...]) -> None:
     verdict = explain([JobSnapshot(at=0.0, everybody=dead)], 103.0).verdicts[0]
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, named)
@@ -385,23 +379,23 @@ def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
     ],
     ids=["out of memory", "different causes"],
 )
-def test_what_killed_ranks_is_said_once(approved: Approved, dead: list[RankEvidence]) -> None:
+def test_the_cause_of_deaths_is_given_once(approved: Approved, dead: list[RankEvidence]) -> None:
     (verdict,) = explain([JobSnapshot(at=0.0, everybody=dead)], 103.0).verdicts
 
     approved(sentence_of(verdict))
 
 
-def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
+def test_a_holder_on_another_host_is_not_matched_to_a_rank() -> None:
     late = polling(2, "a", pid(0))
     late = replace(late, rank=changed(late.rank, host="gpu099"))
 
-    told_now = explain([JobSnapshot(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
+    verdict = explain([JobSnapshot(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
 
-    assert told_now.kind is VerdictKind.MISSING
+    assert verdict.kind is VerdictKind.MISSING
 
 
 @pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
-def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
+def test_a_sleeping_loop_is_named_only_if_it_never_moves(approved: Approved, age: float | None) -> None:
     sleeps = main(ActivityInfo(what=Activity.SLEEP, function="time.sleep", seconds=0.2))
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
     snapshots = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]

@@ -1,4 +1,4 @@
-"""Each kind of wait has words, whatever a rank tells beside it, and names the ranks that it is for."""
+"""Each kind of wait has a text, whatever else a rank reports, and names the ranks that it is for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FULL = {
 
 @pytest.mark.parametrize("target", [None, *Target])
 @pytest.mark.parametrize("what", Activity)
-def test_each_kind_has_words_whatever_else_is_told(what: Activity, target: Target | None) -> None:
+def test_each_kind_of_wait_has_a_text(what: Activity, target: Target | None) -> None:
     for does in (ActivityInfo(what=what, target=target), ActivityInfo(what=what, target=target, **FULL)):  # type: ignore[arg-type]
-        said = wait_text(does)
-        assert said
-        assert said.isprintable()
-        assert "  " not in said
+        text = wait_text(does)
+        assert text
+        assert text.isprintable()
+        assert "  " not in text
 
 
 def test_a_process_that_is_a_rank_is_named_as_one() -> None:
