@@ -215,9 +215,9 @@ class FakeBroker:
         self.report(following)
         return following
 
-    def reply(self, question: Question, said: Mapping[str, RankAnswer], *, last: bool = True) -> None:
+    def reply(self, question: Question, by_key: Mapping[str, RankAnswer], *, last: bool = True) -> None:
         """Answer a question that was left open, for the ranks of these keys alone."""
-        answers = (answer.replace(key=key) for key, answer in said.items())
+        answers = (answer.replace(key=key) for key, answer in by_key.items())
         self.tell(answered(question.request, *answers, last=last))
 
     def do(self, call: Callable[[], object]) -> None:

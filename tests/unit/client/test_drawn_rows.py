@@ -70,13 +70,13 @@ class DrawingRank:
     def count_step_as_slow(self) -> None:
         self._stops.step_is_slow(self._step)
 
-    def end_step(self, tell: Callable[[], object]) -> None:
+    def end_step(self, send: Callable[[], object]) -> None:
         if self._stops.phase is StopPhase.STEPPING:
             self._line += 1
             self._stops.halt(sys._getframe())
             if self._rng.random() < 0.2:
                 self._stops.work_is_slow()
-                tell()
+                send()
             self._draw()
 
     def hear(self, message: Message) -> None:
@@ -123,10 +123,10 @@ class Storm:
     def _sit_down(self) -> None:
         seat = Seat(rank=make_rank(), report=self.rank.report(), generation=1, driver="me@here", watchers=0)
         self._perform(self._client.message(seat, self._now))
-        self._tell_rank(viewers(*self._size))
-        self._tell_rank(Repaint())
+        self._send_to_rank(viewers(*self._size))
+        self._send_to_rank(Repaint())
 
-    def _tell_rank(self, message: Message) -> None:
+    def _send_to_rank(self, message: Message) -> None:
         # A newer message takes the place of one of its kind that waits for the rank, as in the broker.
         self._to_rank.pop(type(message), None)
         self._to_rank[type(message)] = message
@@ -160,7 +160,7 @@ class Storm:
         frame = self._transport.take()
         if frame is None:
             if self._outbox.missed():
-                self._tell_rank(Repaint())
+                self._send_to_rank(Repaint())
             return False
         if frame.startswith(b"{"):
             self._perform(self._client.message(decode(frame, Sender.AGENT), self._now))
@@ -213,9 +213,9 @@ class Storm:
             elif isinstance(effect, Blank):
                 self.screen.feed(screen.blank(effect.text, *self._size))
             elif isinstance(effect, Send) and isinstance(effect.item, Repaint):
-                self._tell_rank(effect.item)
+                self._send_to_rank(effect.item)
             elif isinstance(effect, Send) and isinstance(effect.item, Resize):
-                self._tell_rank(viewers(effect.item.rows, effect.item.columns))
+                self._send_to_rank(viewers(effect.item.rows, effect.item.columns))
 
 
 FAULTS: dict[str, tuple[Callable[[Storm], object], ...]] = {

@@ -152,7 +152,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("verb", "job"), CASES)
-def test_twice_the_ranks_are_twice_the_work(verb: str, job: str) -> None:
+def test_work_grows_linearly_with_the_ranks(verb: str, job: str) -> None:
     few, many = (JOBS[job](count) for count in (FEW, 2 * FEW))
 
     assert calls_of(lambda: VERBS[verb](many)) < 2.2 * calls_of(lambda: VERBS[verb](few))

@@ -23,7 +23,7 @@ CORE = sorted(
 STREAMS = {"stdin", "stdout", "stderr"}
 
 
-def test_the_page_of_the_library_names_all_that_it_offers_and_nothing_else() -> None:
+def test_api_page_lists_exactly_the_public_names() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     left_out = [name for name in dbg_client.__all__ if not re.search(rf"\b{name}\b", page)]
 
@@ -59,7 +59,7 @@ def _named(members: str, name: str) -> set[str]:
     return set(re.findall(r"`([a-z]\w*)", members)) - {"job"} | ({"job"} if "Broker" in name else set())
 
 
-def test_every_name_offered_is_there_and_says_what_it_is_for() -> None:
+def test_every_public_name_exists_and_has_a_docstring() -> None:
     assert {name: bool(getattr(dbg_client, name).__doc__) for name in dbg_client.__all__} == dict.fromkeys(
         dbg_client.__all__, True
     )

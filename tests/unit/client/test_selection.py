@@ -74,7 +74,7 @@ def test_selects_by_state_and_leaves_out_the_exited(text: str, expected: str) ->
 
 
 @pytest.mark.parametrize("text", ["7", "g9:0", "g1:7", "G1:0", "g:0", "A/held", "B/all", "0@2", "0,!0", "?1", "0.1"])
-def test_says_when_nothing_fits(text: str) -> None:
+def test_unmatched_target_is_refused(text: str) -> None:
     with pytest.raises(NoSuchRank) as caught:
         select(parse_target(text), block("A", ["g1", "g2"], 2))
     assert caught.value.target == text
@@ -93,7 +93,7 @@ def test_says_when_nothing_fits(text: str) -> None:
         ("5", "A/g12:5", None),
     ],
 )
-def test_takes_a_number_as_local_rank_where_no_global_rank_fits(text: str, expected: str, note: str | None) -> None:
+def test_number_is_a_local_rank_where_no_global_rank_matches(text: str, expected: str, note: str | None) -> None:
     selection = select(parse_target(text), block("A", ["g12", "g13", "g14"], 8))
     assert " ".join(found.full_address for found in selection.ranks) == expected
     assert selection.note == note
@@ -107,12 +107,12 @@ def test_a_note_about_many_hosts_stays_short() -> None:
     assert len(selection.note) < 200
 
 
-def test_a_note_cannot_act_on_the_terminal() -> None:
+def test_note_cannot_control_the_terminal() -> None:
     note = select(parse_target("g*:0"), [rank("g\x1b[2J:8", local=0)]).note
     assert note == r"g\x1b[2J:8, local 0"
 
 
-def test_a_global_rank_of_one_job_goes_before_a_local_rank_of_another() -> None:
+def test_global_rank_of_one_job_precedes_local_rank_of_another() -> None:
     both = [rank("g13:5", job="A", local=1), rank("g13:13", job="B", local=5)]
     assert chosen("g13:5", both) == "A/g13:5"
     assert chosen("B/g13:5", both) == "B/g13:13"
@@ -120,7 +120,7 @@ def test_a_global_rank_of_one_job_goes_before_a_local_rank_of_another() -> None:
     assert chosen("B/all,!g13:5", [*both, rank("g13:14", job="B", local=6)]) == "B/g13:14"
 
 
-def test_a_live_local_rank_goes_before_an_exited_global_one() -> None:
+def test_live_local_rank_precedes_an_exited_global_one() -> None:
     relaunched = [rank("g13:5", local=5, state=RankState.EXITED), rank("g13:13", local=5)]
     assert chosen("g13:5", relaunched) == "A/g13:13"
     assert chosen("g13:5@1", relaunched) == "A/g13:5"
@@ -145,15 +145,15 @@ def test_classic_sessions_have_marks_and_no_numbers() -> None:
     assert unique_targets(sessions) == {session.key: session.address for session in sessions}
 
 
-@pytest.mark.parametrize("gone", [RankState.EXITED, RankState.LOST])
-def test_a_live_rank_hides_gone_ones_of_its_address(gone: RankState) -> None:
-    ranks = [rank("h:5", pid=1, state=gone, since=9.0), rank("h:5", pid=2)]
+@pytest.mark.parametrize("ended", [RankState.EXITED, RankState.LOST])
+def test_live_rank_hides_ended_ones_at_its_address(ended: RankState) -> None:
+    ranks = [rank("h:5", pid=1, state=ended, since=9.0), rank("h:5", pid=2)]
     for text in ("h:5", "all", "h:*", "5", "0-9"):
         assert [found.pid for found in select(parse_target(text), ranks).ranks] == [2]
     assert [found.pid for found in select(parse_target("h:5@1"), ranks).ranks] == [1]
 
 
-def test_of_gone_ranks_at_one_address_the_newest_is_meant() -> None:
+def test_newest_ended_rank_at_an_address_is_selected() -> None:
     states = [RankState.LOST, RankState.EXITED, RankState.EXITED]
     ranks = [rank("h:5", pid=pid, state=state, since=pid) for pid, state in enumerate(states)]
     for listed in (ranks, ranks[::-1]):
@@ -161,7 +161,7 @@ def test_of_gone_ranks_at_one_address_the_newest_is_meant() -> None:
         assert [found.pid for found in select(parse_target("all"), listed).ranks] == [2]
 
 
-def test_who_is_there_is_counted_apart_from_who_has_exited(approved: Approved) -> None:
+def test_live_and_exited_ranks_are_counted_separately(approved: Approved) -> None:
     ended = [rank("h:5", state=RankState.EXITED)]
     for text in ("h:6", "*/running"):
         with pytest.raises(NoSuchRank) as caught:
@@ -176,7 +176,7 @@ def test_who_is_there_is_counted_apart_from_who_has_exited(approved: Approved) -
 
 
 @pytest.mark.parametrize("text", ["0", "g1:0", "all", "stopped", "0-3", "!1", "0,1"])
-def test_refuses_what_fits_two_live_jobs(text: str) -> None:
+def test_target_in_two_live_jobs_is_ambiguous(text: str) -> None:
     both = block("A", ["g1"], 2) + block("B", ["g1"], 2)
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target(text), both)
@@ -194,7 +194,7 @@ def test_refuses_what_fits_two_live_jobs(text: str) -> None:
         ("!4", ("!hang-1/4", "!hang-2/4")),
     ],
 )
-def test_offers_the_target_in_each_job_as_one_types_it(text: str, candidates: tuple[str, ...]) -> None:
+def test_ambiguous_target_is_offered_for_each_job(text: str, candidates: tuple[str, ...]) -> None:
     ranks = [rank(f"h:{number}", job=job) for job in ("hang-2", "hang-1") for number in (4, 5)]
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target(text), ranks)
@@ -211,14 +211,14 @@ def test_offers_the_target_in_each_job_as_one_types_it(text: str, candidates: tu
         ("hang-1*/4", "hang-1/h:4"),
     ],
 )
-def test_a_star_in_a_job_stands_for_anything(text: str, expected: str) -> None:
+def test_star_in_a_job_matches_any_text(text: str, expected: str) -> None:
     ranks = [rank(f"h:{number}", job=job) for job in ("hang-1", "hang-2", "other") for number in (4, 5)]
     assert chosen(text, ranks) == expected
     assert not parse_target(text).single
 
 
 @pytest.mark.parametrize("text", ["hanging*/5", "*x/5", "h*g*g-1/5", "hang-1*1/5"])
-def test_a_pattern_of_jobs_has_to_fit_the_whole_name(text: str) -> None:
+def test_job_pattern_must_match_the_whole_name(text: str) -> None:
     with pytest.raises(NoSuchRank):
         select(parse_target(text), [rank("h:5", job="hang-1")])
 
@@ -236,11 +236,11 @@ def test_a_pattern_of_jobs_has_to_fit_the_whole_name(text: str) -> None:
         ("*/all,!A/0", "A/g1:1 B/g1:0 B/g1:1"),
     ],
 )
-def test_a_job_or_a_star_settles_it(text: str, expected: str) -> None:
+def test_job_or_star_resolves_the_ambiguity(text: str, expected: str) -> None:
     assert chosen(text, block("A", ["g1"], 2) + block("B", ["g1"], 2)) == expected
 
 
-def test_terms_are_of_one_job_together() -> None:
+def test_terms_without_a_job_select_in_one_job() -> None:
     apart = [rank("g1:0", job="A"), rank("g2:0", job="B")]
     assert chosen("g1:0", apart) == "A/g1:0"
     with pytest.raises(AmbiguousTarget):
@@ -248,7 +248,7 @@ def test_terms_are_of_one_job_together() -> None:
     assert chosen("A/g1:0,g2:0", apart) == "A/g1:0 B/g2:0"
 
 
-def test_a_term_without_a_job_is_judged_apart_from_those_with_one() -> None:
+def test_term_without_a_job_is_resolved_separately() -> None:
     with pytest.raises(AmbiguousTarget):
         select(parse_target("A/0,:0"), [rank("g1:0", job="A"), rank("g1:0", job="B")])
     lost = rank("g1:0", job="A", state=RankState.LOST)
@@ -256,7 +256,7 @@ def test_a_term_without_a_job_is_judged_apart_from_those_with_one() -> None:
     assert chosen("A/0,:0", [lost]) == "A/g1:0"
 
 
-def test_two_live_processes_at_one_address_are_told_apart_by_pid() -> None:
+def test_live_processes_at_one_address_are_distinguished_by_pid() -> None:
     twins = [rank("h:5", pid=11), rank("h:5", pid=22), rank("h:6", pid=33)]
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target("h:5"), twins)
@@ -338,11 +338,11 @@ def crowd(text: str) -> list[RankInfo]:
         ("B/h:0, A/h:1 lost 0", "1", "A/h:1"),
     ],
 )
-def test_a_job_that_lives_is_meant_and_of_those_that_are_gone_the_newest(ranks: str, texts: str, expected: str) -> None:
+def test_live_job_is_preferred_then_the_newest_ended_one(ranks: str, texts: str, expected: str) -> None:
     assert {chosen(text, crowd(ranks)) for text in texts.split()} == {expected}
 
 
-def test_no_job_that_has_ended_answers_for_a_number_that_the_living_one_has_not() -> None:
+def test_ended_job_is_not_selected_for_a_number_missing_in_a_live_one() -> None:
     ranks = crowd("B/h:0, A/h:1 exited 0")
     for text in ("1", "h:1", "0-3,!0"):
         with pytest.raises(NoSuchRank) as caught:
@@ -404,7 +404,7 @@ def outcome(text: str, ranks: list[RankInfo], *, any_job: bool = False) -> Selec
 
 @unhurried
 @given(crowds, typed)
-def test_a_selection_keeps_its_promises(ranks: list[RankInfo], text: str) -> None:
+def test_selection_is_sorted_unique_and_of_one_job(ranks: list[RankInfo], text: str) -> None:
     selection = outcome(text, ranks)
     if not isinstance(selection, Selection):
         return
@@ -422,7 +422,7 @@ def test_a_selection_keeps_its_promises(ranks: list[RankInfo], text: str) -> Non
 
 @unhurried
 @given(crowds, typed)
-def test_each_candidate_selects_ranks_that_live(ranks: list[RankInfo], text: str) -> None:
+def test_each_candidate_selects_live_ranks(ranks: list[RankInfo], text: str) -> None:
     refusal = outcome(text, ranks)
     if not isinstance(refusal, AmbiguousTarget):
         return

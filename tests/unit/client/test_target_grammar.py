@@ -113,7 +113,7 @@ def test_reads_several_terms(text: str, include: list[Term], exclude: list[Term]
         ("5,!6", False),
     ],
 )
-def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) -> None:
+def test_form_shows_whether_one_rank_is_named(text: str, single: bool) -> None:
     assert parse_target(text).single is single
 
 
@@ -146,7 +146,7 @@ def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) ->
         ("0-99999999", ""),
     ],
 )
-def test_refuses_by_name_and_says_what_to_write(approved: Approved, text: str, remedy: str) -> None:
+def test_bad_target_is_refused_with_a_remedy(approved: Approved, text: str, remedy: str) -> None:
     with pytest.raises(BadTarget) as caught:
         parse_target(text)
     approved(str(caught.value))
@@ -154,7 +154,7 @@ def test_refuses_by_name_and_says_what_to_write(approved: Approved, text: str, r
     assert str(caught.value).isprintable()
 
 
-def test_refuses_more_terms_than_are_worth_a_walk() -> None:
+def test_too_many_terms_are_refused() -> None:
     assert len(parse_target(",".join(["a:1"] * MAX_TERMS)).include) == MAX_TERMS
     with pytest.raises(BadTarget, match=f"{MAX_TERMS + 1} terms"):
         parse_target(",".join(["a:1"] * (MAX_TERMS + 1)))
@@ -172,7 +172,7 @@ def test_a_long_list_of_numbers_is_one_term() -> None:
 @example("9" * 5000 + ":" + "9" * 5000)
 @example("a:1@" + "9" * 5000)
 @example("a[1-" + "9" * 5000 + "]:1")
-def test_refuses_any_text_politely(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     target = parsed_or_refused(text)
     if isinstance(target, BadTarget):
         assert str(target).isprintable()
@@ -202,7 +202,7 @@ def parsed_or_refused(text: str) -> Target | BadTarget:
         ("[007]", ["007"], ["7", "07"]),
     ],
 )
-def test_a_pattern_fits(pattern: str, hosts: list[str], others: list[str]) -> None:
+def test_pattern_matches_hosts(pattern: str, hosts: list[str], others: list[str]) -> None:
     parsed = parse_host(pattern)
     assert [host for host in hosts + others if parsed.fits(host)] == hosts
 
@@ -216,7 +216,7 @@ def test_a_pattern_fits(pattern: str, hosts: list[str], others: list[str]) -> No
         ("gpu[1,2]", None),
     ],
 )
-def test_knows_a_pattern_for_one_host(pattern: str, exact: str | None) -> None:
+def test_pattern_for_one_host_is_recognized(pattern: str, exact: str | None) -> None:
     assert parse_host(pattern).exact == exact
 
 
@@ -234,7 +234,7 @@ def test_knows_a_pattern_for_one_host(pattern: str, exact: str | None) -> None:
         ("x" * (MAX_HOST + 1), str(MAX_HOST)),
     ],
 )
-def test_refuses_a_host_by_name(pattern: str, named: str) -> None:
+def test_bad_host_pattern_is_refused_by_name(pattern: str, named: str) -> None:
     with pytest.raises(BadTarget) as caught:
         parse_host(pattern)
     assert named in str(caught.value)

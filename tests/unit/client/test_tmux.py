@@ -53,7 +53,7 @@ def taken_by_tmux(argument: str) -> tuple[str, bool]:
 
 
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
-def test_any_argument_reaches_the_command_as_it_is(word: str) -> None:
+def test_any_argument_reaches_the_command_unchanged(word: str) -> None:
     assert taken_by_tmux(literal(word)) == (word, False)
 
 

@@ -48,14 +48,14 @@ def test_a_rank_finds_the_broker_of_the_terminal(tmp_path: Path) -> None:
     assert rank_variables(None, {**home, "DBG_TOKEN_FILE": "/t"}, touch) == home
 
 
-def test_without_a_home_the_file_of_the_token_is_told(tmp_path: Path) -> None:
+def test_token_file_is_passed_on_without_a_home(tmp_path: Path) -> None:
     variables = {"DBG_BROKER": "h:1", "DBG_TOKEN_FILE": "/t"}
     assert rank_variables(None, variables, touch) == variables
     with pytest.raises(BadInput, match="DBG_HOME"):
         rank_variables(None, {}, touch)
 
 
-def test_a_line_says_what_to_type(approved: Approved) -> None:
+def test_line_shows_the_command_to_type(approved: Approved) -> None:
     rank = listed_rank("gpu013:3", state=RankState.RUNNING)
     assert (
         line_for(812, ADOPTED, rank, [rank]) == f"adopted {rank.address} (pid 812): dbg-attach where {rank.address}\n"
@@ -67,7 +67,7 @@ def test_a_line_says_what_to_type(approved: Approved) -> None:
 
 
 @pytest.mark.parametrize("error", [None, PermissionError, RuntimeError])
-def test_the_file_has_the_code_and_goes_whether_or_not_it_was_run(
+def test_script_file_is_removed_whether_or_not_it_was_run(
     error: type[Exception] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -85,7 +85,7 @@ def test_the_file_has_the_code_and_goes_whether_or_not_it_was_run(
 
 
 @given(st.text())
-def test_any_code_is_one_expression_of_ascii(text: str) -> None:
+def test_any_code_becomes_one_ascii_expression(text: str) -> None:
     compile(as_expression(f"x = {text!r}"), "text", "eval")
     assert as_expression(f"x = {text!r}").isascii()
 
@@ -107,7 +107,7 @@ def no_rank(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, no_rank: pytest.MonkeyPatch) -> None:
+def test_failed_code_reports_the_reason_and_does_not_raise(tmp_path: Path, no_rank: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {}
     answer = answer_here(tmp_path, names)
     assert answer is not None
@@ -117,7 +117,7 @@ def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, no_rank: py
 
 
 @given(st.text() | st.sampled_from(["adopted", "adopted\t\t", "gone\t\t\t", "adopted\t\t\t\t"]))
-def test_what_is_no_answer_is_none(line: str) -> None:
+def test_malformed_answer_is_not_read(line: str) -> None:
     assert read_answer(line) is None
 
 
@@ -130,7 +130,7 @@ def test_what_is_no_answer_is_none(line: str) -> None:
     ],
     ids=["another terminal's", "that of a borrowed thread", "that of the process before the fork"],
 )
-def test_one_call_at_a_time_makes_a_rank(
+def test_only_one_adoption_runs_at_a_time(
     first: dict[str, object], outcome: Outcome, tmp_path: Path, no_rank: pytest.MonkeyPatch
 ) -> None:
     no_rank.setitem(vars(sys), "_dbg_adopts", first)
@@ -155,7 +155,7 @@ def test_one_call_at_a_time_makes_a_rank(
         ("", ""),
     ],
 )
-def test_ours_and_launchers_are_known(command: str, kind: str) -> None:
+def test_own_commands_and_launchers_are_recognized(command: str, kind: str) -> None:
     words = command.split()
     assert is_ours(words) is (kind == "ours")
     assert starts_ranks(words, {}) is (kind == "launcher")
@@ -173,7 +173,7 @@ def test_ours_and_launchers_are_known(command: str, kind: str) -> None:
         ("python", ""),
     ],
 )
-def test_the_program_stands_behind_the_options(argv: str, words: str) -> None:
+def test_program_follows_the_interpreter_options(argv: str, words: str) -> None:
     assert " ".join(program_words(tuple(argv.split()))) == words
 
 
@@ -191,7 +191,7 @@ def found(*processes: ProcessInfo, **own: str) -> list[tuple[int, int, bool]]:
     return [(one.pid, one.rank, one.is_rank) for one in candidates]
 
 
-def test_ranks_are_found_and_neither_launchers_nor_helpers_nor_our_own() -> None:
+def test_only_ranks_are_found_among_processes() -> None:
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "h"}
     assert found(
         process(1, 0, "shell.py"),
@@ -207,25 +207,25 @@ def test_ranks_are_found_and_neither_launchers_nor_helpers_nor_our_own() -> None
     ) == [(11, 0, False), (12, 1, True)]
 
 
-def test_a_rank_alone_without_a_world_is_left_over_in_a_shell() -> None:
+def test_rank_variable_without_a_world_is_ignored() -> None:
     assert found(process(10, 1, "train.py", RANK="0")) == []
     assert found(process(10, 1, "train.py", RANK="x", WORLD_SIZE="2")) == []
 
 
-def test_in_a_job_of_a_scheduler_only_its_processes_are_meant() -> None:
+def test_only_processes_of_the_schedulers_job_are_found() -> None:
     two = [process(pid, 1, "train.py", OMPI_COMM_WORLD_RANK="0", SLURM_JOB_ID=str(pid)) for pid in (10, 11)]
     assert found(*two) == [(10, 0, False), (11, 0, False)]
     assert found(*two, SLURM_JOB_ID="11") == [(11, 0, False)]
 
 
-def test_a_rank_that_starts_the_others_is_one_itself() -> None:
+def test_rank_that_starts_the_others_is_found() -> None:
     place = {"MASTER_ADDR": "h", "MASTER_PORT": "1", "WORLD_SIZE": "2"}
     assert found(
         process(10, 1, "train.py", LOCAL_RANK="0", **place), process(11, 10, "train.py", LOCAL_RANK="1", **place)
     ) == [(10, 0, False), (11, 1, False)]
 
 
-def test_all_launchers_that_the_agent_knows_are_known() -> None:
+def test_all_launchers_of_the_agent_are_known() -> None:
     assert {row.rank for row in ROWS if row.rank} == set(RANK_VARIABLES)
 
 
@@ -241,12 +241,12 @@ def test_all_launchers_that_the_agent_knows_are_known() -> None:
     ],
     ids=["futex", "mmap", "brk", "none", "another machine", "this machine"],
 )
-def test_waiting_is_safe_and_taking_memory_is_not(machine: str, number: int | None, is_safe: bool) -> None:
+def test_waiting_is_safe_and_allocating_memory_is_not(machine: str, number: int | None, is_safe: bool) -> None:
     assert waits_safely(machine, number) is is_safe
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ("GNU gdb (Debian 13.1-3) 13.1\nCopyright (C) 2023 Free Software Foundation, Inc.\n", 13),
         ("GNU gdb (Ubuntu 12.1-0ubuntu1~22.04) 12.1\n", 12),
@@ -256,5 +256,5 @@ def test_waiting_is_safe_and_taking_memory_is_not(machine: str, number: int | No
         ("", 0),
     ],
 )
-def test_the_version_is_read_as_each_distribution_writes_it(said: str, version: int) -> None:
-    assert major_version(said) == version
+def test_gdb_version_is_read_for_each_distribution(output: str, version: int) -> None:
+    assert major_version(output) == version

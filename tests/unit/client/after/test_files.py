@@ -65,11 +65,11 @@ class Runs:
         ("rank_12345678901234567890", None),
     ],
 )
-def test_the_rank_is_in_the_name(name: str, rank: int | None) -> None:
+def test_rank_is_read_from_the_file_name(name: str, rank: int | None) -> None:
     assert rank_in(name) == rank
 
 
-def test_a_directory_is_read_with_those_below(tmp_path: Path) -> None:
+def test_directory_is_read_recursively(tmp_path: Path) -> None:
     (tmp_path / "node1").mkdir()
     (tmp_path / "node1" / "trace_rank_1").write_bytes(DUMP)
     (tmp_path / "trace_rank_0.json").write_bytes(dump(raw(1, "gloo:all_reduce")))
@@ -82,7 +82,7 @@ def test_a_directory_is_read_with_those_below(tmp_path: Path) -> None:
     assert found.problems == []
 
 
-def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
+def test_newer_dump_of_a_rank_is_used(tmp_path: Path) -> None:
     for name, moment in (("a_rank_0", 200), ("b_rank_0", 100)):
         (tmp_path / name).write_bytes(DUMP)
         os.utime(tmp_path / name, (moment, moment))
@@ -91,7 +91,7 @@ def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
     assert "b_rank_0 is ignored" in found.notes[0]
 
 
-def told(path: Path | str) -> str:
+def problem_of(path: Path | str) -> str:
     """Return the only sentence on a file that is named."""
     found = find_in([str(path)])
     assert not found.dumps
@@ -100,10 +100,10 @@ def told(path: Path | str) -> str:
     return problem
 
 
-def test_a_pickle_that_would_run_code_runs_none(tmp_path: Path) -> None:
+def test_pickle_with_code_is_not_executed(tmp_path: Path) -> None:
     path = tmp_path / "trace_rank_0"
     path.write_bytes(pickle.dumps({"entries": [Runs(tmp_path / "ran")]}))
-    assert "contains code" in told(path)
+    assert "contains code" in problem_of(path)
     assert not (tmp_path / "ran").exists()
 
 
@@ -122,15 +122,15 @@ def test_a_pickle_that_would_run_code_runs_none(tmp_path: Path) -> None:
     ],
     ids=range(12),
 )
-def test_what_is_no_dump_is_told(approved: Approved, tmp_path: Path, content: bytes) -> None:
+def test_invalid_dump_is_reported(approved: Approved, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace_rank_0"
     path.write_bytes(content)
-    approved(told(path))
+    approved(problem_of(path))
 
 
-def test_a_name_without_a_rank_is_told(approved: Approved, tmp_path: Path) -> None:
+def test_name_without_a_rank_is_reported(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "trace").write_bytes(DUMP)
-    approved(told(tmp_path / "trace"))
+    approved(problem_of(tmp_path / "trace"))
 
 
 def test_only_regular_files_are_opened(approved: Approved, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_only_regular_files_are_opened(approved: Approved, tmp_path: Path) -> No
     (tmp_path / "round").symlink_to("round")
     (tmp_path / "gone").symlink_to("nowhere")
     paths = [str(tmp_path / name) for name in ("pipe_rank_0", "socket_rank_1", "round", "gone")]
-    approved("\n".join(told(name) for name in (*paths, "/dev/zero", "x\0y/z")))
+    approved("\n".join(problem_of(name) for name in (*paths, "/dev/zero", "x\0y/z")))
     found = find_in([str(tmp_path)])
     assert found.dumps == {}
 
@@ -161,10 +161,10 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
     with path.open("wb") as file:
         file.write(b"\x80\x02")
         file.truncate(10**12)
-    assert "is larger than" in told(path)
+    assert "is larger than" in problem_of(path)
 
 
-def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
+def test_newest_report_of_each_job_is_used(tmp_path: Path) -> None:
     for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
         (tmp_path / name).write_bytes(written(saved(HangEvidence(snapshots=[LOOK], now=now))))
     found = find_in([str(tmp_path)])
@@ -243,7 +243,7 @@ HALTED = [
         pytest.param([[waiting(0), *HALTED], [waiting(0, age=61.0), *HALTED]], id="halted and dead ranks"),
     ],
 )
-def test_looks_are_read_again(snapshots: list[list[RankEvidence]]) -> None:
+def test_snapshots_are_read_back_from_a_report(snapshots: list[list[RankEvidence]]) -> None:
     case = case_of(*snapshots)
     again = read_report(written(saved(case))).case
     assert [[one.evidence for one in look.everybody] for look in again.snapshots] == [
@@ -261,7 +261,7 @@ def test_secrets_are_left_out() -> None:
     assert OUT in repr(clean)
 
 
-def test_of_a_case_that_is_too_large_the_looks_between_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_report_keeps_the_first_and_last_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     file = saved(case_of(*([waiting(0, age=60.0 + number), elsewhere(1)] for number in range(9))))
     monkeypatch.setattr(case_file, "MAX_EVIDENCE", len("".join(lines_of(file))) - len(TITLE) - 1)
     assert [look.at for look in read_report(written(file)).snapshots] == [0.0, 12.0]
@@ -285,6 +285,6 @@ def test_hostile_evidence_is_refused(packed: bytes, monkeypatch: pytest.MonkeyPa
         read_report(b"%b\n\n%b\n%b" % (BEGINNING, TITLE.encode(), packed))
 
 
-def test_a_report_without_evidence_says_so() -> None:
+def test_report_without_evidence_is_refused() -> None:
     with pytest.raises(CantReadReport, match="without evidence"):
         read_report(BEGINNING + b" about all\n\nRanks\n  0\n")

@@ -54,7 +54,7 @@ def verdict_of(*dumps: RankDump) -> Verdict:
     return explain_dumps(dumps).verdicts[0]
 
 
-def test_a_rank_that_left_no_dump_is_not_accused_of_what_is_not_known(approved: Approved) -> None:
+def test_rank_without_a_dump_is_not_blamed(approved: Approved) -> None:
     found = explain_dumps([dump_of(rank, ended(4), entry(5)) for rank in (0, 1, 3)])
 
     assert found.verdicts[0].kind is VerdictKind.UNKNOWN
@@ -67,7 +67,7 @@ def test_a_rank_that_left_no_dump_is_not_accused_of_what_is_not_known(approved: 
     assert exit_status(alone.verdicts) == 6
 
 
-def test_ranks_without_a_dump_that_nobody_waits_for_are_told(approved: Approved) -> None:
+def test_ranks_without_a_dump_are_reported_if_no_rank_waits_for_them(approved: Approved) -> None:
     config = {**EVERYBODY, "7": {"name": "7", "desc": "tp_0", "ranks": "[0, 1]"}}
     found = explain_dumps(
         [dump_of(0, entry(9, group="7"), config=config), dump_of(1, ended(8, group="7"), config=config)]

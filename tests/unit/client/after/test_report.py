@@ -35,7 +35,7 @@ def section(text: str, title: str) -> Sequence[str]:
     return [line.strip() for line in behind.partition("\n\n")[0].strip().split("\n")]
 
 
-def test_each_section_is_made_of_the_case_that_stands_at_the_end() -> None:
+def test_report_sections_match_the_evidence_at_its_end() -> None:
     text = report(make_rank(0, release="0.2.0", python="3.12.1"), make_rank(1, release="0.1.0", python="3.11.7"))
 
     terminal, *agents = section(text, "Versions")
@@ -49,7 +49,7 @@ def test_each_section_is_made_of_the_case_that_stands_at_the_end() -> None:
     assert "are stopped in the debugger" in report_text(read, read.case.explanation())
 
 
-def test_a_report_without_ranks_says_so(approved: Approved) -> None:
+def test_report_without_ranks_names_the_problem(approved: Approved) -> None:
     approved(report())
 
 

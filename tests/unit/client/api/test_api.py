@@ -64,7 +64,7 @@ def visit(monkeypatch: pytest.MonkeyPatch, broker: FakeBroker) -> dbg_client.Bro
     return dbg_client.connect()
 
 
-def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
+def test_ranks_without_breakpoints_and_without_support_are_distinguished(environment: pytest.MonkeyPatch) -> None:
     fake = FakeBroker(make_rank(0), make_rank(1))
     stock = RankAnswer(key="", kind=Kind.ERROR, text="an older debugger")
     fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
@@ -75,7 +75,7 @@ def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(envir
         assert answer.errors == {"gpu013:1": stock.text}
 
 
-def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:
+def test_missing_or_unnamed_job_is_an_error(environment: pytest.MonkeyPatch) -> None:
     ranks = (make_rank(0), make_rank(1, job="train-2"))
     with FakeBroker(*ranks) as fake, visit(environment, fake) as broker:
         with pytest.raises(dbg_client.DbgError):
@@ -99,17 +99,17 @@ def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(envir
         ([0, 3], "0,3"),
     ],
 )
-def test_ranks_are_named_as_in_python_and_as_in_the_terminal(wanted: Wanted, text: str) -> None:
+def test_ranks_are_named_by_python_values_or_a_target(wanted: Wanted, text: str) -> None:
     assert target_text(wanted) == text
 
 
 @pytest.mark.parametrize("wanted", [[], 3.5, None, slice(0, 2)])
-def test_what_names_no_rank_is_an_error_that_says_what_to_write(wanted: Any) -> None:
+def test_invalid_selector_is_refused_with_a_remedy(wanted: Any) -> None:
     with pytest.raises(BadInput, match=r"as in job\["):
         target_text(wanted)
 
 
-def test_a_target_is_of_the_job_alone_and_knows_the_groups_of_the_last_answer() -> None:
+def test_target_selects_in_its_job_and_knows_the_groups_of_the_last_answer() -> None:
     ranks = [make_rank(0), make_rank(1), make_rank(0, key="other", job="other", address="gpu013:0")]
     assert [rank.job for rank in select(read_selector("all", "4711.0", {}), ranks).ranks] == ["4711.0", "4711.0"]
     group = read_selector("@1", "4711.0", {"@1": frozenset({ranks[1].key})})
@@ -118,22 +118,22 @@ def test_a_target_is_of_the_job_alone_and_knows_the_groups_of_the_last_answer() 
         read_selector("@2", "4711.0", {"@1": frozenset({ranks[1].key})})
 
 
-LET_GO = "bob let it go"
+CONTINUED = "bob continued it"
 
 
-async def test_a_program_is_told_who_let_its_rank_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_ends_when_another_user_continues_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeBroker(make_rank(5)) as broker:
         for name, value in broker.environment.items():
             monkeypatch.setenv(name, value)
         async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
-            broker.tell(Notice(text=LET_GO, ends_stop=True))
+            broker.tell(Notice(text=CONTINUED, ends_stop=True))
             broker.tell(Report(report=RankReport(state=RankState.RUNNING)))
             await stop._switchboard.until(lambda: stop._attachment.ending.by or None, seconds(20))
             with pytest.raises(dbg_client.StopEnded):
                 await stop.eval("loss")
 
 
-async def test_a_program_has_its_next_stop_once_the_debugger_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wait_returns_once_the_debugger_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     rank = make_rank(5)
     with FakeBroker(rank, reports={rank.key: make_pdb_report(make_prompt())}) as broker:
         for name, value in broker.environment.items():
@@ -151,7 +151,7 @@ async def test_a_program_has_its_next_stop_once_the_debugger_is_open(monkeypatch
             assert (await waiting) == HERE
 
 
-async def test_a_program_that_waits_asks_rarely_for_a_seat_that_is_refused_and_is_told_why(
+async def test_wait_retries_a_refused_seat_rarely_and_raises_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dbg_client.seat.seat.AGAIN_SECONDS", 0.2)
@@ -169,7 +169,7 @@ async def test_a_program_that_waits_asks_rarely_for_a_seat_that_is_refused_and_i
         assert len([item for item in broker.received if isinstance(item, Attach)]) < 20
 
 
-def test_ranks_that_are_none_are_an_empty_selection(environment: pytest.MonkeyPatch) -> None:
+def test_empty_selection_is_false(environment: pytest.MonkeyPatch) -> None:
     with FakeBroker(make_rank(5)) as broker:
         for name, value in broker.environment.items():
             environment.setenv(name, value)
@@ -190,9 +190,7 @@ TWINS: list[tuple[type[Any], type[Any]]] = [
 
 
 @pytest.mark.parametrize(("waited_for", "blocking"), TWINS)
-def test_each_class_has_the_methods_of_its_twin_with_their_parameters_and_their_documentation(
-    waited_for: type[Any], blocking: type[Any]
-) -> None:
+def test_blocking_classes_match_the_async_ones(waited_for: type[Any], blocking: type[Any]) -> None:
     names = [name for name in dir(waited_for) if not name.startswith("_")]
     assert len(names) > 5
     for name in names:
@@ -234,20 +232,20 @@ def lose(broker: FakeBroker) -> None:
 
 def ask_as_an_agent(broker: FakeBroker) -> None:
     """Have the server of an agent list the ranks."""
-    said: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ranks", "arguments": {}}}
 
     async def visit() -> None:
         server = McpServer(
             lambda program: open_broker(address(broker), seconds(30), program=program),
-            lambda line: said.append(json.loads(line)),
+            lambda line: sent.append(json.loads(line)),
         )
         await server.receive(json.dumps(call).encode())
         await within(seconds(30), asyncio.gather(*server._open._tasks.values()))
         await server.end()
 
     asyncio.run(visit())
-    assert "gpu013" in said[0]["result"]["content"][0]["text"]
+    assert "gpu013" in sent[0]["result"]["content"][0]["text"]
 
 
 def attach_an_ide(broker: FakeBroker) -> None:
@@ -272,7 +270,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.parametrize("visit", [forget, close, lose, ask_as_an_agent, attach_an_ide])
-def test_brokers_that_were_left_keep_no_descriptor_and_no_thread(
+def test_ended_connections_leave_no_descriptor_or_thread(
     visit: Visit, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**environ, "DBG_TOKEN": TOKEN}.items():

@@ -57,7 +57,7 @@ def hosts(count: int) -> list[RankInfo]:
     return [make_rank(number, host=f"gpu{number // 2}") for number in range(2 * count)]
 
 
-async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_last_snapshot_is_late_enough_for_slow_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.01)
     job = [make_rank(0, state=RankState.RUNNING, reason=None, where=None)]
 
@@ -66,7 +66,7 @@ async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monk
     assert case.snapshots[-1].at >= 0.05
 
 
-async def test_a_job_with_a_rank_kept_after_a_crash_is_watched_and_one_that_somebody_has_stopped_is_not() -> None:
+async def test_job_with_a_crashed_rank_is_watched_and_job_with_a_stopped_rank_is_not() -> None:
     asker = Asked(Action.WHERE, RUNS.replace(text="stopped"))
     runs = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
 
@@ -76,7 +76,7 @@ async def test_a_job_with_a_rank_kept_after_a_crash_is_watched_and_one_that_some
     assert await ask_where(asker, [make_rank(0, reason=CRASH)]) is not None  # type: ignore[arg-type]
 
 
-async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verdicts_are_computed_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten thousand ranks that takes seconds, in which keys of a debugger would wait."""
     threads: list[threading.Thread] = []
 
@@ -104,7 +104,7 @@ EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankS
     ],
     ids=lambda case: case.name if isinstance(case, RankCommand) else "",
 )
-def test_an_order_fits_ranks_by_their_state(verb: RankCommand, states: set[str]) -> None:
+def test_command_applies_to_ranks_by_their_state(verb: RankCommand, states: set[str]) -> None:
     assert {rank.state.value for rank in EVERYBODY if verb.fits(rank)} == states
     assert {rank.state.value for rank in EVERYBODY if is_moving(rank)} == {"running", "unresponsive"}
 
@@ -118,7 +118,7 @@ def state(line: int = 12, **changes: object) -> BreakpointState:
     return BreakpointState(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def tells(rank: RankInfo, *states: BreakpointState) -> RankAnswer:
+def reports(rank: RankInfo, *states: BreakpointState) -> RankAnswer:
     return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=states)
 
 
@@ -133,17 +133,17 @@ async def ask(
         return await ask_breakpoints(Asker(switchboard), ranks, clear=clear, wanted=wanted)
 
 
-async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_or_say_why_not(
+async def test_ranks_are_grouped_by_the_result_of_a_breakpoint(
     approved: Approved,
 ) -> None:
     ranks = [make_rank(number) for number in range(6)]
     by_rank = (
-        tells(ranks[0], state(), state(40)),
-        tells(ranks[1], state()),
-        tells(ranks[2], state(line=13, asked=12)),
-        tells(ranks[3], state(is_set=False, problem="no code follows this line")),
+        reports(ranks[0], state(), state(40)),
+        reports(ranks[1], state()),
+        reports(ranks[2], state(line=13, asked=12)),
+        reports(ranks[3], state(is_set=False, problem="no code follows this line")),
         refuses(ranks[4], Kind.ERROR, "an older debugger"),
-        tells(ranks[5]),
+        reports(ranks[5]),
     )
     link = ScriptedLink([answered(0, *by_rank)])
 
@@ -158,11 +158,11 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
     assert set(answer.at(LINE)) == {rank.key for rank in ranks[:4]}
 
 
-async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(approved: Approved) -> None:
+async def test_cleared_breakpoint_is_distinguished_from_an_absent_one(approved: Approved) -> None:
     ranks = [make_rank(0), make_rank(1)]
     link = ScriptedLink(
-        [answered(0, tells(ranks[0], state()), tells(ranks[1]))],
-        [answered(1, tells(ranks[0]), tells(ranks[1]))],
+        [answered(0, reports(ranks[0], state()), reports(ranks[1]))],
+        [answered(1, reports(ranks[0]), reports(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
         by_rank = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
@@ -170,13 +170,13 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
     approved("\n".join(one.text for _, one in by_rank))
 
 
-async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:
+async def test_many_breakpoints_are_sent_in_parts_and_earlier_failures_are_kept() -> None:
     rank, gone = make_rank(0), make_rank(1)
     wanted = [BreakpointSpec(file=FILE, line=line, log="x" * 900) for line in range(1, 31)]
     bad = state(1, is_set=False, problem="no code")
     link = ScriptedLink(
-        [answered(0, tells(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited"))],
-        [answered(1, tells(rank, state(2), state(30)))],
+        [answered(0, reports(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited"))],
+        [answered(1, reports(rank, state(2), state(30)))],
     )
 
     answer = await ask(link, [rank, gone], [], wanted)
@@ -188,11 +188,11 @@ async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_
 
 FILES = st.text(max_size=300).map(lambda text: f"/{text}")
 LINES = st.builds(LineOfFile, file=FILES, line=st.integers(1, 10_000))
-WISHES = st.builds(BreakpointSpec, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
+SPECS = st.builds(BreakpointSpec, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
 
 
-@given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
-def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointSpec]) -> None:
+@given(st.lists(LINES, max_size=150), st.lists(SPECS, max_size=150))
+def test_split_changes_fit_and_keep_their_order(clear: list[LineOfFile], wanted: list[BreakpointSpec]) -> None:
     parts = split_changes(clear, wanted)
     assert all(length_of(part) <= MAX_TEXT for part in parts)
     assert [one for part in parts for one in part.clear] == clear

@@ -41,7 +41,7 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
         ("zebra", set()),
     ],
 )
-def test_what_a_word_may_become(line: str, words: set[str]) -> None:
+def test_word_is_completed(line: str, words: set[str]) -> None:
     assert offered(line) == words
 
 
@@ -59,12 +59,12 @@ def test_what_a_word_may_become(line: str, words: set[str]) -> None:
         ("--timeout ", False),
     ],
 )
-def test_where_a_target_stands_live_ones_are_asked_for(line: str, targets: bool) -> None:
+def test_live_targets_are_completed_in_place_of_a_target(line: str, targets: bool) -> None:
     assert complete_words(line.split(" "))[1] is targets
 
 
 @pytest.mark.parametrize("words", [["5", "-x", "a"], ["attach", "-x", ""]])
-def test_the_value_of_an_option_that_takes_a_file_is_the_shells(words: list[str]) -> None:
+def test_shell_completes_the_value_of_a_file_option(words: list[str]) -> None:
     assert complete_words(words) == ([":files"], False)
 
 

@@ -22,7 +22,7 @@ def text_of(verb: Verb) -> str:
     return next((getattr(verb, name) for name in ("expression", "command", "topic") if hasattr(verb, name)), "")
 
 
-def heard(words: list[str]) -> tuple[str, str | None, str]:
+def parts(words: list[str]) -> tuple[str, str | None, str]:
     """Return verb, target and text."""
     verb = parse(words)
     return verb.name, getattr(verb, "target", None), text_of(verb)
@@ -54,20 +54,18 @@ def heard(words: list[str]) -> tuple[str, str | None, str]:
     ],
 )
 def test_the_first_word_is_a_verb_or_else_a_target(line: str, verb: str, target: str | None, text: str) -> None:
-    assert heard(line.split()) == (verb, target, text)
+    assert parts(line.split()) == (verb, target, text)
 
 
 @pytest.mark.parametrize(("line", "page"), [("--help", SHORT), ("5 -h", SHORT), ("list --help", help_on("list"))])
-def test_help_is_the_page_of_one_screen_or_that_of_the_verb(
-    line: str, page: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_is_the_short_page_or_that_of_the_verb(line: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read_verb(line.split(), {}, page=help_on)
 
     assert capsys.readouterr().out == page
 
 
-def test_words_behind_two_dashes_are_no_options() -> None:
+def test_words_after_two_dashes_are_not_options() -> None:
     assert parse(["eval", "all", "--", "-x"]).expression == "-x"
 
 
@@ -94,7 +92,7 @@ def test_words_behind_two_dashes_are_no_options() -> None:
         ["0", "--engine", "gdb"],
     ],
 )
-def test_what_can_not_be_understood_is_said_with_what_to_type(approved: Approved, words: list[str]) -> None:
+def test_invalid_command_line_is_refused_with_a_remedy(approved: Approved, words: list[str]) -> None:
     with pytest.raises(BadInput) as error:
         parse(words)
 
@@ -102,7 +100,7 @@ def test_what_can_not_be_understood_is_said_with_what_to_type(approved: Approved
     assert str(error.value).isprintable()
 
 
-def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
+def test_program_arguments_are_kept_unchanged() -> None:
     words = ["exec", "--json", "0-3", "--", "sh", "-c", "echo --timeout 5", "--help", "--", "-w"]
     verb = parse(words)
     assert (verb.target, verb.output.format, verb.program) == ("0-3", Format.JSON, tuple(words[4:]))
@@ -120,7 +118,7 @@ def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
         ["exec", "1", "--perhost", "--", "ls"],
     ],
 )
-def test_a_program_without_its_dashes_is_told_how_to_write_it(approved: Approved, words: list[str]) -> None:
+def test_program_without_dashes_is_refused_with_a_remedy(approved: Approved, words: list[str]) -> None:
     with pytest.raises(BadInput) as caught:
         parse(words)
     approved(str(caught.value))

@@ -61,7 +61,7 @@ def test_a_verb_is_followed_by_ranks_and_a_text(text: str, expected: tuple[str, 
     assert parsed(text) == expected
 
 
-def test_options_may_stand_with_words() -> None:
+def test_options_may_be_mixed_with_words() -> None:
     frames = [
         parse_command(text)
         for text in (
@@ -84,7 +84,7 @@ def test_options_may_stand_with_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["e --frame step 0-7 loss", "e --frame=step 0-7 loss"])
-def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
+def test_options_with_a_value_precede_an_expression(text: str) -> None:
     settings = parse_command(text)
 
     assert settings == Eval(target="0-7", expression="loss", frame="step")
@@ -94,7 +94,7 @@ def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
     "text",
     ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -yh", "eval --help", "e -h loss", "command --help all n"],
 )
-def test_help_is_asked_for(text: str) -> None:
+def test_help_is_recognized(text: str) -> None:
     assert parse_command(text) is None
 
 
@@ -129,7 +129,7 @@ def test_help_is_asked_for(text: str) -> None:
         "\x1b[2J",
     ],
 )
-def test_what_can_not_be_done_is_said(approved: Approved, text: str) -> None:
+def test_invalid_line_is_refused(approved: Approved, text: str) -> None:
     with pytest.raises(BadInput) as error:
         parse_command(text)
 
@@ -137,18 +137,18 @@ def test_what_can_not_be_done_is_said(approved: Approved, text: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=60) | st.text("ec -w0'alhx*/@!,:", min_size=1, max_size=12))
-def test_whatever_is_typed_is_a_command_or_a_sentence(text: str) -> None:
-    said = ""
+def test_any_line_is_a_command_or_an_error(text: str) -> None:
+    message = ""
     try:
         parse_command(text)
     except BadInput as error:
-        said = str(error)
+        message = str(error)
 
-    assert said.isprintable()
+    assert message.isprintable()
 
 
 @given(st.text(min_size=1, max_size=40).map(str.strip).filter(lambda text: bool(text) and text[0].isalpha()))
-def test_an_expression_is_asked_as_it_stands(expression: str) -> None:
+def test_expression_is_kept_unchanged(expression: str) -> None:
     assert parsed(f"e 0-3 {expression}") == ("eval", "0-3", expression)
 
 
@@ -156,7 +156,7 @@ def test_an_expression_is_asked_as_it_stands(expression: str) -> None:
     ("target", "expected"),
     [("all", [0, 1]), ("0", [0]), ("stopped,held", [0, 1]), ("!0", [1]), ("other/all", [7]), ("*/all", [0, 1, 7])],
 )
-def test_a_target_is_of_the_sessions_job_unless_it_says_more(target: str, expected: list[int]) -> None:
+def test_target_is_in_the_sessions_job_unless_it_names_another(target: str, expected: list[int]) -> None:
     here = [make_rank(0), make_rank(1, state=RankState.HELD)]
     there = make_rank(7, job="other", key="there")
     again = make_rank(0, job="third", key="again", state=RankState.EXITED)
@@ -166,7 +166,7 @@ def test_a_target_is_of_the_sessions_job_unless_it_says_more(target: str, expect
     assert sorted(rank.rank for rank in found if rank.key != "again") == expected
 
 
-def test_a_programs_own_options_are_its_own() -> None:
+def test_program_keeps_its_own_options() -> None:
     settings = parse_command("exec 3 --timeout 5 -- ps --help -h '--version'")
     assert isinstance(settings, Exec)
     assert (settings.target, settings.broker.timeout) == ("3", 5.0)

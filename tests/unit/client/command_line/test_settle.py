@@ -19,14 +19,14 @@ from dbg_wire.messages import Mode
 from tests.unit.client.command_line.typed import settled
 
 
-def test_attach_is_what_happens_without_a_verb() -> None:
+def test_attach_is_the_default_verb() -> None:
     settings = settled("gpu013:5", Attach)
 
     assert (settings.name, settings.attach.mode, settings.target) == ("attach", Mode.DRIVE, "gpu013:5")
     assert settled("attach gpu013:5", Attach) == settings
 
 
-def test_a_frame_is_for_what_looks_at_a_stop() -> None:
+def test_verbs_at_a_stop_take_a_frame() -> None:
     assert settled("eval x --frame ' Model.step '", Eval).frame == "Model.step"
     assert settled("command all n --frame ' Model.step '", PdbCommand).frame == "Model.step"
     assert settled("5 --frame ' Model.step '", Attach).attach.frame == "Model.step"
@@ -62,7 +62,7 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
         "dap all --port 0 --vscode",
     ],
 )
-def test_contradictions_and_values_that_can_not_be_are_refused(line: str) -> None:
+def test_contradictory_and_invalid_options_are_refused(line: str) -> None:
     with pytest.raises(BadInput) as caught:
         settled(line, Verb)
 
@@ -89,7 +89,7 @@ def test_a_verb_may_wait_for_a_stop_first(
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
-def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
+def test_invalid_seconds_are_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match="--for"):
         settled(f"wait 5 --for={text}", Wait)
     with pytest.raises(BadInput, match="--timeout"):
@@ -106,7 +106,7 @@ def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
         ({"TERM": "dumb"}, True, False),
     ],
 )
-def test_colour_is_for_terminals_that_want_it(
+def test_color_is_used_on_terminals_that_support_it(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tty: bool, color: bool
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
@@ -122,7 +122,7 @@ def test_colour_is_for_terminals_that_want_it(
 # ------------------------------------------------------------------------------------------------------ line debuggers
 
 
-def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
+def test_requested_engine_and_default_are_separate() -> None:
     spec = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.spec
 
     assert (spec.asked, spec.default) == ("pudb", "pdb")
@@ -130,5 +130,5 @@ def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
     assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.spec == EngineSpec()
 
 
-def test_a_file_of_commands_comes_along() -> None:
+def test_file_of_commands_is_kept() -> None:
     assert settled("5 -x cmds", Attach).attach.commands == "cmds"

@@ -8,7 +8,7 @@ from dbg_wire.errors import BadInput
 from tests.unit.client.command_line.typed import settled
 
 
-def test_variables_make_defaults_and_options_go_before_them() -> None:
+def test_options_override_variables() -> None:
     environ = {"DBG_ESCAPE": "^_", "DBG_ENGINE": "pdb", "DBG_EDITING": "vi"}
 
     usual = settled("5", Attach, {})
@@ -29,7 +29,7 @@ def test_variables_make_defaults_and_options_go_before_them() -> None:
         ({}, "less"),
     ],
 )
-def test_the_pager_is_the_one_of_all_programs(environ: dict[str, str], pager: str) -> None:
+def test_pager_variable_is_used(environ: dict[str, str], pager: str) -> None:
     assert settled("list", ListRanks, environ).output.pager == pager
 
 

@@ -20,12 +20,12 @@ from tests.conftest import Approved
 
 
 @pytest.mark.parametrize(("text", "byte"), [("^]", 0x1D), ("^\\", 0x1C), ("^o", 0x0F), ("^^", 0x1E), ("^@", 0)])
-def test_escape_keys_as_users_write_them(text: str, byte: int) -> None:
+def test_escape_keys_are_parsed(text: str, byte: int) -> None:
     assert parse_escape_key(text) == bytes([byte])
 
 
 @pytest.mark.parametrize("text", ["", "]", "d", "^", "^]]", "alt-x", "^é", "^ſ", "\x9b", "ctrl-\x1b[31m"])
-def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
+def test_invalid_control_key_is_refused_by_value(text: str) -> None:
     with pytest.raises(BadInput) as refusal:
         parse_escape_key(text)
     sentence = str(refusal.value)
@@ -35,7 +35,7 @@ def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
 
 
 @given(st.integers(0, 0x1F).map(lambda code: bytes([code])))
-def test_the_name_of_a_key_can_be_read_back_unless_others_need_the_key(prefix: bytes) -> None:
+def test_key_name_is_parsed_back_unless_the_key_is_reserved(prefix: bytes) -> None:
     text = key_name(prefix).replace("Ctrl-", "^")
     if prefix in b"\x03\x04\x08\t\n\r\x11\x13\x1a\x1b":
         with pytest.raises(BadInput):
@@ -56,7 +56,7 @@ def test_help_of_a_verb_has_its_options_and_an_example() -> None:
         assert row.load().example in help_on(row.name)
 
 
-def test_help_of_what_is_no_verb_says_so(approved: Approved) -> None:
+def test_help_on_an_unknown_verb_is_refused(approved: Approved) -> None:
     with pytest.raises(BadInput) as caught:
         help_on("wher")
     approved(str(caught.value))
@@ -79,7 +79,7 @@ VERBS_MISTYPED = ("where", "list", "continue")
         ("runing", "running"),
     ],
 )
-def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(approved: Approved, word: str, meant: str) -> None:
+def test_mistyped_verb_or_state_gets_a_suggestion(approved: Approved, word: str, meant: str) -> None:
     with pytest.raises(BadInput) as error:
         refuse_mistyped(word, VERBS_MISTYPED)
 
@@ -87,7 +87,7 @@ def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(approved: Approved
 
 
 @pytest.mark.parametrize("word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "zebra", ""])
-def test_what_is_like_no_verb_passes(word: str) -> None:
+def test_word_unlike_any_verb_is_accepted(word: str) -> None:
     refuse_mistyped(word, VERBS_MISTYPED)
 
 
@@ -108,23 +108,23 @@ def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
         (NoSuchRank("9", 0, exited=2), "are listed by `list`"),
     ],
 )
-def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:
-    told = in_terms_of(error, TOOLS_OF_COMMANDS), in_terms_of(error, COMMANDS)
-    approved(told[0])
-    assert command in told[1]
-    assert "dbg-attach" not in "".join(told)
+def test_error_names_the_commands_of_each_interface(approved: Approved, error: DbgError, command: str) -> None:
+    texts = in_terms_of(error, TOOLS_OF_COMMANDS), in_terms_of(error, COMMANDS)
+    approved(texts[0])
+    assert command in texts[1]
+    assert "dbg-attach" not in "".join(texts)
     assert "dbg_client.connect()" in str(CellError(error))
     assert "dbg-attach" not in str(CellError(error))
 
 
-def test_each_interface_has_words_for_what_helps() -> None:
+def test_each_interface_has_words_for_remedies() -> None:
     remedies = [Remedy(verb, "3") for verb in ("list", "wait", "interrupt", "release", "attach")]
     for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
         assert {remedy.verb for remedy in remedies} <= words.keys()
     assert in_terms_of(NotStopped("vm:3 runs", "3"), {}) == str(NotStopped("vm:3 runs", "3"))
 
 
-def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:
+def test_examples_of_session_verbs_are_understood_in_a_session() -> None:
     for row in VERBS:
         verb = row.load()
         if verb.in_session is not None and row.name != "help":

@@ -40,8 +40,8 @@ from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
 
 def answers(request: int, *ranks: RankInfo, last: bool = True) -> Answers:
-    said = (RankAnswer(key=rank.key, kind=Kind.VALUE, text=rank.address) for rank in ranks)
-    return answered(request, *said, last=last)
+    made = (RankAnswer(key=rank.key, kind=Kind.VALUE, text=rank.address) for rank in ranks)
+    return answered(request, *made, last=last)
 
 
 async def ask(link: ScriptedLink, *ranks: RankInfo) -> list[RankAnswer]:
@@ -49,14 +49,14 @@ async def ask(link: ScriptedLink, *ranks: RankInfo) -> list[RankAnswer]:
         return await Asker(switchboard).ask(Action.EVAL, ranks, "loss")
 
 
-async def test_answers_come_in_the_order_of_the_ranks_and_a_rank_left_out_counts_as_silent() -> None:
+async def test_answers_are_in_rank_order_and_missing_ones_are_silent() -> None:
     one, two, three = map(make_rank, range(3))
     link = ScriptedLink([answers(0, three, last=False), answers(0, one)])
 
-    said = await ask(link, one, two, three)
+    found = await ask(link, one, two, three)
 
-    assert [answer.key for answer in said] == [one.key, two.key, three.key]
-    assert [answer.kind for answer in said] == [Kind.VALUE, Kind.SILENT, Kind.VALUE]
+    assert [answer.key for answer in found] == [one.key, two.key, three.key]
+    assert [answer.kind for answer in found] == [Kind.VALUE, Kind.SILENT, Kind.VALUE]
 
 
 @pytest.mark.parametrize(("live", "count"), [(False, 2), (True, 3)])
@@ -69,17 +69,17 @@ async def test_ranks_that_cannot_answer_do_not_count_as_asked(live: bool, count:
     assert [question.asked for question in link.sent] == [count]
 
 
-async def test_a_question_to_many_ranks_goes_out_in_pages() -> None:
+async def test_question_to_many_ranks_is_sent_in_pages() -> None:
     ranks = [make_rank(number) for number in range(PAGE + 1)]
     link = ScriptedLink([], [answers(1, ranks[-1]), answers(0, *ranks[:-1])])
 
-    said = await ask(link, *ranks)
+    found = await ask(link, *ranks)
 
     assert [len(question.keys) for question in link.sent] == [PAGE, 1]
-    assert {answer.kind for answer in said} == {Kind.VALUE}
+    assert {answer.kind for answer in found} == {Kind.VALUE}
 
 
-async def test_answers_to_a_question_of_before_are_nobodys() -> None:
+async def test_late_answers_to_an_earlier_question_are_ignored() -> None:
     rank = make_rank()
     link = ScriptedLink([answers(0, rank)], [answers(0, make_rank(6)), answers(1, rank)])
     async with switchboard_on(link) as switchboard:
@@ -91,7 +91,7 @@ async def test_answers_to_a_question_of_before_are_nobodys() -> None:
         assert again.text == rank.address
 
 
-async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() -> None:
+async def test_screen_question_has_the_current_size() -> None:
     rank = make_rank()
     sizes = iter([(50, 132), (20, 70)])
     link = ScriptedLink([answers(0, rank)], [answers(1, rank)])
@@ -107,7 +107,7 @@ async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() 
     ]
 
 
-async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_all_have(
+async def test_unanswered_ranks_are_shown_after_a_moment_until_all_have_answered(
     approved: Approved,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,7 +130,7 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
     assert shown is None
 
 
-async def test_a_broker_that_refuses_or_goes_away_is_an_error(approved: Approved) -> None:
+async def test_broker_that_refuses_or_disconnects_is_an_error(approved: Approved) -> None:
     rank = make_rank()
     with pytest.raises(Declined, match="the broker refused: no"):
         await ask(ScriptedLink([Refusal(code=RefusalCode.ROLE, text="no", request=0)]), rank)
@@ -166,14 +166,14 @@ def missing(calls: list[ExpectedRanks]) -> list[tuple[str, tuple[int, ...], str]
     return found + [(call.job, call.absent, "never came") for call in calls if call.absent]
 
 
-def test_ranks_that_never_came_are_those_that_the_world_size_tells_of() -> None:
+def test_absent_ranks_follow_from_the_world_size() -> None:
     (call,) = find_missing_ranks([rank_roll_call(0), rank_roll_call(1)])
 
     assert (call.world, call.connected, call.absent) == (4, 2, (2, 3))
     assert not call.exited
 
 
-def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
+def test_largest_world_size_is_used() -> None:
     (call,) = find_missing_ranks(
         [
             rank_roll_call(0, world_size=None),
@@ -187,13 +187,13 @@ def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
     assert find_missing_ranks([rank_roll_call(0, world_size=None)]) == []
 
 
-def test_a_world_that_nobody_can_have_is_not_believed() -> None:
+def test_impossible_world_size_is_ignored() -> None:
     assert find_missing_ranks([rank_roll_call(0, world_size=MAX_WORLD + 1)]) == []
     (call,) = find_missing_ranks([rank_roll_call(0, world_size=MAX_WORLD)])
     assert len(call.absent) == MAX_WORLD - 1
 
 
-def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() -> None:
+def test_dead_ranks_are_grouped_by_how_they_ended() -> None:
     ranks = [
         rank_roll_call(0),
         rank_roll_call(1, EXITED, exit=-9, since=30.0),
@@ -211,7 +211,7 @@ def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() ->
     assert (call.connected, call.absent) == (4, ())
 
 
-def test_a_process_that_took_the_place_of_a_dead_one_hides_it() -> None:
+def test_replacement_process_hides_the_dead_one() -> None:
     ranks = [rank_roll_call(number) for number in range(4)]
     assert find_missing_ranks([*ranks, rank_roll_call(2, EXITED, exit=-9)]) == []
     again = [rank_roll_call(2, EXITED, exit=-9, since=5.0), rank_roll_call(2, EXITED, key="first", exit=0, since=1.0)]
@@ -226,7 +226,7 @@ def test_children_and_stock_debuggers_are_not_counted() -> None:
     assert find_missing_ranks([*(rank_roll_call(number) for number in range(4)), child, stock, ended]) == []
 
 
-def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
+def test_new_run_of_a_relaunched_job_is_counted() -> None:
     before = [rank_roll_call(number, RankState.LOST, run="0.0") for number in (0, 1)]
     before += [rank_roll_call(number, EXITED, run="0.0", exit=1) for number in (2, 3)]
     now = [rank_roll_call(number, run="0.1") for number in (0, 1, 2)]
@@ -259,7 +259,7 @@ def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
         ("2@7", set()),
     ],
 )
-def test_a_target_means_a_missing_rank_by_number_or_with_the_whole_job(text: str, numbers: set[int]) -> None:
+def test_target_selects_missing_ranks_by_number_or_whole_job(text: str, numbers: set[int]) -> None:
     ranks = [rank_roll_call(0), rank_roll_call(1), rank_roll_call(2, EXITED, exit=-9)]
 
     calls = find_missing_ranks(ranks, parse_target(text))
@@ -267,7 +267,7 @@ def test_a_target_means_a_missing_rank_by_number_or_with_the_whole_job(text: str
     assert {number for _, some, _ in missing(calls) for number in some} == numbers
 
 
-def test_ranks_that_are_told_of_elsewhere_are_not_missing_and_other_jobs_are_left_out() -> None:
+def test_asked_ranks_and_other_jobs_are_not_missing() -> None:
     dead, other = rank_roll_call(2, EXITED, exit=-9), rank_roll_call(0, job="other")
     ranks = [rank_roll_call(0), rank_roll_call(1), dead, rank_roll_call(3), other]
 
@@ -276,7 +276,7 @@ def test_ranks_that_are_told_of_elsewhere_are_not_missing_and_other_jobs_are_lef
     assert missing(find_missing_ranks(ranks, asked={other.key})) == [("other", (1, 2, 3), "never came")]
 
 
-def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
+def test_ended_rank_of_a_live_run_is_listed_once() -> None:
     dead, older = rank_roll_call(2, EXITED, since=5.0, exit=-9), rank_roll_call(2, EXITED, key="older", since=1.0)
     gone = rank_roll_call(1, EXITED, job="gone")
     assert ended_of_live_runs([rank_roll_call(0), older, dead, gone]) == [dead]
@@ -286,16 +286,16 @@ PATIENCE = seconds(10)
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
 
 
-async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes(
+async def test_wait_reports_its_start_and_reconnections_to_the_broker(
     approved: Approved, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Between two looks, an absence that is short enough goes by unseen.
     monkeypatch.setattr("dbg_client.core.switchboard.CHECK_SECONDS", 0.0)
-    told: list[str] = []
+    messages: list[str] = []
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
         await board.open()
-        waiting = asyncio.ensure_future(wait_for_stop(board, parse_target("5"), PATIENCE, notify=told.append))
+        waiting = asyncio.ensure_future(wait_for_stop(board, parse_target("5"), PATIENCE, notify=messages.append))
         await broker.heard(Subscribe)
         broker.cut()
         await broker.heard(Subscribe, count=2)
@@ -304,12 +304,10 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
         assert (await waiting).rank == make_rank(5)
         await board.close()
 
-    approved(as_text(told))
+    approved(as_text(messages))
 
 
-async def test_a_wait_says_what_the_ranks_do_meanwhile(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wait_shows_the_state_of_the_ranks(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.core.wait_progress.SHOW_AFTER_SECONDS", 0.01)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     line = WaitingLine(lines.put_nowait)
@@ -322,33 +320,33 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
     with FakeBroker(RUNNING, make_rank(6, state=RankState.RUNNING), other) as broker:
         board = switchboard_to(None, seconds(60), environ | broker.environment)
         await open_and_list(board, line)
-        for target, said in (("5-7", "3 of 3 matching ranks are alive"), ("9", "no rank matches yet")):
+        for target, state in (("5-7", "3 of 3 matching ranks are alive"), ("9", "no rank matches yet")):
             waiting = asyncio.ensure_future(wait_for_stop(board, parse_target(target), PATIENCE, line=line))
-            await shown(f"waiting for {target}: {said}")
+            await shown(f"waiting for {target}: {state}")
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
         await board.close()
 
 
-async def test_of_several_waits_the_line_stays_until_the_last_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_line_stays_until_the_last_wait_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.core.wait_progress.SHOW_AFTER_SECONDS", 0.01)
     shown: list[str | None] = []
-    is_said = asyncio.Event()
+    is_shown = asyncio.Event()
 
     def show(text: str | None) -> None:
         shown.append(text)
-        is_said.set()
+        is_shown.set()
 
     line = WaitingLine(show)
     async with line.says(lambda: "one"):
         async with line.says(lambda: "two"):
             pass
-        await asyncio.wait_for(is_said.wait(), PATIENCE)
+        await asyncio.wait_for(is_shown.wait(), PATIENCE)
         assert None not in shown
     assert shown[-1] is None
 
 
-async def test_a_wait_has_an_end(approved: Approved, environ: dict[str, str]) -> None:
+async def test_wait_times_out(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
         await board.open()
@@ -358,9 +356,7 @@ async def test_a_wait_has_an_end(approved: Approved, environ: dict[str, str]) ->
         await board.close()
 
 
-async def test_the_signal_of_a_rank_that_died_is_waited_for(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_signal_of_a_dead_rank_is_awaited(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     died = make_rank(5, state=RankState.EXITED, reason=DIED)
     killed = changed(died, exit=-9)
     exited = make_rank(5, state=RankState.EXITED, exit=0)
@@ -381,7 +377,7 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
         await board.close()
 
 
-async def test_a_broker_that_lists_nothing_is_unreachable(approved: Approved, environ: dict[str, str]) -> None:
+async def test_broker_without_a_list_is_unreachable(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         broker.silent.add(Subscribe)
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
@@ -420,7 +416,7 @@ def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
     assert next_of([changed(silent, where=Place(file="a.py", line=1, function="f"))]) == (0, True)
 
 
-def test_other_ranks_wait_for_the_wanted_one() -> None:
+def test_other_stops_wait_for_the_wanted_rank() -> None:
     wanted = 2
     assert next_of(job(STOPPED, RUNNING_FOLLOWING, RUNNING_FOLLOWING), wanted) == (0, False)
     assert next_of(job(STOPPED, RUNNING_FOLLOWING, STOPPED), wanted) == (2, True)
@@ -428,16 +424,16 @@ def test_other_ranks_wait_for_the_wanted_one() -> None:
 
 
 @pytest.mark.parametrize("state", [EXITED_FOLLOWING, LOST])
-def test_nobody_waits_for_a_rank_that_is_gone(state: RankState) -> None:
+def test_ended_rank_is_not_awaited(state: RankState) -> None:
     assert next_of(job(STOPPED, RUNNING_FOLLOWING, state), 2) == (0, True)
 
 
-def test_a_rank_that_was_started_anew_is_not_gone() -> None:
+def test_restarted_rank_is_awaited() -> None:
     ranks = [*job(STOPPED, EXITED_FOLLOWING), rank("gpu1:1", state=RUNNING_FOLLOWING, pid=2)]
     assert next_of(ranks, 1) == (0, False)
 
 
-def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None:
+def test_left_stop_is_not_chosen_again_but_the_next_one_is() -> None:
     ranks = job(STOPPED, STOPPED)
     left = {ranks[0].key: ranks[0].since}
     assert next_of(ranks, left=left) == (1, True)
@@ -445,14 +441,14 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
     assert next_of([ranks[0].replace(since=2.0)], left=left) == (0, True)
 
 
-def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
+def test_left_stop_is_recognized_after_the_clock_of_the_broker_is_set() -> None:
     stopped = changed(rank("gpu1:0", since=1.0), stop=4)
     left = {stopped.key: stopped.stop_id}
     assert next_of([stopped.replace(since=1.001)], left=left) == (None, False)
     assert next_of([changed(stopped, stop=5)], left=left) == (0, True)
 
 
-def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
+def test_user_returns_to_the_rank_that_was_left() -> None:
     ranks = job(STOPPED, STOPPED, STOPPED)
     assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
     assert next_stop(ALL, ranks, {}, 1, ranks[2].key) == (ranks[2], True)
@@ -467,7 +463,7 @@ def test_only_the_target_is_followed() -> None:
     assert next_of(ranks, target="7") == (None, False)
 
 
-def test_a_rank_goes_before_its_children() -> None:
+def test_rank_precedes_its_children() -> None:
     ranks = [rank("gpu1:0.2"), rank("gpu1:0.1"), rank("gpu1:1"), rank("gpu1:0")]
     order = []
     left: dict[str, float] = {}
@@ -483,9 +479,7 @@ RANKS = st.lists(st.sampled_from(list(RankState)), max_size=6).map(lambda states
 
 
 @given(RANKS, st.none() | st.integers(0, 7), st.sets(st.integers(0, 5)))
-def test_whoever_is_gone_to_is_stopped_and_was_not_left(
-    ranks: list[RankInfo], wanted: int | None, gone: set[int]
-) -> None:
+def test_next_rank_is_stopped_and_was_not_left(ranks: list[RankInfo], wanted: int | None, gone: set[int]) -> None:
     left = {one.key: one.since for one in ranks if one.rank in gone}
     ready = {one.rank for one in ranks if one.state is STOPPED and one.rank not in gone}
     found, at_once = next_of(ranks, wanted, left)
@@ -499,5 +493,5 @@ def test_whoever_is_gone_to_is_stopped_and_was_not_left(
 
 
 @given(RANKS, st.integers(0, 7))
-def test_the_order_in_which_ranks_are_listed_is_all_the_same(ranks: list[RankInfo], wanted: int) -> None:
+def test_order_of_the_listed_ranks_does_not_matter(ranks: list[RankInfo], wanted: int) -> None:
     assert next_of(ranks, wanted) == next_of(ranks[::-1], wanted)

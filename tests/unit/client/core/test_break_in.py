@@ -1,4 +1,4 @@
-"""A break-in waits for the stop, tells an end, and is withdrawn when it is given up."""
+"""A break-in waits for the stop, reports an end, and is withdrawn when it is cancelled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Broker(ScriptedLink):
         await self._switchboard.close()
 
 
-async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
+async def test_rank_that_stops_later_is_returned() -> None:
     async with Broker() as broker:
         stopping = broker.break_in()
         stopped = make_rank(5)
@@ -68,7 +68,7 @@ async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
         Gone(key=RUNNING.key),
     ],
 )
-async def test_a_rank_that_ends_instead_is_told(approved: Approved, news: Message) -> None:
+async def test_ended_rank_is_reported(approved: Approved, news: Message) -> None:
     async with Broker() as broker:
         stopping = broker.break_in()
         broker.events.put_nowait(news)
@@ -77,7 +77,7 @@ async def test_a_rank_that_ends_instead_is_told(approved: Approved, news: Messag
         approved(str(ended.value))
 
 
-async def test_a_break_in_that_is_given_up_is_withdrawn() -> None:
+async def test_cancelled_break_in_is_withdrawn() -> None:
     async with Broker() as broker:
         stopping = broker.break_in()
         for _ in range(10):  # it asks, is answered, and waits for the list

@@ -63,8 +63,8 @@ def know_each_other(*brokers: FakeBroker) -> None:
         broker.brokers = (named(broker), *(named(other) for other in brokers if other is not broker))
 
 
-def say_welcome(broker: FakeBroker) -> None:
-    """Have a broker tell that the members have changed."""
+def send_welcome(broker: FakeBroker) -> None:
+    """Have a broker report that the members have changed."""
     broker.tell(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0, brokers=broker.brokers))
 
 
@@ -99,7 +99,7 @@ def numbers(switchboard: Switchboard) -> list[int]:
     return sorted(rank.rank for rank in switchboard.directory.ranks)
 
 
-async def test_the_ranks_of_all_brokers_are_one_list(three: tuple[FakeBroker, ...]) -> None:
+async def test_ranks_of_all_brokers_form_one_list(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard:
         assert numbers(switchboard) == [0, 1, 2]
         three[2].tell(Change(rank=make_rank(7)))
@@ -107,14 +107,14 @@ async def test_the_ranks_of_all_brokers_are_one_list(three: tuple[FakeBroker, ..
         assert not switchboard.unreachable
 
 
-async def test_a_broker_that_cannot_be_reached_is_named_and_its_ranks_come_with_it(
+async def test_unreachable_broker_is_named_and_its_ranks_are_added_later(
     three: tuple[FakeBroker, ...], approved: Approved
 ) -> None:
     three[1].stop()
     switchboard = Switchboard(lambda: Brokers(Where(reach(three[0].port)), "me@here", PATIENCE), PATIENCE)
-    told: list[str] = []
-    await open_and_list(switchboard, WaitingLine(), told.append)
-    approved("\n".join(told))
+    messages: list[str] = []
+    await open_and_list(switchboard, WaitingLine(), messages.append)
+    approved("\n".join(messages))
     assert numbers(switchboard) == [0, 2]
     with FakeBroker(SECOND, port=three[1].port):
         await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2] or None, PATIENCE)
@@ -127,7 +127,7 @@ async def test_a_broker_that_joins_is_dialled(three: tuple[FakeBroker, ...]) -> 
     async with switchboard_to(three[0]) as switchboard:
         assert numbers(switchboard) == [0, 1]
         know_each_other(*three)
-        say_welcome(three[1])
+        send_welcome(three[1])
         await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2] or None, PATIENCE)
 
 
@@ -141,7 +141,7 @@ async def test_a_question_to_ranks_of_several_brokers_has_one_answer(three: tupl
             assert (await broker.heard(Question)).keys == (rank.key,)
 
 
-async def test_where_one_broker_refuses_a_question_the_others_withdraw_it(three: tuple[FakeBroker, ...]) -> None:
+async def test_question_refused_by_one_broker_is_withdrawn_from_others(three: tuple[FakeBroker, ...]) -> None:
     three[0].silent.add(Question)
     three[1].refusals[Question] = Refusal(code=RefusalCode.FULL, text="16 questions are open")
     async with switchboard_to(three[0]) as switchboard:
@@ -151,7 +151,7 @@ async def test_where_one_broker_refuses_a_question_the_others_withdraw_it(three:
         assert (await three[0].heard(Withdraw)).request == asked.request
 
 
-async def test_ranks_of_a_broker_that_dies_while_it_is_asked_do_not_answer_and_the_others_do(
+async def test_ranks_of_a_broker_that_dies_during_a_question_are_silent(
     three: tuple[FakeBroker, ...],
 ) -> None:
     three[1].silent.add(Question)
@@ -174,7 +174,7 @@ async def seated(switchboard: Switchboard, rank: RankInfo) -> AsyncIterator[Sitt
         yield seat
 
 
-async def test_a_seat_is_at_the_broker_of_its_rank_and_no_other_one_hears_of_it(
+async def test_seat_is_only_at_the_broker_of_its_rank(
     three: tuple[FakeBroker, ...],
 ) -> None:
     async with switchboard_to(three[0]) as switchboard:
@@ -190,7 +190,7 @@ async def test_a_seat_is_at_the_broker_of_its_rank_and_no_other_one_hears_of_it(
             assert {type(item) for item in broker.received} == {Greet, Subscribe}
 
 
-async def test_a_seat_goes_on_at_the_broker_to_which_its_rank_goes_when_its_own_is_killed(
+async def test_seat_follows_its_rank_from_a_killed_broker(
     three: tuple[FakeBroker, ...],
 ) -> None:
     async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND) as seat:
@@ -212,7 +212,7 @@ async def test_a_seat_goes_on_at_the_broker_to_which_its_rank_goes_when_its_own_
         assert not [event for event in heard.events if isinstance(event, (Up, Down))]
 
 
-async def test_a_seat_follows_its_rank_away_from_a_broker_that_is_there(three: tuple[FakeBroker, ...]) -> None:
+async def test_seat_follows_its_rank_from_a_live_broker(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard, seated(switchboard, FIRST) as seat:
         heard = Heard(switchboard)
         with switchboard.watched_by(heard.receive):
@@ -229,26 +229,26 @@ async def test_a_seat_follows_its_rank_away_from_a_broker_that_is_there(three: t
         assert seat.attachment.driving
 
 
-async def test_a_broker_that_is_long_away_and_that_nobody_names_is_forgotten_with_its_ranks(
+async def test_broker_long_away_and_no_longer_named_is_forgotten(
     three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
     async with switchboard_to(three[0]) as switchboard:
         know_each_other(three[0], three[2])
         for broker in (three[0], three[2]):
-            say_welcome(broker)
+            send_welcome(broker)
         three[1].stop()
         await switchboard.until(lambda: numbers(switchboard) == [0, 2] or None, PATIENCE)
 
 
-async def test_a_seat_at_a_broker_that_is_forgotten_is_at_one_that_does_not_know_the_rank(
+async def test_seat_at_a_forgotten_broker_moves_to_another_one(
     three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
     async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND):
         know_each_other(three[0], three[2])
         for broker in (three[0], three[2]):
-            say_welcome(broker)
+            send_welcome(broker)
         heard = Heard(switchboard)
         with switchboard.watched_by(heard.receive):
             three[1].stop()
@@ -256,14 +256,14 @@ async def test_a_seat_at_a_broker_that_is_forgotten_is_at_one_that_does_not_know
             await heard.until(SeatUp)
 
 
-async def test_the_first_broker_is_forgotten_as_any_other_one(
+async def test_first_broker_is_forgotten_like_any_other(
     three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
     async with switchboard_to(three[0]) as switchboard:
         know_each_other(*three[1:])
         for broker in three[1:]:
-            say_welcome(broker)
+            send_welcome(broker)
         three[0].stop()
         await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
         assert switchboard.is_up
@@ -271,7 +271,7 @@ async def test_the_first_broker_is_forgotten_as_any_other_one(
         assert [answer.kind for answer in answers] == [Kind.VALUE] * 2
 
 
-async def test_when_all_are_gone_any_that_comes_back_leads_to_the_others(three: tuple[FakeBroker, ...]) -> None:
+async def test_any_returning_broker_leads_to_the_others(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard:
         for broker in three:
             broker.stop()
@@ -281,15 +281,15 @@ async def test_when_all_are_gone_any_that_comes_back_leads_to_the_others(three: 
             know_each_other(third, second)
             heard = Heard(switchboard)
             with switchboard.watched_by(heard.receive):
-                told = await heard.until(Snapshot)
-            assert {rank.rank for rank in told.ranks} == {1, 2}
+                snapshot = await heard.until(Snapshot)
+            assert {rank.rank for rank in snapshot.ranks} == {1, 2}
         await switchboard.until(lambda: switchboard.directory.away, PATIENCE)
         with FakeBroker(THIRD, port=three[2].port):
             await switchboard.listed(PATIENCE)
             assert numbers(switchboard) == [2]
 
 
-async def test_a_seat_waits_for_the_list_of_its_broker_that_is_started_again(three: tuple[FakeBroker, ...]) -> None:
+async def test_seat_waits_for_the_list_of_its_restarted_broker(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND):
         heard = Heard(switchboard)
         with switchboard.watched_by(heard.receive):
@@ -311,7 +311,7 @@ async def test_a_seat_waits_for_the_list_of_its_broker_that_is_started_again(thr
                 assert (await again.heard(Attach)).resume == 1
 
 
-async def test_a_broker_that_hangs_keeps_nobody_from_the_list(three: tuple[FakeBroker, ...]) -> None:
+async def test_hanging_broker_does_not_block_the_list(three: tuple[FakeBroker, ...]) -> None:
     hangs = BrokerAddress(url=f"wss://127.0.0.1:{Listener().port}", fingerprint=three[0].fingerprint)
     for broker in three:
         broker.brokers = (*broker.brokers, hangs)
@@ -332,7 +332,7 @@ async def test_a_silent_broker_is_not_asked(three: tuple[FakeBroker, ...], monke
     assert [answer.kind for answer in answers] == [Kind.VALUE, Kind.SILENT]
 
 
-async def test_a_member_that_is_away_keeps_its_ranks_listed_and_its_link_dials_no_other_one(
+async def test_ranks_of_an_absent_member_stay_listed_and_its_link_dials_no_other(
     three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.0)
@@ -345,14 +345,14 @@ async def test_a_member_that_is_away_keeps_its_ranks_listed_and_its_link_dials_n
         # It comes back with another certificate, as another one says that knows it.
         with FakeBroker(make_rank(7), port=three[1].port, tls=certified()) as again:
             know_each_other(three[0], again, three[2])
-            say_welcome(three[2])
+            send_welcome(three[2])
             assert numbers(switchboard) == [0, 1, 2]
             await switchboard.until(lambda: numbers(switchboard) == [0, 2, 7] or None, PATIENCE)
         for broker in (three[0], three[2]):
             assert [type(item) for item in broker.received].count(Greet) == 1
 
 
-async def test_a_broker_that_two_links_have_reached_is_one(three: tuple[FakeBroker, ...]) -> None:
+async def test_broker_reached_by_two_links_is_counted_once(three: tuple[FakeBroker, ...]) -> None:
     where = Where(reach(three[0].port))
     switchboard = Switchboard(lambda: Brokers(where, "me@here", PATIENCE), PATIENCE)
     await switchboard.open()

@@ -41,7 +41,7 @@ def relaunched(number: int, **changes: object) -> RankInfo:
     return make_rank(number, **{**values, **changes})
 
 
-def test_a_set_with_one_stopped_rank_means_that_one() -> None:
+def test_set_with_one_stopped_rank_selects_it() -> None:
     known = [*ranks(0, 1, **RUNNING), *ranks(2)]
 
     assert choose(parse_target("gpu013:*"), known).rank.rank == 2
@@ -55,7 +55,7 @@ def test_a_set_with_several_stopped_ranks_is_ambiguous_and_names_them() -> None:
     assert caught.value.exit_status == 2
 
 
-def test_a_held_rank_is_taken_if_it_alone_is_named() -> None:
+def test_held_rank_is_chosen_if_only_it_is_named() -> None:
     known = ranks(5, state=RankState.HELD)
 
     assert choose(parse_target("5"), known).rank is known[0]
@@ -87,12 +87,12 @@ def test_a_stopped_rank_that_fell_silent_can_be_attached_to() -> None:
 
 
 @pytest.mark.parametrize("changes", [RUNNING, {"state": RankState.EXITED}, {"state": RankState.LOST}])
-def test_whoever_waits_has_no_rank_yet(changes: dict[str, object]) -> None:
+def test_no_rank_is_chosen_before_a_stop(changes: dict[str, object]) -> None:
     assert choose_when_ready(parse_target("5"), ranks(5, **changes)) is None
     assert choose_when_ready(parse_target("5"), []) is None
 
 
-def test_a_stop_that_has_ended_is_not_taken_again() -> None:
+def test_ended_stop_is_not_chosen_again() -> None:
     ended = make_rank(5, since=100.0)
 
     assert choose_when_ready(parse_target("5"), [ended], ended) is None
@@ -100,7 +100,7 @@ def test_a_stop_that_has_ended_is_not_taken_again() -> None:
     assert again is not None
 
 
-def test_following_a_set_comes_back_to_the_same_address() -> None:
+def test_following_a_set_returns_to_the_same_address() -> None:
     choice = choose_when_ready(parse_target("all"), ranks(1, 5, since=200.0), make_rank(5, since=100.0))
 
     assert choice is not None
@@ -114,7 +114,7 @@ def test_following_stays_in_the_job_while_it_lives() -> None:
     assert choose_when_ready(parse_target("5"), known, ended) is None
 
 
-def test_following_goes_over_to_a_relaunch_of_the_script() -> None:
+def test_following_continues_in_a_relaunch_of_the_script() -> None:
     ended = make_rank(5, since=100.0)
     other = relaunched(5, job="9.0", key="9.0/x", host="gpu030", address="gpu030:5", script="/other.py")
     known = [make_rank(5, state=RankState.EXITED), relaunched(5), other]
@@ -125,19 +125,19 @@ def test_following_goes_over_to_a_relaunch_of_the_script() -> None:
     assert choice.rank.job == "4712.0"
 
 
-def test_neighbours_go_round_through_the_stopped_ranks_of_the_job() -> None:
+def test_neighbours_cycle_through_the_stopped_ranks_of_the_job() -> None:
     known = [*ranks(0, 2, 5), *ranks(3, **RUNNING), relaunched(4)]
 
-    def goes(current: int, step: int) -> int | None:
+    def neighbour_of(current: int, step: int) -> int | None:
         found = neighbour(make_rank(current), known, step)
         return found.rank if found else None
 
-    assert [goes(0, 1), goes(2, 1), goes(5, 1)] == [2, 5, 0]
-    assert [goes(0, -1), goes(2, -1), goes(5, -1)] == [5, 0, 2]
+    assert [neighbour_of(0, 1), neighbour_of(2, 1), neighbour_of(5, 1)] == [2, 5, 0]
+    assert [neighbour_of(0, -1), neighbour_of(2, -1), neighbour_of(5, -1)] == [5, 0, 2]
     assert neighbour(make_rank(0), ranks(0), 1) is None
 
 
-def test_a_wait_may_be_for_a_rank_of_any_job_whose_name_fits() -> None:
+def test_wait_may_name_jobs_by_a_pattern() -> None:
     running = make_rank(5, job="train-1", key="one", **RUNNING)
     other = make_rank(5, job="eval", key="two")
     for text in ("train*/5", "train*/all", "*-1/5"):
@@ -158,7 +158,7 @@ def as_json(*ranks: RankInfo) -> list[Mapping[str, Any]]:
     return [plain(rank) for rank in ranks]
 
 
-def test_ranks_of_one_job_are_told_with_where_they_are() -> None:
+def test_ranks_of_one_job_are_listed_with_their_place() -> None:
     gone = make_rank(7, state=RankState.EXITED)
 
     assert list(targets_of(as_json(make_rank(5), RUNNING_LIVE_TARGETS, gone))) == [
@@ -167,18 +167,18 @@ def test_ranks_of_one_job_are_told_with_where_they_are() -> None:
     ]
 
 
-def test_of_several_jobs_each_is_named() -> None:
+def test_each_of_several_jobs_is_named() -> None:
     found = [target for target, _ in targets_of(as_json(make_rank(5), make_rank(5, job="other", key="o")))]
 
     assert found == ["4711.0/gpu013:5", "other/gpu013:5", "4711.0/all", "other/all"]
 
 
 @pytest.mark.parametrize("address", ["gpu;reboot:5", "$(reboot):5", "a b:5", "gpu\n:5", "gpu\x1b[2J:5", "`x`:5", ""])
-def test_an_address_that_a_shell_could_take_for_more_is_not_offered(address: str) -> None:
+def test_address_with_shell_characters_is_not_offered(address: str) -> None:
     assert list(targets_of(as_json(make_rank(5, address=address, job="evil; job")))) == []
 
 
-def test_a_place_can_not_act_on_a_terminal() -> None:
+def test_place_cannot_control_the_terminal() -> None:
     place = {"file": "/a\x1b[2J\t.py", "line": 3, "function": "f"}
     ((_, meaning),) = targets_of(
         [*as_json(RUNNING_LIVE_TARGETS)[:0], {**as_json(make_rank(5))[0], "halt": {"where": place}}]
@@ -201,7 +201,7 @@ def test_the_ranks_of_the_broker_are_found(environ: dict[str, str]) -> None:
     assert found == ["gpu013:5", "gpu013:6"]
 
 
-def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path) -> None:
+def test_no_ranks_are_found_without_a_broker(environ: dict[str, str], tmp_path: Path) -> None:
     with FakeBroker() as broker:
         gone = {**environ, **broker.environment}
 
@@ -211,7 +211,7 @@ def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path
 
 
 @pytest.mark.usefixtures("_patient")
-def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, str], tmp_path: Path) -> None:
+def test_another_broker_is_asked_if_the_one_of_home_has_ended(environ: dict[str, str], tmp_path: Path) -> None:
     with FakeBroker() as gone:
         own = parse_endpoint(gone.environment["DBG_BROKER"], source="broker.json")
     with FakeBroker(make_rank(5), RUNNING_LIVE_TARGETS) as other:
@@ -234,7 +234,7 @@ def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, 
     assert found == ["gpu013:5", "gpu013:6"]
 
 
-def test_changes_follow() -> None:
+def test_directory_applies_changes() -> None:
     directory = Directory()
     directory.receive(Snapshot(ranks=(make_rank(0),), last=True))
 
@@ -245,7 +245,7 @@ def test_changes_follow() -> None:
     assert [rank.rank for rank in directory.ranks] == [1]
 
 
-def test_a_new_connection_keeps_the_old_list_until_its_own_is_whole() -> None:
+def test_new_connection_keeps_the_old_list_until_its_own_is_complete() -> None:
     directory = Directory()
     directory.receive(Snapshot(ranks=(make_rank(0),), last=True))
 
@@ -257,7 +257,7 @@ def test_a_new_connection_keeps_the_old_list_until_its_own_is_whole() -> None:
     assert [rank.rank for rank in directory.ranks] == [1]
 
 
-def test_who_listens_hears_of_changes_and_of_the_broker() -> None:
+def test_listener_is_called_for_changes_and_the_state_of_the_broker() -> None:
     directory, heard = Directory(), []
     directory.on_change = lambda: heard.append(directory.away)
 
@@ -288,7 +288,7 @@ def shown(text: str | None, *, with_exited: bool, known: tuple[RankInfo, ...] = 
     return listed(known, target, found, with_exited=with_exited)
 
 
-def test_a_list_shows_who_is_there_and_who_ended_in_that_run() -> None:
+def test_list_shows_live_ranks_and_those_that_ended_in_their_run() -> None:
     assert there(KNOWN) == [LIVE]
     assert shown(None, with_exited=False) == [LIVE, DEAD]
     assert shown("all", with_exited=False) == [LIVE, DEAD]
@@ -297,13 +297,13 @@ def test_a_list_shows_who_is_there_and_who_ended_in_that_run() -> None:
     assert shown("3", with_exited=False) == []
 
 
-def test_all_adds_the_exited_ones_of_jobs_that_live() -> None:
+def test_all_adds_exited_ranks_of_live_jobs() -> None:
     assert shown(None, with_exited=True) == [LIVE, DEAD, BEFORE, STOCK]
     assert shown("all", with_exited=True) == [LIVE, DEAD, BEFORE, STOCK]
     assert exited(KNOWN, None) == [DEAD, BEFORE, STOCK]
 
 
-def test_all_adds_those_of_the_jobs_that_a_target_names() -> None:
+def test_all_adds_exited_ranks_of_named_jobs() -> None:
     assert set(shown("*/all", with_exited=True)) == set(KNOWN)
     assert shown("4710.0/all", with_exited=True) == [ELSEWHERE]
     assert shown("47*/3", with_exited=True) == [ELSEWHERE]
@@ -335,7 +335,7 @@ def environ(home: Path, **more: str) -> dict[str, str]:
     return {"DBG_HOME": str(home), **more}
 
 
-def test_argument_then_variable_then_file(tmp_path: Path) -> None:
+def test_argument_precedes_variable_and_file(tmp_path: Path) -> None:
     write_rendezvous(tmp_path)
     variables = environ(tmp_path, DBG_BROKER="wss://127.0.0.1:7001")
 
@@ -378,10 +378,10 @@ def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachmen
     return attachment
 
 
-@pytest.mark.parametrize(("rows", "columns", "told"), [(72, 80, True), (23, 81, True), (23, 80, False), (0, 0, False)])
-def test_a_window_that_is_too_small_is_told_so_as_long_as_it_is(rows: int, columns: int, told: bool) -> None:
+@pytest.mark.parametrize(("rows", "columns", "cut"), [(72, 80, True), (23, 81, True), (23, 80, False), (0, 0, False)])
+def test_window_is_cropped_while_it_is_too_small(rows: int, columns: int, cut: bool) -> None:
     attachment = classic(rows, columns)
     shown = status_of(attachment, Others(), 1000.0, prefix="", pending=False)
-    assert shown.cropped == told
+    assert shown.cropped == cut
     attachment.resize(72, 240, 1001.0)
     assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notice == ""

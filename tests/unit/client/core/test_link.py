@@ -65,7 +65,7 @@ async def until_up(link: BrokerLink) -> list[str]:
     return reasons
 
 
-async def test_a_line_subscribes_each_time_it_stands() -> None:
+async def test_link_subscribes_on_each_connection() -> None:
     with FakeBroker(make_rank()) as broker:
         link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
         await link.open()
@@ -79,7 +79,7 @@ async def test_a_line_subscribes_each_time_it_stands() -> None:
         await link.close()
 
 
-async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> None:
+async def test_send_fails_while_the_link_is_down() -> None:
     with FakeBroker() as broker:
         link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
         await link.open()
@@ -93,7 +93,7 @@ async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> 
         await link.close()
 
 
-async def test_a_connection_that_broke_is_closed_with_a_link_that_is_given_up_meanwhile(
+async def test_broken_connection_is_closed_with_a_cancelled_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     close, closed, begun = Connection.close, list[Connection](), asyncio.Event()
@@ -119,7 +119,7 @@ async def test_a_connection_that_broke_is_closed_with_a_link_that_is_given_up_me
     assert closed == [closed[0]] * 2
 
 
-async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> None:
+async def test_impostor_receives_no_data_and_is_named() -> None:
     own = _, fingerprint = certified()
     other_context, _ = certified()
     with FakeBroker(tls=own) as broker:
@@ -170,7 +170,7 @@ def named(broker: FakeBroker) -> BrokerAddress:
     return BrokerAddress(url=f"wss://127.0.0.1:{broker.port}", fingerprint=broker.fingerprint)
 
 
-async def test_the_next_broker_is_dialled_at_once_if_one_is_gone() -> None:
+async def test_next_broker_is_dialled_at_once_if_one_ends() -> None:
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         where = Where(replace(reach(first.port), others=(reach(second.port).endpoint,)))
         link = BrokerLink(where, "me@here", PATIENCE)
@@ -183,7 +183,7 @@ async def test_the_next_broker_is_dialled_at_once_if_one_is_gone() -> None:
         await link.close()
 
 
-async def test_a_welcome_teaches_the_others_and_they_are_found_without_the_file_that_named_the_first() -> None:
+async def test_brokers_named_in_a_welcome_are_found_without_the_file() -> None:
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         first.brokers = named(first), named(second)
         where = Where(reach(first.port))
@@ -196,14 +196,14 @@ async def test_a_welcome_teaches_the_others_and_they_are_found_without_the_file_
         await link.close()
 
 
-async def test_of_several_brokers_that_all_fail_the_first_is_named_with_the_number_of_the_others() -> None:
+async def test_failure_of_all_brokers_names_the_first_and_counts_the_others() -> None:
     with FakeBroker() as first, FakeBroker() as second:
         where = replace(reach(first.port), others=(reach(second.port).endpoint,))
     with pytest.raises(BrokerUnreachable, match=f"{first.port} .*and 1 others fail as well"):
         await BrokerLink(Where(where), "me@here", PATIENCE).open()
 
 
-async def test_a_broker_that_refuses_the_token_is_named_before_one_that_is_away() -> None:
+async def test_refused_token_is_reported_before_an_absent_broker() -> None:
     with FakeBroker(token="another-token-of-nobody") as refuses, FakeBroker() as away:  # noqa: S106 - opens nothing
         away.stop()
         where = replace(reach(away.port), others=(reach(refuses.port).endpoint,))
@@ -211,7 +211,7 @@ async def test_a_broker_that_refuses_the_token_is_named_before_one_that_is_away(
             await BrokerLink(Where(where), "me@here", PATIENCE).open()
 
 
-async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> None:
+async def test_suspended_broker_leaves_time_for_the_others() -> None:
     suspended = Listener()
     with FakeBroker(make_rank()) as second:
         where = Where(replace(reach(suspended.port), others=(reach(second.port).endpoint,)))
@@ -221,7 +221,7 @@ async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> 
         await link.close()
 
 
-async def test_a_broker_that_never_says_welcome_leaves_the_others_their_part_of_the_time() -> None:
+async def test_broker_without_a_welcome_leaves_time_for_the_others() -> None:
     with FakeBroker() as mute, FakeBroker(make_rank()) as second:
         mute.silent.add(Greet)
         where = Where(replace(reach(mute.port), others=(reach(second.port).endpoint,)))
@@ -231,7 +231,7 @@ async def test_a_broker_that_never_says_welcome_leaves_the_others_their_part_of_
         await link.close()
 
 
-async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the_end_of_its_time() -> None:
+async def test_link_retries_after_a_hang_up_and_fails_at_its_timeout() -> None:
     with FakeBroker(make_rank()) as broker:
         broker.hangs_up = 3
         link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
@@ -244,9 +244,9 @@ async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the
     assert 900 < broker.hangs_up < 999
 
 
-async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unresponsive_broker_is_silent_and_then_redialled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
-    enough = threading.Event()
+    released = threading.Event()
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         where = Where(reach(first.port))
         to_broker = BrokerLink(where, "me@here", PATIENCE)
@@ -254,7 +254,7 @@ async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(mon
         assert isinstance(await to_broker.next(), Snapshot)
         where.reach = reach(second.port)
         # The broker answers nothing, like a suspended process: its kernel still acknowledges all data.
-        first.do(enough.wait)
+        first.do(released.wait)
         ending = asyncio.create_task(to_broker.next())
         while to_broker.silent_since is None:
             await asyncio.wait({ending}, timeout=0.05)
@@ -262,11 +262,11 @@ async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(mon
         assert isinstance(await within(PATIENCE, ending), Down)
         await until_up(to_broker)
         await second.heard(Subscribe)
-        enough.set()
+        released.set()
         await to_broker.close()
 
 
-async def test_small_news_do_not_prove_that_keys_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_received_messages_do_not_prove_that_keys_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
     with FakeBroker(make_rank()) as broker, Proxy(("127.0.0.1", broker.port)) as proxy:
         to_broker = BrokerLink(Where(reach(proxy.port)), "me@here", PATIENCE)
@@ -281,7 +281,7 @@ async def test_small_news_do_not_prove_that_keys_arrive(monkeypatch: pytest.Monk
         await to_broker.close()
 
 
-async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broker_that_answers_pings_stays_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     # The line is given up after longer than a busy machine keeps the thread of the broker waiting.
     monkeypatch.setattr(connection, "PING_SECONDS", seconds(0.3))
     with FakeBroker(make_rank()) as broker:
@@ -341,7 +341,7 @@ def closed_port() -> Iterator[int]:
     yield port
 
 
-async def test_an_impostor_with_another_certificate_gets_no_byte_of_http() -> None:
+async def test_impostor_with_another_certificate_receives_no_http() -> None:
     context, _ = certified()
     _, pinned = certified()
     impostor = Listener(tls=context)
@@ -354,7 +354,7 @@ async def test_an_impostor_with_another_certificate_gets_no_byte_of_http() -> No
     assert TOKEN not in str(caught.value)
 
 
-async def test_an_impostor_without_tls_gets_a_hello_and_no_token() -> None:
+async def test_impostor_without_tls_receives_a_hello_and_no_token() -> None:
     _, pinned = certified()
     impostor = Listener(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
 
@@ -377,7 +377,7 @@ async def test_an_impostor_without_tls_gets_a_hello_and_no_token() -> None:
         ((404, ""), Refused),
     ],
 )
-async def test_a_refused_upgrade_is_told_apart(refuse: tuple[int, str], error: type[DbgError]) -> None:
+async def test_refused_upgrade_raises_the_matching_error(refuse: tuple[int, str], error: type[DbgError]) -> None:
     with FakeBroker(refuse=refuse) as broker, pytest.raises(error) as caught:
         await dialled(reach(broker.port))
 
@@ -385,14 +385,14 @@ async def test_a_refused_upgrade_is_told_apart(refuse: tuple[int, str], error: t
     assert caught.value.exit_status == 5
 
 
-async def test_a_wrong_token_is_not_repeated() -> None:
+async def test_wrong_token_is_not_shown() -> None:
     with FakeBroker(token=TOKEN[::-1]) as broker, pytest.raises(WrongToken) as caught:
         await dialled(reach(broker.port))
 
     assert TOKEN not in str(caught.value)
 
 
-async def test_nobody_there_is_unreachable() -> None:
+async def test_closed_port_is_unreachable() -> None:
     with closed_port() as port, pytest.raises(BrokerUnreachable, match="Connection refused"):
         await dialled(reach(port))
 
@@ -405,14 +405,14 @@ async def test_an_unknown_host_is_unreachable() -> None:
         await dialled(where)
 
 
-async def test_somebody_who_never_answers_is_unreachable() -> None:
+async def test_server_that_never_answers_is_unreachable() -> None:
     listener = Listener()
 
     with pytest.raises(BrokerUnreachable, match=r"no answer within 0\.2 s"):
         await dial(reach(listener.port), "me@here", 0.2)
 
 
-async def test_a_broker_that_never_says_welcome_is_unreachable() -> None:
+async def test_broker_without_a_welcome_is_unreachable() -> None:
     with FakeBroker() as broker:
         broker.silent.add(Greet)
         with pytest.raises(BrokerUnreachable, match="silent"):
@@ -427,14 +427,14 @@ async def test_a_broker_that_never_says_welcome_is_unreachable() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
     ],
 )
-async def test_something_else_on_the_port_is_refused(reply: bytes) -> None:
+async def test_other_server_on_the_port_is_refused(reply: bytes) -> None:
     listener = Listener(reply, tls=shared_certificate()[0])
 
     with pytest.raises((Refused, BrokerUnreachable)):
         await dialled(reach(listener.port))
 
 
-async def test_what_was_queued_goes_out_before_the_close() -> None:
+async def test_queued_messages_are_sent_before_the_close() -> None:
     with FakeBroker() as broker:
         connection = await dialled(reach(broker.port))
         for _ in range(100):
@@ -461,30 +461,30 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
         ("a" * 1000, "a" * MAX_PROGRAM + "…"),
     ],
 )
-def test_a_program_stands_behind_its_user(program: str, shown: str) -> None:
+def test_program_name_follows_the_user_name(program: str, shown: str) -> None:
     assert person_name(program) == f"{user_name()} ({shown})"
 
 
-async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
-    enough = threading.Event()
+async def test_hanging_thread_is_abandoned_at_the_deadline() -> None:
+    released = threading.Event()
     with pytest.raises(TimeoutError):
-        await in_thread(enough.wait, 0.05)
-    enough.set()
+        await in_thread(released.wait, 0.05)
+    released.set()
     with pytest.raises(socket.gaierror):
         await in_thread(lambda: socket.getaddrinfo("256.256.256.256", 1, flags=socket.AI_NUMERICHOST), PATIENCE)
 
 
-async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_time(approved: Approved) -> None:
-    enough = threading.Event()
+async def test_hanging_file_is_named_and_a_late_thread_is_awaited(approved: Approved) -> None:
+    released = threading.Event()
 
     def read(opening: Opening) -> bool:
         opening("/home/me/groups")
-        return enough.wait()
+        return released.wait()
 
     with pytest.raises(FileTimeout) as caught:
         await read_in_thread(read, 0.01)
     approved(str(caught.value))
-    enough.set()
+    released.set()
 
     def read_late(opening: Opening) -> str:
         threading.Event().wait(0.1)

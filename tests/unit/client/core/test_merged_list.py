@@ -30,7 +30,7 @@ def gone(broker: str) -> tuple[str, Gone]:
 
 
 @pytest.mark.parametrize(
-    ("said", "is_stopped"),
+    ("messages", "is_stopped"),
     [
         ([change("a", 1)], ("a", 1, STOPPED)),
         ([change("a", 1), change("b", 2)], ("b", 2, STOPPED)),
@@ -51,17 +51,17 @@ def gone(broker: str) -> tuple[str, Gone]:
         ([change("b", 0, EXITED), change("a", 2)], ("b", 0, EXITED)),
     ],
 )
-def test_of_two_records_of_a_rank_the_newer_one_counts(
-    said: list[tuple[str, Snapshot | Change | Gone]], is_stopped: tuple[str, int, RankState] | None
+def test_newer_record_of_a_rank_is_used(
+    messages: list[tuple[str, Snapshot | Change | Gone]], is_stopped: tuple[str, int, RankState] | None
 ) -> None:
     merged = MergedList[str]()
-    for broker, message in said:
+    for broker, message in messages:
         merged.take(broker, message)
     rank = next(iter(merged.whole().ranks), None)
     assert is_stopped == (None if rank is None else (merged.owner(KEY), rank.epoch, rank.state))
 
 
-def test_ranks_of_a_broker_stay_as_they_were_until_its_next_snapshot_is_whole() -> None:
+def test_ranks_of_a_broker_are_kept_until_its_next_snapshot_is_complete() -> None:
     merged = MergedList[str]()
     first, second, third = map(make_rank, range(3))
     merged.start("a")
@@ -78,7 +78,7 @@ def test_ranks_of_a_broker_stay_as_they_were_until_its_next_snapshot_is_whole() 
     assert merged.whole().ranks == (first, third)
 
 
-def test_a_broker_is_dropped_with_its_ranks_alone() -> None:
+def test_dropping_a_broker_removes_only_its_ranks() -> None:
     merged = MergedList[str]()
     merged.take("a", Snapshot(ranks=(make_rank(1), make_rank(2)), last=True))
     merged.take("b", Snapshot(ranks=(make_rank(2).replace(epoch=1),), last=True))

@@ -37,7 +37,7 @@ def remember(home: Path, **groups: list[str]) -> RememberedGroups:
     ("text", "numbers"),
     [("@2", [1, 2]), ("@err", [5]), ("@2,@err", [1, 2, 5]), ("@2,7", [1, 2, 7]), ("all,!@2,!@err", [0, 3, 4, 6, 7])],
 )
-def test_a_group_is_a_target_afterwards(text: str, numbers: list[int], tmp_path: Path) -> None:
+def test_remembered_group_is_a_target(text: str, numbers: list[int], tmp_path: Path) -> None:
     remember(tmp_path, _2=keys(1, 2), err=keys(5))
 
     target = read_target(text, {"DBG_HOME": str(tmp_path)})
@@ -45,7 +45,7 @@ def test_a_group_is_a_target_afterwards(text: str, numbers: list[int], tmp_path:
     assert [rank.rank for rank in select(target, RANKS).ranks] == numbers
 
 
-def test_the_last_answer_alone_counts(tmp_path: Path) -> None:
+def test_only_the_last_answer_is_remembered(tmp_path: Path) -> None:
     remember(tmp_path, _1=keys(1), err=keys(2))
     remember(tmp_path, _1=keys(3))
 
@@ -56,7 +56,7 @@ def test_the_last_answer_alone_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {"DBG_HOME": "/nowhere/at/all"}])
-def test_without_an_answer_there_is_no_group(approved: Approved, environ: dict[str, str]) -> None:
+def test_group_is_unknown_without_an_answer(approved: Approved, environ: dict[str, str]) -> None:
     with pytest.raises(UnknownGroup, match="no group @2 is remembered"):
         read_target("@2", environ)
     with pytest.raises(UnknownGroup) as caught:
@@ -74,7 +74,7 @@ def test_the_file_is_private(tmp_path: Path) -> None:
     assert remembered.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
+def test_file_writable_by_others_is_ignored(tmp_path: Path) -> None:
     remembered = remember(tmp_path, _1=keys(1))
     remembered.path.chmod(0o666)
 

@@ -9,7 +9,7 @@ from dbg_client.core.requests import OpenRequests, sentence_of
 from tests.conftest import Approved
 
 
-async def test_requests_are_bounded_given_up_and_closed() -> None:
+async def test_requests_are_limited_cancelled_and_closed() -> None:
     open_ones, ended = OpenRequests(2, "call"), asyncio.Event()
 
     async def work() -> None:
@@ -33,18 +33,18 @@ async def test_requests_are_bounded_given_up_and_closed() -> None:
     assert not open_ones.cancel("a")
 
 
-async def test_a_request_that_cancels_itself_goes_on() -> None:
-    open_ones, told = OpenRequests(2, "request"), asyncio.Queue[bool]()
+async def test_request_that_cancels_itself_continues() -> None:
+    open_ones, results = OpenRequests(2, "request"), asyncio.Queue[bool]()
 
     async def work() -> None:
-        told.put_nowait(open_ones.cancel(1))
+        results.put_nowait(open_ones.cancel(1))
         await asyncio.sleep(0)
-        told.put_nowait(True)
+        results.put_nowait(True)
 
     open_ones.start(1, work)
-    assert [await told.get(), await told.get()] == [False, True]
+    assert [await results.get(), await results.get()] == [False, True]
 
 
-def test_an_error_is_told_in_the_words_of_the_face_and_a_fault_as_one(approved: Approved) -> None:
+def test_error_uses_the_words_of_the_interface_and_a_bug_is_named(approved: Approved) -> None:
     assert "; `ranks` shows" in sentence_of(RankVanished("vm:3"), {"list": "`ranks`"})
     approved(sentence_of(ValueError("x\x1b"), {}))

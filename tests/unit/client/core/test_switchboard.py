@@ -54,21 +54,21 @@ async def test_a_question_that_is_refused_leaves_the_others_open(board: Switchbo
     first.cancel()
 
 
-async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboard, broker: FakeBroker) -> None:
+async def test_wait_ends_on_its_condition_or_timeout(board: Switchboard, broker: FakeBroker) -> None:
     rank = board.directory.ranks[0]
 
-    def gone_on() -> bool | None:
+    def is_running() -> bool | None:
         return board.directory.ranks[0].state is RankState.RUNNING or None
 
     with pytest.raises(TimeoutError):
-        await board.until(gone_on, 0.01)
-    waiting = asyncio.create_task(board.until(gone_on))
+        await board.until(is_running, 0.01)
+    waiting = asyncio.create_task(board.until(is_running))
     await asyncio.sleep(0)
     broker.tell(Change(rank=make_rank(rank.rank, state=RankState.RUNNING)))
     assert await waiting
 
 
-async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> None:
+async def test_many_simultaneous_changes_are_checked_once(board: Switchboard) -> None:
     snapshots = 0
 
     def all_running() -> bool | None:
@@ -85,7 +85,7 @@ async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> No
     assert snapshots == 2
 
 
-async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) -> None:
+async def test_last_change_is_checked_at_the_end_of_a_wait(board: Switchboard) -> None:
     def running() -> bool | None:
         return board.directory.ranks[0].state is RankState.RUNNING or None
 
@@ -95,20 +95,20 @@ async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) ->
     assert await waiting
 
 
-async def test_more_questions_than_a_broker_takes_wait_their_turn(board: Switchboard, broker: FakeBroker) -> None:
+async def test_questions_above_the_limit_of_a_broker_are_queued(board: Switchboard, broker: FakeBroker) -> None:
     broker.silent.add(Question)
     asker, ranks = Asker(board), board.directory.ranks
     tasks = [asyncio.create_task(asker.ask(Action.EVAL, ranks, str(number))) for number in range(3 * MAX_QUESTIONS)]
-    said = {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")}
+    by_key = {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")}
     for number in range(len(tasks)):
         question = await broker.heard(Question, number + 1)
         asked = sum(isinstance(item, Question) for item in broker.received)
         assert asked <= number + MAX_QUESTIONS
-        broker.reply(question, said)
+        broker.reply(question, by_key)
     assert [answer.text for answers in await asyncio.gather(*tasks) for answer in answers] == ["0.25"] * len(tasks)
 
 
-async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent(
+async def test_timeout_of_a_queued_question_begins_when_it_is_sent(
     approved: Approved, board: Switchboard, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dbg_client.core.asking.GRACE_SECONDS", 0.0)
@@ -133,7 +133,7 @@ async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_what_is_open_when_the_connection_is_closed_ends_with_a_sentence(board: Switchboard) -> None:
+async def test_open_wait_fails_when_the_connection_is_closed(board: Switchboard) -> None:
 
     def never() -> bool | None:
         return None

@@ -1,4 +1,4 @@
-"""What an IDE gets of ranks that a test lists, for tests that wait for it."""
+"""What an IDE receives of ranks that a test lists, for tests that wait for it."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
 
 class Shown:
-    """The messages that an IDE has got."""
+    """The messages that an IDE has received."""
 
     def __init__(self) -> None:
-        self.said: list[Message] = []
-        self._came = asyncio.Event()
+        self.received: list[Message] = []
+        self._arrived = asyncio.Event()
 
     def take(self, message: Message) -> None:
         """Take a message."""
-        self.said.append(message)
-        self._came.set()
+        self.received.append(message)
+        self._arrived.set()
 
     async def until(self, enough: Callable[[], bool]) -> None:
         """Wait for messages."""
 
-        async def came() -> None:
+        async def wait() -> None:
             while not enough():
-                self._came.clear()
-                await self._came.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
 
-        await within(seconds(10), came())
+        await within(seconds(10), wait())
 
     def named(self, name: str) -> list[Message]:
         """Return the bodies of the events of this name."""
-        return [one["body"] for one in self.said if one.get("event") == name]
+        return [one["body"] for one in self.received if one.get("event") == name]
 
     async def answer(self, seq: int) -> Message:
         """Return the response to a request."""
-        await self.until(lambda: any(one.get("request_seq") == seq for one in self.said))
-        return next(one for one in self.said if one.get("request_seq") == seq)
+        await self.until(lambda: any(one.get("request_seq") == seq for one in self.received))
+        return next(one for one in self.received if one.get("request_seq") == seq)
 
 
 @asynccontextmanager
 async def threads(
     link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all", *, resumes_by_itself: bool = False
 ) -> AsyncIterator[tuple[Threads, Shown, Window]]:
-    """Yield the threads of a window on these ranks, what its IDE is told, and the window."""
+    """Yield the threads of a window on these ranks, what its IDE receives, and the window."""
     shown = Shown()
     link.events.put_nowait(Snapshot(ranks=tuple(ranks), last=True))
     async with switchboard_on(link, seconds(10)) as switchboard:

@@ -57,56 +57,56 @@ class SilentBroker(ScriptedLink):
 @asynccontextmanager
 async def held(link: type[ScriptedLink] = NoBroker) -> AsyncIterator[tuple[Adapter, Shown]]:
     """Yield an adapter on this link, and what it says."""
-    said = Shown()
+    ide = Shown()
     made = cast("Brokers", link())
-    adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, said.take)
-    yield adapter, said
+    adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, ide.take)
+    yield adapter, ide
     await adapter.close()
 
 
-async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments: object) -> Message:
+async def ask(adapter: Adapter, ide: Shown, seq: int, command: str, **arguments: object) -> Message:
     """Return the response."""
     adapter.receive(Request(seq, command, arguments))
-    return await said.answer(seq)
+    return await ide.answer(seq)
 
 
 @pytest.mark.parametrize("command", ["threads", "evaluate", "configurationDone", "no such\x1b request", "launch"])
-async def test_nothing_is_answered_before_the_window_is_attached(approved: Approved, command: str) -> None:
-    async with held() as (adapter, said):
-        answer = await ask(adapter, said, 1, command)
+async def test_requests_are_refused_before_the_window_is_attached(approved: Approved, command: str) -> None:
+    async with held() as (adapter, ide):
+        answer = await ask(adapter, ide, 1, command)
         assert not answer["success"]
         approved(answer["message"])
 
 
-async def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_may_try_again() -> None:
-    async with held() as (adapter, said):
+async def test_missing_broker_is_shown_to_the_user_and_attach_may_be_repeated() -> None:
+    async with held() as (adapter, ide):
         for seq in (1, 2):
-            answer = await ask(adapter, said, seq, "attach", target="all")
+            answer = await ask(adapter, ide, seq, "attach", target="all")
             assert "nobody answers" in answer["message"]
             assert answer["body"]["error"]["showUser"]
-        wrong = await ask(adapter, said, 3, "attach", target="0-")
+        wrong = await ask(adapter, ide, 3, "attach", target="0-")
         assert "0-" in wrong["message"]
-        assert not said.named("initialized")
+        assert not ide.named("initialized")
 
 
-async def test_an_end_gives_up_what_is_open() -> None:
-    async with held(SilentBroker) as (adapter, said):
+async def test_closing_cancels_open_requests() -> None:
+    async with held(SilentBroker) as (adapter, ide):
         adapter.receive(Request(1, "attach", {}))
         # A second session would never be left.
-        assert not (await ask(adapter, said, 2, "attach"))["success"]
+        assert not (await ask(adapter, ide, 2, "attach"))["success"]
         await adapter.close()
-        assert (await said.answer(1))["message"] == "cancelled"
+        assert (await ide.answer(1))["message"] == "cancelled"
 
 
 async def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:
-    async with held() as (adapter, said):
-        assert not (await ask(adapter, said, 1, "initialize", linesStartAt1=False))["success"]
+    async with held() as (adapter, ide):
+        assert not (await ask(adapter, ide, 1, "initialize", linesStartAt1=False))["success"]
         adapter.receive(Request(2, "initialize", [1]))
-        assert "the arguments of initialize are not an object" in (await said.answer(2))["message"]
+        assert "the arguments of initialize are not an object" in (await ide.answer(2))["message"]
 
-    said = Shown()
-    adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
-    answer = await ask(adapter, said, 1, "attach")
+    ide = Shown()
+    adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, ide.take)
+    answer = await ask(adapter, ide, 1, "attach")
     approved(answer["message"])
 
 
@@ -137,18 +137,18 @@ async def feed(reader: asyncio.StreamReader, pieces: Sequence[bytes]) -> None:
 
 
 @given(st.lists(documents, max_size=5), st.integers(1, 40))
-def test_messages_come_out_as_they_were_written_however_the_bytes_are_cut(sent: list[Any], size: int) -> None:
+def test_messages_are_read_however_the_bytes_are_split(sent: list[Any], size: int) -> None:
     data = b"".join(map(frame, sent))
     assert list(map(json.loads, bodies([data[at : at + size] for at in range(0, len(data), size)]))) == sent
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_messages_or_lost_and_never_more_than_that(data: bytes) -> None:
+def test_any_bytes_are_messages_or_lost_frames(data: bytes) -> None:
     with suppress(LostFrames):
         bodies([data])
 
 
-def test_a_body_that_is_anything_leaves_the_next_one_readable() -> None:
+def test_invalid_body_leaves_the_next_one_readable() -> None:
     data = b"Content-Length: 2\r\n\r\n[]content-type: x\r\nCONTENT-LENGTH:3\r\n\r\n{]}" + frame({"seq": 1})
     assert bodies([data, b"Content-Length: 9\r\n\r\nrest"]) == [b"[]", b"{]}", b'{"seq":1}']
 
@@ -169,7 +169,7 @@ def test_a_body_that_is_anything_leaves_the_next_one_readable() -> None:
         b"x" * 100_000,
     ],
 )
-def test_a_header_that_is_none_ends_the_reading_at_once(data: bytes) -> None:
+def test_invalid_header_ends_reading_at_once(data: bytes) -> None:
     async def read() -> None:
         reader = asyncio.StreamReader()
         reader.feed_data(data)  # and no end: nothing more is waited for
@@ -204,7 +204,7 @@ def read(document: object) -> Request | None:
     ],
     ids=range(7),
 )
-def test_what_is_no_request_is_told_so(approved: Approved, body: bytes) -> None:
+def test_invalid_request_is_refused_with_a_reason(approved: Approved, body: bytes) -> None:
     with pytest.raises(BadMessage) as caught:
         read_request(body)
     approved(str(caught.value))
@@ -215,7 +215,7 @@ def test_a_request_that_is_not_utf_8_is_refused() -> None:
         read_request(b'{"seq":1,"type":"request","command":"\xff"}')
 
 
-def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:
+def test_sent_messages_are_numbered_and_match_the_protocol() -> None:
     sent: list[Message] = []
     send = numbered(sent.append)
     request = Request(7, "initialize", {})
@@ -238,7 +238,7 @@ def test_a_lone_surrogate_in_a_ranks_text_reaches_the_ide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("arguments", "name"),
     [
         ({"clientName": "Visual Studio Code", "clientID": "vscode"}, "VS Code"),
         ({"clientID": "nvim-dap"}, "nvim-dap"),
@@ -248,5 +248,5 @@ def test_a_lone_surrogate_in_a_ranks_text_reaches_the_ide() -> None:
         ({}, "IDE"),
     ],
 )
-def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, object], name: str) -> None:
-    assert Client.read(said).name == name
+def test_client_name_is_short_and_printable(arguments: dict[str, object], name: str) -> None:
+    assert Client.read(arguments).name == name

@@ -25,30 +25,30 @@ RANKS = [rank(f"gpu0:{number}") for number in range(4)]
 
 
 def state(asked: int = 5, line: int = 0, *, is_set: bool = True, problem: str = "") -> BreakpointState:
-    """Return what a rank tells of a breakpoint."""
+    """Return what a rank reports of a breakpoint."""
     return BreakpointState(file="/t.py", asked=asked, line=line or asked, is_set=is_set, problem=problem)
 
 
-def told(*states: BreakpointState | str) -> dict[str, Any]:
-    """Return what is shown of a breakpoint at line 5 of which the first ranks say so."""
-    return shown(5, {one.key: said for one, said in zip(RANKS, states, strict=False)}, RANKS)
+def displayed(*states: BreakpointState | str) -> dict[str, Any]:
+    """Return what is shown of a breakpoint at line 5 of which the first ranks report these states."""
+    return shown(5, {one.key: given for one, given in zip(RANKS, states, strict=False)}, RANKS)
 
 
-def test_a_breakpoint_that_all_ranks_have_needs_no_words() -> None:
-    assert told(*[state(line=6)] * 4) == {"verified": True, "line": 6}
-    assert "ranks 1-3" in told(state())["message"]
+def test_breakpoint_of_all_ranks_has_no_message() -> None:
+    assert displayed(*[state(line=6)] * 4) == {"verified": True, "line": 6}
+    assert "ranks 1-3" in displayed(state())["message"]
 
 
-def test_ranks_without_it_are_named_with_the_reason() -> None:
+def test_ranks_without_the_breakpoint_are_named_with_the_reason() -> None:
     refused = state(is_set=False, problem="no such file")
-    some = told(state(), "it runs an older release", refused, state(line=7))
+    some = displayed(state(), "it runs an older release", refused, state(line=7))
     assert (some["verified"], some["line"]) == (True, 5)
     whys = ("not in rank 1: it runs an older release", "not in rank 2: no such file", "at line 7 in rank 3")
     assert some["message"].split("; ") == list(whys)
 
 
-def test_what_hinders_everybody_is_told_without_names_and_what_hostile_ranks_say_is_escaped() -> None:
-    all_of_them = told(*[state(is_set=False, problem="no \x1bline")] * 4)
+def test_common_problem_is_reported_without_ranks_and_hostile_text_is_escaped() -> None:
+    all_of_them = displayed(*[state(is_set=False, problem="no \x1bline")] * 4)
     assert (all_of_them["verified"], all_of_them["message"]) == (False, "no \\x1bline")
     assert shown(5, {}, [])["message"] == NO_RANK
 
@@ -60,7 +60,7 @@ def asking(*lines: int) -> dict[str, object]:
     return {"source": {"path": "/nowhere/t.py"}, "breakpoints": [{"line": line} for line in lines]}
 
 
-async def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
+async def test_only_removed_breakpoints_are_cleared_and_ids_stay() -> None:
     ok = RankAnswer(key=LATE.key, kind=Kind.VALUE, text="")
     link = ScriptedLink(*([answered(number, ok)] for number in range(3)))
 
@@ -70,11 +70,11 @@ async def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
         again, added = (await breakpoints.set(asking(5, 9)))["breakpoints"]
         assert again["id"] == first["id"] != added["id"]
         await breakpoints.set(asking(9))
-    wishes = [asked.inquiry for asked in link.sent]
-    assert [isinstance(one, BreakpointChanges) and [at.line for at in one.clear] for one in wishes] == [[], [], [5]]
+    requests = [asked.inquiry for asked in link.sent]
+    assert [isinstance(one, BreakpointChanges) and [at.line for at in one.clear] for one in requests] == [[], [], [5]]
 
 
-async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once() -> None:
+async def test_new_rank_gets_the_breakpoints_once_before_it_moves() -> None:
     refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
     link = ScriptedLink([answered(0, refused)])
 
@@ -94,12 +94,12 @@ async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_o
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
     arguments = {"breakpoints": [{"line": 3, "condition": " x > 1 ", "hitCondition": "5", "logMessage": "at {x} "}]}
-    (wish,) = requested_breakpoints(arguments, "/t.py")
-    assert wish == BreakpointSpec(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
+    (spec,) = requested_breakpoints(arguments, "/t.py")
+    assert spec == BreakpointSpec(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
 
 
 @pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
-def test_a_text_that_cannot_be_sent_is_a_sentence(approved: Approved, field: str) -> None:
+def test_text_that_cannot_be_sent_is_an_error(approved: Approved, field: str) -> None:
     rows = requested_breakpoints({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py")
     assert isinstance(rows[0], str)
     approved(rows[0])
@@ -111,7 +111,7 @@ rows = st.dictionaries(st.sampled_from(["line", "condition", "hitCondition", "lo
 
 
 @given(st.lists(rows | values, max_size=4))
-def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[object]) -> None:
+def test_any_request_is_a_readable_breakpoint_or_an_error(given: list[object]) -> None:
     for one in requested_breakpoints({"breakpoints": given}, "/t.py"):
         if isinstance(one, str):
             assert one.isprintable()

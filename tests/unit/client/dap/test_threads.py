@@ -1,4 +1,4 @@
-"""Ranks as threads: who is listed, and what an IDE is told as ranks stop, move and end."""
+"""Ranks as threads: which are listed, and what an IDE receives as ranks stop, move and end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stops(events: Sequence[ThreadEvent]) -> list[tuple[int, str, bool]]:
     return [(one.thread, one.reason, one.is_ours) for one in events if isinstance(one, Stopped)]
 
 
-def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
+def test_stop_and_continuation_are_each_reported_once() -> None:
     table = ThreadTable()
     assert table.update([running(0)]) == [Started(1)]
     assert stops(table.update([stopped(0)])) == [(1, "breakpoint", False)]
@@ -74,11 +74,11 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
         (stopped(0, reason="breakpoint"), "breakpoint"),
     ],
 )
-def test_the_reason_is_in_the_protocols_words(rank: RankInfo, reason: str) -> None:
+def test_stop_reason_uses_the_words_of_the_protocol(rank: RankInfo, reason: str) -> None:
     assert stops(ThreadTable().update([rank])) == [(1, reason, False)]
 
 
-def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
+def test_step_of_this_window_is_reported_when_it_has_ended() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
     key, before = stopped(0).key, table.version(stopped(0).key)
@@ -90,7 +90,7 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
     assert stops(table.update([stopped(0, where=THERE)])) == [(1, "step", True)]
 
 
-def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() -> None:
+def test_continued_rank_is_not_reported_at_the_stop_that_it_leaves() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
     table.start_move(stopped(0).key, is_step=False)
@@ -100,7 +100,7 @@ def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() 
     assert stops(table.update([stopped(0, stop=2)])) == [(1, "breakpoint", True)]
 
 
-def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
+def test_step_of_a_terminal_is_reported_and_makes_handles_stale() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
     before = table.version(stopped(0).key)
@@ -108,7 +108,7 @@ def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
     assert table.version(stopped(0).key) != before
 
 
-def test_crashed_ranks_come_first_then_those_where_few_are_then_held_and_running_ones() -> None:
+def test_crashed_ranks_are_first_then_rare_stops_then_held_and_running_ranks() -> None:
     ranks = [
         running(0),
         held(1),
@@ -123,7 +123,7 @@ def test_crashed_ranks_come_first_then_those_where_few_are_then_held_and_running
     assert [rank.rank for rank in choose_listed(ranks, 2)] == [5, 4]
 
 
-def test_an_odd_rank_takes_the_place_of_another_one() -> None:
+def test_crashed_rank_replaces_another_one_in_the_list() -> None:
     table = ThreadTable(most=2)
     table.update([stopped(number) for number in range(4)])
     assert [rank.rank for rank in table.listed] == [0, 1]
@@ -131,7 +131,7 @@ def test_an_odd_rank_takes_the_place_of_another_one() -> None:
     assert [rank.rank for rank in table.listed] == [3, 0]
     assert Exited(2) in events
     assert (4, "exception", False) in stops(events)
-    # The rank that had to go is told of again when there is room, as it stands.
+    # The rank that was removed is reported again when there is room, as it stands.
     events = table.update([stopped(number) for number in range(2)])
     assert Started(2) in events
     assert stops(events) == [(2, "breakpoint", False)]
@@ -145,7 +145,7 @@ STATES = st.sampled_from([stopped, running, held, None])
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), STATES, st.integers(1, 3)), max_size=40))
-def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, int]]) -> None:
+def test_events_add_up_to_the_current_state(changes: list[tuple[int, object, int]]) -> None:
     table, ranks = ThreadTable(most=3), dict[int, RankInfo]()
     listed: dict[int, bool] = {}
     for number, make, stop in changes:
@@ -174,11 +174,11 @@ def answer_of(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> A
     return answered(request, RankAnswer(key=rank.key, kind=kind, text=text))
 
 
-def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> None:
+def test_continue_resumes_a_stopped_rank_and_releases_a_held_one() -> None:
     for rank, action in ((STOPPED, Action.CONTINUE), (HELD, Action.RELEASE)):
         link = ScriptedLink([answer_of(rank, Kind.VALUE, "continued")])
 
-        async def go_on(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
+        async def resume(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
             async with threads(link, [rank]) as (listing, shown, window):
                 moves = StepRequests(window, listing, Keyboard(window))
                 thread = listing.table.thread(rank.key)
@@ -186,31 +186,31 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
                 with pytest.raises(BadInput, match="is running"):
                     listing.stopped_rank(thread)
                 await asyncio.gather(*moves._open)
-                # It is still listed at the stop that it leaves, and nothing is told of that.
+                # It is still listed at the stop that it leaves, and this is not reported.
                 assert len(shown.named("stopped")) == 1
                 assert not listing.table.is_stopped(rank.key)
 
-        asyncio.run(go_on())
+        asyncio.run(resume())
         assert [asked.action for asked in link.sent] == [action]
 
 
-def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Approved) -> None:
+def test_refused_move_is_reported_with_the_current_stop(approved: Approved) -> None:
     link = ScriptedLink([answer_of(STOPPED, Kind.ERROR, "not in this rank")])
 
-    async def go_on() -> None:
+    async def resume() -> None:
         async with threads(link, [STOPPED]) as (listing, shown, window):
             moves = StepRequests(window, listing, Keyboard(window))
             await moves.go_on({"threadId": listing.table.thread(STOPPED.key)})
             await asyncio.gather(*moves._open)
-            (said,) = shown.named("output")
-            approved(said["output"])
+            (output,) = shown.named("output")
+            approved(output["output"])
             assert len(shown.named("stopped")) == 2
             assert listing.table.is_stopped(STOPPED.key)
 
-    asyncio.run(go_on())
+    asyncio.run(resume())
 
 
-def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
+def test_token_of_a_watcher_cannot_move_ranks() -> None:
     link = ScriptedLink([Refusal(code=RefusalCode.ROLE, text="a watcher looks", request=0)])
     link.welcome = Welcome(minor=0, release="1", host="h", pid=1, uptime=0.0, role="watcher")
 
@@ -223,7 +223,7 @@ def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
     asyncio.run(step())
 
 
-def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
+def test_rank_driven_by_another_user_cannot_be_moved() -> None:
     driven = make_rank(0, stop=1, driver="ann@login1")
 
     async def step() -> None:
@@ -242,9 +242,7 @@ def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
     [(Kind.RUNNING, ["gpu013:4: in C code\n"]), (Kind.ERROR, None), (Kind.LOST, None)],
     ids=lambda one: one.value if isinstance(one, Kind) else "",
 )
-def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_in_the_answer(
-    kind: Kind, console: list[str] | None
-) -> None:
+def test_failed_pause_is_reported_in_the_console_or_the_answer(kind: Kind, console: list[str] | None) -> None:
     running = make_rank(4, state=RankState.RUNNING, reason=None)
     link = ScriptedLink([answer_of(running, kind, "in C code")])
 
@@ -253,14 +251,14 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
             keyboard = Keyboard(window)
             with nullcontext() if console is not None else pytest.raises(RankError, match="gpu013:4: in C code"):
                 await StepRequests(window, listing, keyboard).pause({"threadId": listing.table.thread(running.key)})
-            assert [said["output"] for said in shown.named("output")] == (console or [])
+            assert [output["output"] for output in shown.named("output")] == (console or [])
             keyboard.close()
 
     asyncio.run(pause())
     assert [asked.action for asked in link.sent] == [Action.INTERRUPT]
 
 
-async def test_nvim_lets_no_rank_go_on_by_itself_while_it_stands_at_another_one() -> None:
+async def test_nvim_continues_no_rank_by_itself_while_it_shows_another_one() -> None:
     """It sends `continue` for each stop with another reason than `pause`, unless it has sent a move since then."""
     ranks = [make_rank(number, stop=1) for number in range(3)]
     link = ScriptedLink()
@@ -289,22 +287,22 @@ async def test_nvim_lets_no_rank_go_on_by_itself_while_it_stands_at_another_one(
         link.events.put_nowait(Change(rank=changed(first, stop=2)))
         assert (await reasons(7))[-1] == "pause"
         # A rank that has ended is none at which it stands.
-        shown.said.clear()
+        shown.received.clear()
         link.events.put_nowait(Gone(key=second.key))
         await shown.until(lambda: len(shown.named("thread")) == 1)
         assert [one["threadId"] for one in shown.named("continued")] == [shown.named("thread")[0]["threadId"]]
 
 
-async def test_ranks_beyond_the_most_are_told_and_listed_as_they_stop() -> None:
+async def test_ranks_beyond_the_limit_are_reported() -> None:
     ranks = [running(number) for number in range(MAX_LISTED + 9)]
 
     async with threads(ScriptedLink(), ranks) as (listing, shown, _):
         assert len((await listing.threads({}))["threads"]) == MAX_LISTED
-        (told,) = shown.named("output")
-        assert told["output"].startswith("9 more ranks")
+        (output,) = shown.named("output")
+        assert output["output"].startswith("9 more ranks")
 
 
-async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
+async def test_passed_stop_is_reported_once() -> None:
     link = ScriptedLink()
     passed = running(0).replace(passed="a.py:5 without stopping, because no broker answered")
 
@@ -312,7 +310,7 @@ async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
         listing.refresh()
         for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
             link.events.put_nowait(Change(rank=rank))
-            await shown.until(lambda: bool(shown.said))
+            await shown.until(lambda: bool(shown.received))
             listing.refresh()
         await shown.until(lambda: len(shown.named("output")) == 2)
         assert [one["output"] for one in shown.named("output")] == [
@@ -321,15 +319,15 @@ async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
         ]
 
 
-async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay(approved: Approved) -> None:
+async def test_absent_broker_is_reported_once_and_its_ranks_stay(approved: Approved) -> None:
     link = ScriptedLink()
     ranks = [make_rank(number, stop=1) for number in range(3)]
 
     async with threads(link, ranks) as (listing, shown, _window):
-        shown.said.clear()
+        shown.received.clear()
         for event in (Down("it shut down"), Down("no answer"), Up()):
             link.events.put_nowait(event)
-        await shown.until(lambda: len(shown.said) == 2)
+        await shown.until(lambda: len(shown.received) == 2)
         link.events.put_nowait(Snapshot(ranks=(ranks[0].replace(since=5.0),), last=True))
         link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
         link.events.put_nowait(Change(rank=running(2)))

@@ -28,7 +28,7 @@ from tests.unit.client.scripted_link import ScriptedLink
 OWNERS = st.sampled_from(["a", "b", "c"])
 
 
-def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
+def test_handle_is_stable_until_its_owner_moves() -> None:
     numbers: Handles[str] = Handles()
     first = numbers.number("a", 1, "-1")
     assert numbers.number("a", 1, "-1") == first
@@ -41,7 +41,7 @@ def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
 
 
 @given(st.lists(st.tuples(OWNERS, st.integers(0, 2), st.integers(0, 4)), max_size=60))
-def test_a_number_is_of_one_thing_for_ever_and_the_table_is_bounded(asked: list[tuple[str, int, int]]) -> None:
+def test_handle_is_never_reused_and_the_table_is_limited(asked: list[tuple[str, int, int]]) -> None:
     numbers: Handles[int] = Handles(most=6)
     given_out: dict[int, tuple[str, int, int]] = {}
     for one in asked:
@@ -57,14 +57,14 @@ names = st.lists(st.text("abc.", min_size=1, max_size=4).filter(lambda one: one 
 
 
 @given(names, names, names)
-def test_a_file_below_a_root_comes_back_as_it_was(local: list[str], remote: list[str], rest: list[str]) -> None:
+def test_path_below_a_root_is_mapped_there_and_back(local: list[str], remote: list[str], rest: list[str]) -> None:
     paths = Paths([("/ide/" + "/".join(local), "/job/" + "/".join(remote))])
     path = "/".join(["/ide", *local, *rest])
     assert paths.to_ide(paths.to_rank(path)) == path
     assert paths.to_rank(path) == "/".join(["/job", *remote, *rest])
 
 
-def test_the_longest_root_counts_and_others_stay() -> None:
+def test_longest_root_is_mapped_and_other_paths_are_unchanged() -> None:
     paths = Paths([("/w", "/a"), ("/w/lib", "/b/")])
     assert paths.to_rank("/w/train.py") == "/a/train.py"
     assert paths.to_rank("/w/lib/x.py") == "/b/x.py"
@@ -76,7 +76,7 @@ def test_the_longest_root_counts_and_others_stay() -> None:
 
 
 @pytest.mark.parametrize("given", ["x", [1], [{"localRoot": "/a"}], [{"localRoot": "/a", "remoteRoot": 5}], [{}] * 101])
-def test_mappings_that_are_none_are_refused(given: object) -> None:
+def test_invalid_mappings_are_refused(given: object) -> None:
     with pytest.raises(BadInput):
         read_mappings(given)
 
@@ -114,7 +114,7 @@ def answer(text: str) -> str | None:
         "for i in x: print(i)",
     ],
 )
-def test_what_may_be_python_is_an_expression(text: str) -> None:
+def test_possible_python_is_an_expression(text: str) -> None:
     assert answer(text) is None
 
 
@@ -122,18 +122,18 @@ def test_what_may_be_python_is_an_expression(text: str) -> None:
     "text",
     ["eval all loss", " eval 5  loss\n", "eval @1 x[0: 3]", "where", "where all --threads", "interrupt 5"],
 )
-def test_a_verb_of_a_session_asks_ranks(text: str) -> None:
+def test_session_verb_asks_ranks(text: str) -> None:
     with pytest.raises(Declined, match="asked"):
         answer(text)
 
 
 @pytest.mark.parametrize("text", ["kill", "attach 5"])
-def test_what_a_console_can_not_do_is_refused(text: str) -> None:
+def test_unsupported_verb_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         answer(text)
 
 
-async def test_what_would_end_a_rank_needs_a_yes() -> None:
+async def test_ending_a_rank_needs_confirmation() -> None:
     link = ScriptedLink()
 
     async with threads(link, [make_rank(0)]) as (listing, _, window):
@@ -168,17 +168,17 @@ def printed(*events: Event, lines: int = 1) -> list[str]:
     return asyncio.run(talk())
 
 
-def test_what_is_left_out_is_told(approved: Approved) -> None:
+def test_omitted_output_is_reported(approved: Approved) -> None:
     approved("".join(printed(logged(0, "a"), logged(1, "b", left_out=12), lines=3)).rstrip())
 
 
-def test_a_text_can_do_nothing_to_the_console_and_is_short() -> None:
+def test_log_text_is_escaped_and_shortened() -> None:
     (line,) = printed(logged(0, "\x1b[2J\nforged: " + "x" * 10_000))
     assert line.startswith("gpu013:0: \\x1b[2J\\nforged: x")
     assert len(line) < console.MAX_TEXT + 20
 
 
-def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
+def test_log_is_printed_for_a_new_rank_and_not_for_an_ended_one() -> None:
     new = running(9)
     texts = [logged(0, "a"), Gone(key=RANKS[1].key), logged(1, "c"), Change(rank=new), Logged(key=new.key, text="b")]
     assert printed(*texts, lines=2) == ["gpu013:0: a\n", "gpu013:9: b\n"]

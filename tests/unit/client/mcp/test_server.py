@@ -63,7 +63,7 @@ class Client:
         return str((await self.answer())["result"]["content"][0]["text"])
 
 
-async def test_what_nobody_has_foreseen_is_answered(
+async def test_unexpected_error_is_answered(
     approved: Approved, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:
@@ -78,7 +78,7 @@ async def test_what_nobody_has_foreseen_is_answered(
     await client.server.end()
 
 
-async def test_the_ranks_of_a_job_are_told_without_those_that_another_one_lacks(broker: FakeBroker) -> None:
+async def test_ranks_tool_lists_missing_ranks_of_its_job_only(broker: FakeBroker) -> None:
     broker.ranks[OTHER.key] = OTHER
     client = Client()
     assert "1-7" not in await client.call("ranks", {"job": "4711.0"})
@@ -86,14 +86,14 @@ async def test_the_ranks_of_a_job_are_told_without_those_that_another_one_lacks(
     await client.server.end()
 
 
-async def test_several_ranks_are_none_for_a_tool_of_one(approved: Approved, broker: FakeBroker) -> None:
+async def test_tool_for_one_rank_refuses_several(approved: Approved, broker: FakeBroker) -> None:
     client = Client()
     broker.ranks["7"] = make_rank(7, key="7")
     approved(await client.call("variables", {"rank": "all"}))
     await client.server.end()
 
 
-async def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: FakeBroker) -> None:
+async def test_cancelled_notification_with_an_odd_id_is_ignored(broker: FakeBroker) -> None:
     client = Client()
     odd: list[object] = [[1], {}, None, 1.5]
     for request in odd:
@@ -103,30 +103,30 @@ async def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: F
     await client.server.end()
 
 
-async def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
+async def test_long_call_reports_progress_to_a_client_that_asks_for_it(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dbg_client.mcp.server.PROGRESS_SECONDS", 0.01)
 
     client = Client()
     broker.silent = {Question}
-    told = asyncio.Event()
+    received = asyncio.Event()
 
     def write(line: bytes) -> None:
         client.written.append(json.loads(line))
-        told.set()
+        received.set()
 
     client.server._write = write
     asked = {"name": "eval", "arguments": {"expression": "loss"}}
     for token in ([1], None, True):
         await client.send("tools/call", str(token), **asked, _meta={"progressToken": token})
     await client.send("tools/call", 1, **asked, _meta={"progressToken": "mine"})
-    await within(seconds(20), told.wait())
+    await within(seconds(20), received.wait())
     notice = client.written[0]
     assert (notice["method"], notice["params"]["progressToken"]) == ("notifications/progress", "mine")
     assert notice["params"]["progress"] > 0
     await client.server.end()
-    # Nothing is told of a call that has ended.
+    # Nothing is reported of a call that has ended.
     assert {one["params"]["progressToken"] for one in client.written} == {"mine"}
 
 
@@ -161,7 +161,7 @@ def test_any_line_is_a_call_or_a_refusal(line: bytes) -> None:
         b'{"jsonrpc":"2.0","method":"x","params":[]}',
     ],
 )
-def test_what_is_no_call_is_refused(line: bytes) -> None:
+def test_invalid_call_is_refused(line: bytes) -> None:
     with pytest.raises(BadCall):
         read_call(line)
 
@@ -172,12 +172,12 @@ def test_an_answer_is_one_line_whatever_the_text_holds() -> None:
     assert json.loads(line)["result"]["content"][0]["text"] == "a\nb\x1b[2J\ud800"
 
 
-def test_the_clients_version_is_spoken_if_it_is_known() -> None:
+def test_version_of_the_client_is_used_if_it_is_known() -> None:
     assert agreed_version(VERSIONS[-1]) == VERSIONS[-1]
     assert agreed_version("2099-01-01") == agreed_version(None) == VERSIONS[0]
 
 
-def test_a_long_answer_is_cut_and_says_so() -> None:
+def test_long_answer_is_cut_with_a_note() -> None:
     short = "\n".join(map(str, range(MAX_LINES)))
     assert short_answer(short) == short
     *shown, note = short_answer(f"{short}\na\nb\n").split("\n")

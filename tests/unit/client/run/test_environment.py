@@ -71,19 +71,19 @@ def test_a_job_is_named_after_its_script(command: str, name: str) -> None:
     assert job_name(words, "7", None) == name
 
 
-def test_the_users_name_for_a_job_goes_first_and_is_still_this_runs_alone() -> None:
+def test_job_name_of_the_user_is_kept_and_made_unique() -> None:
     assert job_name(["python", "train.py"], "7", "big run") == "big_run-7"
     assert job_name(["python", "train.py"], "7", "") == "train-7"
     assert job_name(["python", "train.py"], "7", "a") != job_name(["python", "train.py"], "7.2", "a")
 
 
 @given(st.lists(st.text(), min_size=1), st.none() | st.text())
-def test_a_job_is_a_word_that_targets_and_file_names_can_hold(command: list[str], former: str | None) -> None:
+def test_job_name_is_valid_in_targets_and_file_names(command: list[str], former: str | None) -> None:
     name = job_name(command, "7.2", former)
     assert re.fullmatch(rf"[A-Za-z0-9._-]{{0,{MAX_NAME}}}-7\.2", name)
 
 
-def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
+def test_options_become_variables_of_the_ranks() -> None:
     options = RunOptions(
         stop_at=("a b.py:7, x, y == 1, 2",),
         stop_in=("a.b:C.m",),
@@ -111,7 +111,7 @@ def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
     assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
 
 
-def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
+def test_variables_of_the_user_are_kept_without_options() -> None:
     given = {"DBG_RANKS": "1", "DBG_ENGINE": "pdb", "DBG_POST_MORTEM": "1", "PYTHONUNBUFFERED": "0"}
     environ = job_environment(given, home="/h", job="j-1", options=RunOptions())
     assert {name: environ[name] for name in given} == given
@@ -119,9 +119,9 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
 
 
 def serving(home: Path) -> None:
-    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
+    rendezvous = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
     path = home / "broker.json"
-    path.write_text(format_rendezvous(told))
+    path.write_text(format_rendezvous(rendezvous))
     path.chmod(0o600)
 
 
@@ -134,12 +134,12 @@ def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
 
 
 @pytest.mark.parametrize("chosen", ["DBG_BROKER", "DBG_TOKEN", "DBG_TOKEN_FILE"])
-def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None:
+def test_token_file_is_not_made_if_the_user_has_chosen_a_broker_or_token(home: Path, chosen: str) -> None:
     serving(home)
     assert token_file_of("train-1", str(home), {chosen: "x"}) is None
 
 
-def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
+def test_nested_run_has_its_own_token(home: Path) -> None:
     serving(home)
     outer = token_file_of("train-1", str(home), {})
     assert outer is not None
@@ -148,7 +148,7 @@ def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> 
     assert Path(inner).read_text().strip() == job_token(TOKENS["rank"], "train-1-2")
 
 
-def test_the_oldest_tokens_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_tokens_are_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "MAX_KEPT", 2)
     serving(home)
     paths = [Path(token_file_of(f"train-{number}", str(home), {}) or "") for number in range(2)]

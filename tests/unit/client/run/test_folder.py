@@ -29,7 +29,7 @@ def output_of(folder: Folder, job: str, *, age: int) -> tuple[int, Path]:
     return descriptor, path
 
 
-def test_outputs_of_ended_runs_go_but_the_last_ones(folder: Folder) -> None:
+def test_outputs_of_ended_runs_are_removed_except_the_last_ones(folder: Folder) -> None:
     paths = []
     for number in range(OUTPUTS_KEPT + 3):
         descriptor, path = output_of(folder, f"job-{number}", age=10 - number)
@@ -39,7 +39,7 @@ def test_outputs_of_ended_runs_go_but_the_last_ones(folder: Folder) -> None:
     assert [path.exists() for path in paths] == [False, False] + [True] * (OUTPUTS_KEPT + 1)
 
 
-def test_the_reports_of_an_output_go_with_it(folder: Folder) -> None:
+def test_reports_are_removed_with_their_output(folder: Folder) -> None:
     descriptor, path = output_of(folder, "job-[1]", age=100)
     os.close(descriptor)
     old = [path.with_name(f"job-[1].hang{number}.txt") for number in ("", "-2")]
@@ -53,7 +53,7 @@ def test_the_reports_of_an_output_go_with_it(folder: Folder) -> None:
     assert [report.exists() for report in (*old, other)] == [False, False, True]
 
 
-def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path) -> None:
+def test_output_is_truncated_and_then_appended_to(folder: Folder, tmp_path: Path) -> None:
     given = tmp_path / "given.out"
     given.write_bytes(b"of the run before")
     descriptor, path = folder.open_output("job", str(given))
@@ -68,7 +68,7 @@ def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "terminal"])
-def test_an_output_is_an_ordinary_file(approved: Approved, folder: Folder, tmp_path: Path, kind: str) -> None:
+def test_output_must_be_an_ordinary_file(approved: Approved, folder: Folder, tmp_path: Path, kind: str) -> None:
     path = tmp_path / kind
     master, slave = os.openpty()
     if kind == "folder":
@@ -95,7 +95,7 @@ def test_each_directory_has_a_folder_of_its_own_that_is_closed_to_others(home: P
     assert one.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_oldest_directories_are_forgotten_but_where_something_runs(home: Path) -> None:
+def test_oldest_folders_are_removed_unless_a_run_uses_them(home: Path) -> None:
     folders = []
     for number in range(FOLDERS_KEPT):
         folder = made(home, f"/work/{number}")
@@ -112,7 +112,7 @@ def test_the_oldest_directories_are_forgotten_but_where_something_runs(home: Pat
     assert newest.path.exists()
 
 
-def test_a_home_that_others_may_look_into_is_refused(home: Path) -> None:
+def test_home_readable_by_others_is_refused(home: Path) -> None:
     home.chmod(0o755)
     with pytest.raises(BadSecretFile):
         made(home, "/work/here")

@@ -108,15 +108,15 @@ async def until(path: Path, text: str, count: int = 1) -> str:
 
 
 HANG = "dbg-attach: "
-"""Begin of what a watch tells of a hang."""
+"""Begin of what a watch reports of a hang."""
 
 
-async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broker: FakeBroker, tmp_path: Path) -> None:
+async def test_hang_is_reported_once_and_again_after_a_move(broker: FakeBroker, tmp_path: Path) -> None:
     output = tmp_path / "job.out"
     output.write_text("epoch 3\n 50%|####")
     async with going(watch(output)):
-        told = await until(output, HANG)
-        assert told.startswith("epoch 3\n 50%|####\ndbg-attach: no rank of 4711.0 has moved for 0 s\n")
+        written = await until(output, HANG)
+        assert written.startswith("epoch 3\n 50%|####\ndbg-attach: no rank of 4711.0 has moved for 0 s\n")
         assert "step train.py:1" in output.read_text()
         # Several looks later nothing has been added.
         await broker.heard(Question, count=len(broker.received) + 6)
@@ -128,7 +128,7 @@ async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broke
     assert set(question.keys) == {rank.key for rank in RUNNING}
 
 
-async def test_a_job_that_moves_after_all_is_not_told(
+async def test_job_that_moves_after_all_is_not_reported(
     broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "job.out"
@@ -136,8 +136,8 @@ async def test_a_job_that_moves_after_all_is_not_told(
     verdicts = [Verdict(kind=VerdictKind.BUSY, job=""), MISSING]
     answer_why(monkeypatch, verdicts)
     async with going(watch(output)):
-        told = await until(output, "unknown\n")
-    assert told == f"dbg-attach: no rank of 4711.0 has moved for 0 s\n{sentence_of(MISSING)}\n"
+        written = await until(output, "unknown\n")
+    assert written == f"dbg-attach: no rank of 4711.0 has moved for 0 s\n{sentence_of(MISSING)}\n"
     assert verdicts == []
 
 
@@ -155,7 +155,7 @@ async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_pa
         await until(stopped, HANG)
 
 
-async def test_a_broker_that_can_not_be_reached_is_told(
+async def test_unreachable_broker_is_reported(
     approved: Approved, broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hang_watch, "SILENT_SECONDS", 0.0)
@@ -170,7 +170,7 @@ async def test_a_broker_that_can_not_be_reached_is_told(
             await until(output, HANG, 2)
 
 
-async def test_a_broker_that_refuses_the_token_is_told_once(
+async def test_refused_token_is_reported_once(
     approved: Approved,
     broker: FakeBroker,
     output: Path,
@@ -182,23 +182,23 @@ async def test_a_broker_that_refuses_the_token_is_told_once(
     approved(capsys.readouterr().err.replace(str(broker.port), "PORT"))
 
 
-async def test_an_output_that_can_not_be_written_is_told_on_stderr(
+async def test_hang_is_reported_on_stderr_without_a_writable_output(
     broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = ""
+    errors = ""
     async with going(watch(tmp_path / "gone.out")):
-        while "has moved" not in said:
+        while "has moved" not in errors:
             await broker.heard(Question, count=len(broker.received) + 1)
-            said += capsys.readouterr().err
+            errors += capsys.readouterr().err
 
 
 async def watched(watching: HangWatch, output: Path, text: str, then: asyncio.Event | None = None) -> str:
     """Return what stands in the output once it holds a text, and what is to happen then has happened."""
     async with going(watching):
-        told = await until(output, text)
+        written = await until(output, text)
         if then is not None:
             await within(seconds(USUAL_WAIT), then.wait())
-    return told
+    return written
 
 
 @pytest.fixture
@@ -210,10 +210,10 @@ def output(tmp_path: Path) -> Path:
 
 
 async def test_a_report_is_written_beside_the_output(approved: Approved, broker: FakeBroker, output: Path) -> None:
-    told = await watched(watch(output, on_hang="report"), output, "read it again")
+    written = await watched(watch(output, on_hang="report"), output, "read it again")
 
     path = output.with_name("train-1.hang.txt")
-    approved(told)
+    approved(written)
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
     assert "train_step train.py:41" in text
@@ -221,26 +221,24 @@ async def test_a_report_is_written_beside_the_output(approved: Approved, broker:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_full_disk_costs_the_report_alone(
+async def test_full_disk_prevents_only_the_report(
     approved: Approved, broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: str, _: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(report, "_write_new", full)
-    told = await watched(watch(output, on_hang="report"), output, "all there is")
+    written = await watched(watch(output, on_hang="report"), output, "all there is")
     where = output.with_name("train-1.hang.txt")
-    assert f"dbg-attach: no report: {where} can't be written (No space left on device)" in told
-    approved(told)
+    assert f"dbg-attach: no report: {where} can't be written (No space left on device)" in written
+    approved(written)
 
 
-async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(
-    approved: Approved, broker: FakeBroker, output: Path
-) -> None:
+async def test_hanging_job_is_ended_if_requested(approved: Approved, broker: FakeBroker, output: Path) -> None:
     ended = asyncio.Event()
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
-    told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "ending 4711.0", ended)
-    approved(told)
+    written = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "ending 4711.0", ended)
+    approved(written)
 
 
 async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
@@ -255,12 +253,12 @@ async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
 
     monkeypatch.setattr(hang_watch, "write_hang_report", write)
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
-    told = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is not ended")
-    approved(told)
+    written = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is not ended")
+    approved(written)
     assert ended == []
 
 
-async def test_a_broker_that_does_not_answer_is_told_once(
+async def test_silent_broker_is_reported_once(
     broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hang_watch, "SILENT_SECONDS", LIMIT)
@@ -270,8 +268,8 @@ async def test_a_broker_that_does_not_answer_is_told_once(
         raise BrokerUnreachable("login1:6900", "no answer")
 
     monkeypatch.setattr(hang_watch, "ask_where", silent)
-    told = await watched(watching, output, "would not be noticed")
-    assert told.count("a hang of 4711.0 would not be noticed") == 1
+    written = await watched(watching, output, "would not be noticed")
+    assert written.count("a hang of 4711.0 would not be noticed") == 1
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "why\n"), ("a\n", "a\nwhy\n"), ("a", "a\nwhy\n")])
@@ -292,17 +290,17 @@ def test_a_job_that_hangs_again_and_again_keeps_its_first_reports(tmp_path: Path
     assert report_path("/logs/one.log", 2) == Path("/logs/one.log.hang-2.txt")
 
 
-def test_a_progress_bar_is_told_as_it_is_seen_and_nothing_garbles(tmp_path: Path) -> None:
+def test_progress_bar_is_read_as_it_is_seen_and_is_printable(tmp_path: Path) -> None:
     output = tmp_path / "train.out"
     output.write_text(
         "".join(f"step {number}\n" for number in range(100)) + "10%\r20%\r30%\n\x1b[2Jloss\x1b]0;title\x07\n"
     )
-    told = last_lines(str(output))
-    assert (told[0], told[-2]) == ("step 62", "30%")
-    assert all(line.isprintable() for line in told)
+    written = last_lines(str(output))
+    assert (written[0], written[-2]) == ("step 62", "30%")
+    assert all(line.isprintable() for line in written)
 
 
-def test_what_can_not_be_read_is_left_out(tmp_path: Path) -> None:
+def test_unreadable_output_has_no_last_lines(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert last_lines(str(tmp_path / "pipe")) == []
     assert last_lines(str(tmp_path / "gone")) == []

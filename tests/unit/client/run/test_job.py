@@ -34,13 +34,13 @@ FOUR = [running(rank) for rank in range(4)]
         (FOUR, ("a\x1b.py:1",)),
     ],
 )
-def test_who_is_there_and_what_none_has_reached(
+def test_progress_names_present_ranks_and_unreached_stops(
     approved: Approved, ranks: list[RankInfo], stops: tuple[str, ...]
 ) -> None:
     approved(progress(ranks, stops, "all", had_stop=False))
 
 
-def test_after_a_stop_none_is_awaited() -> None:
+def test_first_stop_is_not_awaited_after_a_stop() -> None:
     assert "stopped" not in progress(FOUR, ("train.py:38",), "all", had_stop=True)
     one_of_two = [make_rank(0, world_size=2), running(1, world_size=2)]
     assert "1 stopped, waiting for 1" in progress(one_of_two, (), "1", had_stop=False)

@@ -107,7 +107,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-async def test_a_pipe_gets_every_byte_as_it_is(pipe: Reader, path: Path) -> None:
+async def test_pipe_receives_every_byte_unchanged(pipe: Reader, path: Path) -> None:
     noise = bytes(range(256)) + b"\x1b]52;c;x\x07\x1b[6n"
     append(path, noise)
     output = JobOutput(str(path))
@@ -124,7 +124,7 @@ async def test_a_pipe_gets_every_byte_as_it_is(pipe: Reader, path: Path) -> None
     assert pipe.ended() == noise + b"more meanwhile" + bytes(MAX_BEHIND + 1) + b" last"
 
 
-async def test_a_terminal_is_not_made_to_answer_or_changed_for_good(terminal: Reader, path: Path) -> None:
+async def test_output_cannot_query_or_permanently_change_a_terminal(terminal: Reader, path: Path) -> None:
     append(path, b"a\x1b[6nb\x1b]52;c;x\x07c\x1b[31mred\x1b[0m\x1bcd\x05\xff." + "ä".encode()[:1])
     output = JobOutput(str(path))
     output.show()
@@ -137,7 +137,7 @@ async def test_a_terminal_is_not_made_to_answer_or_changed_for_good(terminal: Re
     assert terminal.ended().startswith("abc\x1b[31mred\x1b[0md\ufffd.ä.".encode())
 
 
-async def test_what_is_printed_under_a_debugger_is_shown_behind_it(terminal: Reader, path: Path) -> None:
+async def test_output_under_a_debugger_is_shown_afterwards(terminal: Reader, path: Path) -> None:
     output = JobOutput(str(path))
     output.show()
     append(path, b"first ")
@@ -154,7 +154,7 @@ async def test_what_is_printed_under_a_debugger_is_shown_behind_it(terminal: Rea
 
 
 @pytest.mark.parametrize("ends", ["hide", "finish"])
-async def test_what_a_job_does_to_the_terminal_ends_with_it(terminal: Reader, path: Path, ends: str) -> None:
+async def test_terminal_is_reset_at_the_end_of_the_output(terminal: Reader, path: Path, ends: str) -> None:
     append(
         path,
         b"one\r\ntwo\x1b[31m\x1b[?1000h\x1b[?2004h\x1b[?25l\x1b[?7l\x1b[?5h\x1b[4h\x1b(0\x1b[3;9r\x1b[2;4H"
@@ -176,9 +176,7 @@ async def test_what_a_job_does_to_the_terminal_ends_with_it(terminal: Reader, pa
     assert screen.colours(2 if end else 1)[1 if end else 4] == ("default", "default")
 
 
-async def test_much_that_was_printed_meanwhile_is_left_out_and_said(
-    approved: Approved, terminal: Reader, path: Path
-) -> None:
+async def test_much_hidden_output_is_omitted_with_a_note(approved: Approved, terminal: Reader, path: Path) -> None:
     output = JobOutput(str(path))
     output.show()
     output.hide()
@@ -191,7 +189,7 @@ async def test_much_that_was_printed_meanwhile_is_left_out_and_said(
     assert end.startswith("x" * (END_SHOWN - len("the end")) + "the end\x18")
 
 
-async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closed_pipe_raises_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "w") as stdout:
         _stand_in(monkeypatch, stdout)
@@ -205,17 +203,17 @@ async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatc
         output.finish()
 
 
-@pytest.mark.parametrize(("printed", "said"), [(b"one\r\n", b"one\r\n"), (b" 50%|##", b" 50%|##\r\n")])
-async def test_what_is_said_begins_a_line(
-    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, said: bytes
+@pytest.mark.parametrize(("printed", "shown"), [(b"one\r\n", b"one\r\n"), (b" 50%|##", b" 50%|##\r\n")])
+async def test_message_begins_on_a_new_line(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, shown: bytes
 ) -> None:
-    monkeypatch.setattr(job_output, "notify", lambda _: os.write(terminal.stdout.fileno(), b"told"))
+    monkeypatch.setattr(job_output, "notify", lambda _: os.write(terminal.stdout.fileno(), b"note"))
     output = JobOutput(str(path))
     output.show()
     append(path, printed)
     await terminal.has(printed)
-    output.print_line("told")
-    assert await terminal.has_all(b"told") == said + b"told"
+    output.print_line("note")
+    assert await terminal.has_all(b"note") == shown + b"note"
     output.finish()
 
 
@@ -241,7 +239,7 @@ class ReaderGrowingFile:
         assert self.data == data
 
 
-@pytest.fixture(params=["told by the kernel", "looking"])
+@pytest.fixture(params=["notified by the kernel", "looking"])
 async def reader(
     request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ReaderGrowingFile]:
@@ -258,7 +256,7 @@ def _descriptors() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, path: Path) -> None:
+async def test_existing_and_new_data_is_read(reader: ReaderGrowingFile, path: Path) -> None:
     reader.file.start()
     await reader.has(b"begin ")
     append(path, b"one ")
@@ -269,7 +267,7 @@ async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, p
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
+async def test_data_is_read_exactly_once_despite_starts_and_stops(
     reader: ReaderGrowingFile, path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - a test's order, no secret
@@ -291,7 +289,7 @@ async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
     await reader.has(whole)
 
 
-async def test_the_loop_has_its_turns_between_pieces_of_much(reader: ReaderGrowingFile, path: Path) -> None:
+async def test_large_data_is_read_in_pieces_between_turns_of_the_loop(reader: ReaderGrowingFile, path: Path) -> None:
     append(path, bytes(3 * READ_BYTES))
     reader.file.start()
     assert reader.turns == [READ_BYTES]
@@ -300,7 +298,7 @@ async def test_the_loop_has_its_turns_between_pieces_of_much(reader: ReaderGrowi
     await reader.has(b"begin " + bytes(3 * READ_BYTES))
 
 
-async def test_once_closed_it_holds_nothing(path: Path) -> None:
+async def test_closed_file_holds_no_descriptor(path: Path) -> None:
     before = _descriptors()
     append(path, b"begin ")
     reader = ReaderGrowingFile(path)

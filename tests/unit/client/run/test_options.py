@@ -21,7 +21,7 @@ from tests.unit.client.command_line.typed import settled
         RunOptions(hang_after="300", on_hang="end"),
     ],
 )
-def test_what_can_be_used_is_taken(options: RunOptions) -> None:
+def test_valid_options_are_accepted(options: RunOptions) -> None:
     options.check()
 
 
@@ -44,14 +44,14 @@ def test_what_can_be_used_is_taken(options: RunOptions) -> None:
         RunOptions(rank_filter="[["),
     ],
 )
-def test_what_can_not_be_used_is_refused_with_its_value(approved: Approved, options: RunOptions) -> None:
+def test_invalid_options_are_refused_with_their_value(approved: Approved, options: RunOptions) -> None:
     with pytest.raises(BadInput) as refused:
         options.check()
     approved(str(refused.value))
     assert str(refused.value).isprintable()
 
 
-def test_a_command_is_given_behind_two_dashes() -> None:
+def test_command_follows_two_dashes() -> None:
     assert settled("run -- srun -- x", Run).command == ("srun", "--", "x")
     for line in (
         "run --again",
@@ -72,7 +72,7 @@ def test_options_are_kept_as_typed() -> None:
     )
 
 
-def test_the_debugger_that_is_named_is_a_wish_of_the_job_and_not_of_the_terminal() -> None:
+def test_engine_option_applies_to_the_job_and_not_the_terminal() -> None:
     settings = settled("run --engine pdb -- true", Run)
     assert settings.options.engine == "pdb"
     assert settings.attach.spec.asked is None
