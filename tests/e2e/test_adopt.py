@@ -47,7 +47,7 @@ def start(processes: Processes, home: Path, script: str, *arguments: str, **vari
     return child
 
 
-def test_an_adopted_hang_is_seen_asked_and_broken_into(
+def test_a_hanging_process_is_adopted_listed_asked_and_interrupted(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -69,7 +69,7 @@ def test_an_adopted_hang_is_seen_asked_and_broken_into(
     assert child.exit_status is None
 
 
-def test_a_process_that_would_have_no_token_is_left_alone(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_a_process_without_a_token_is_left_alone(processes: Processes, home: Path, tmp_path: Path) -> None:
     broker = running_broker(processes, home)
     child = start(processes, home, SLEEPS)
     refused = attach(tmp_path / "no home", "adopt", str(child.pid), env=terminal_without_home(broker))

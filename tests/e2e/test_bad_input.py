@@ -1,4 +1,4 @@
-"""What does not fit, from a user or a peer, is answered with one sentence that tells no secret and harms nobody."""
+"""Bad input of a user or a peer is answered with one sentence that shows no secret and does no harm."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ set_trace()
 """
 
 
-def test_what_is_found_wrong_with_a_broker_and_two_jobs_has_its_status(
+def test_each_error_with_a_broker_and_two_jobs_has_its_exit_status(
     broker: RunningBroker, processes: Processes, home: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):
@@ -53,17 +53,17 @@ def test_what_is_found_wrong_with_a_broker_and_two_jobs_has_its_status(
         ([*serve, f"127.0.0.1:{port}", "--home", str(tmp_path / "home")], 1, port, {}),
         ([*serve, "127.0.0.1:0"], 10, port, {}),
     ]
-    for command, status, says, env in cases:
-        check(command, status, (SECRET, *broker.tokens.values()), says, **env)
+    for command, status, text, env in cases:
+        check(command, status, (SECRET, *broker.tokens.values()), text, **env)
     assert [rank["state"] for rank in attach_list(home)] == ["stopped"] * 2
 
 
-def test_an_address_with_a_token_shows_no_token(home: Path) -> None:
+def test_a_token_in_an_address_is_not_printed(home: Path) -> None:
     for address in (f"login1:6900?token={SECRET}", f"me:{SECRET}@login1:6900"):
-        check(attach_command("list", f"--broker={address}"), 2, says="DBG_TOKEN_FILE")
+        check(attach_command("list", f"--broker={address}"), 2, text="DBG_TOKEN_FILE")
 
 
-def test_a_terminal_whose_output_goes_elsewhere_is_named(home: Path, open_terminal: OpenTerminal) -> None:
+def test_attaching_with_stdout_in_a_pipe_is_refused(home: Path, open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(["sh", "-c", '"$0" 0 | cat', *attach_command()], cols=200, env=dict(os.environ))
     assert terminal.exit_status() == 0
     check_sentence(terminal.row(0) + "\n", "stdout")
@@ -113,7 +113,7 @@ def assert_closed_as_broken(connection: BlockingWebSocket) -> None:
     assert closed.value.rcvd.code == 1002
 
 
-def test_a_message_of_unknown_type_is_refused_and_the_rest_goes_on(a_broker: RunningBroker) -> None:
+def test_a_message_of_unknown_type_is_refused_and_the_connection_continues(a_broker: RunningBroker) -> None:
     with peer(a_broker, "/client") as connection:
         connection.send(json.dumps({"type": f"dance{HOSTILE}", "token": SECRET}))
         refusal = answer_to(connection, "refusal")
@@ -131,10 +131,10 @@ BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("name", BREACHES)
-def test_a_breach_of_the_protocol_is_named_and_the_connection_ends(name: str, a_broker: RunningBroker) -> None:
-    path, said, named = BREACHES[name]
+def test_a_protocol_violation_is_named_and_ends_the_connection(name: str, a_broker: RunningBroker) -> None:
+    path, message, named = BREACHES[name]
     with peer(a_broker, path) as connection:
-        connection.send(json.dumps(said) if isinstance(said, dict) else said)
+        connection.send(json.dumps(message) if isinstance(message, dict) else message)
         refusal = answer_to(connection, "refusal")
         assert refusal["code"] == "bad-message"
         check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(a_broker)))
@@ -180,7 +180,7 @@ def test_names_with_control_characters_are_listed_escaped(
         assert rank["where"]["function"] == f"f{HOSTILE}"
 
 
-def test_names_with_control_characters_do_nothing_to_picker_and_session(
+def test_names_with_control_characters_are_shown_escaped_in_picker_and_session(
     hostile: BlockingWebSocket, open_terminal: OpenTerminal
 ) -> None:
     terminal = open_terminal(attach_command(), cols=160)

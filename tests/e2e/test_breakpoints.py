@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, LineOfFile
-from tests.smoke.test_break_in import wishes
+from tests.smoke.test_break_in import change_breakpoints
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states
@@ -52,7 +52,7 @@ print("ended well", flush=True)
 if sys.version_info >= (3, 12):
     # On 3.11 a loaded file stops from the rank's next stop on.
 
-    def test_functions_that_are_not_made_yet_stop_once_they_are(
+    def test_functions_defined_after_the_breakpoint_stop(
         processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         running_broker(processes, home)
@@ -60,15 +60,15 @@ if sys.version_info >= (3, 12):
         (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
         wait_until_states(home, {0: "running"})
         number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "# inner" in text)
-        wish = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
-        (((state,),)) = asyncio.run(wishes(BreakpointChanges(set=(wish,))))
+        spec = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
+        (((state,),)) = asyncio.run(change_breakpoints(BreakpointChanges(set=(spec,))))
         assert (state.is_set, state.problem) == (True, "")
         (home / "homes/rank0/imported").touch()
         (home / "homes/rank0/read").touch()
         wait_until_states(home, {0: "stopped"})
-        (((state,),)) = asyncio.run(wishes(BreakpointChanges()))
+        (((state,),)) = asyncio.run(change_breakpoints(BreakpointChanges()))
         assert state.hits_so_far == 1
-        asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=wish.file, line=number),))))
+        asyncio.run(change_breakpoints(BreakpointChanges(clear=(LineOfFile(file=spec.file, line=number),))))
         (home / "homes/rank0/enough").touch()
         attach(home, "continue", "all")
         assert rank.wait() == 0

@@ -68,7 +68,7 @@ def at_line(text: str) -> re.Pattern[str]:
     return re.compile(rf"^[ *]?>[* ]?\s*{re.escape(text)}", re.MULTILINE)
 
 
-def test_a_session_is_left_and_rejoined_with_the_same_screen(
+def test_a_session_shows_the_same_screen_after_a_detach(
     processes: Processes, home: Path, broker: RunningBroker, open_terminal: Open
 ) -> None:
     script = start_pudb(processes, broker, 0, home)
@@ -98,7 +98,7 @@ TAKES_NO_KEY = sys.version_info >= (3, 12) and URWID >= (4, 1)
 """Whether the stock debugger of this Python is one of those that take no key."""
 
 
-def test_a_stock_pudb_that_takes_no_key_is_told_to_its_terminal(
+def test_the_terminal_reports_a_stock_pudb_that_ignores_keys(
     processes: Processes, home: Path, broker: RunningBroker, open_terminal: Open
 ) -> None:
     start_pudb(processes, broker, 0, home)

@@ -42,7 +42,7 @@ def test_with_false_the_others_wait_at_the_same_place(processes: Processes, home
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
-def test_without_the_variable_no_rank_stops_and_a_line_says_so(processes: Processes, home: Path) -> None:
+def test_without_the_variable_no_rank_stops_and_a_line_is_printed(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, SCRIPT.format(how="False", turns=3), 1, env={"RANK_TO_DEBUG": ""})
     assert rank.wait() == 0

@@ -91,12 +91,12 @@ async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> N
 
 
 async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_terminal(home: Path) -> None:
-    came: Counter[int] = Counter()
+    received: Counter[int] = Counter()
 
     async def answer(number: int, rank: Peer) -> None:
         while True:
             message = await rank.next()
-            came[number] += 1
+            received[number] += 1
             if isinstance(message, Ask):
                 await rank.say(answer_to(message.request, Kind.VALUE, "1"))
 
@@ -105,24 +105,22 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
         terminal = await broker.terminal()
         answering = [asyncio.create_task(answer(number, rank)) for number, rank in enumerate(ranks)]
         keys = tuple(registration(number).identity.key for number in range(RANKS))
-        told = []
+        others = []
         for request in (1, 2):
             await terminal.say(Question(request=request, keys=keys, action=Action.WHERE, seconds=seconds(10)))
             while getattr(message := await terminal.next(), "request", None) != request:
-                told.append(message)
+                others.append(message)
             assert isinstance(message, Answers)
             assert (len(answers_in(message)), message.last) == (RANKS, True)
         for task in answering:
             task.cancel()
         await asyncio.gather(*answering, return_exceptions=True)
-    assert told == []
-    assert set(came) == set(range(RANKS))
-    assert max(came.values()) <= FRAMES_OF_A_QUESTION * 2
+    assert others == []
+    assert set(received) == set(range(RANKS))
+    assert max(received.values()) <= FRAMES_OF_A_QUESTION * 2
 
 
-def test_a_held_rank_hears_once_that_the_chosen_one_is_there_and_once_that_it_has_gone(
-    processes: Processes, home: Path
-) -> None:
+def test_a_held_rank_gets_at_most_two_messages_about_the_chosen_rank(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     command = [sys.executable, "-m", "tests.support.crowd", "hold", broker.url, broker.tokens["rank"]]
     crowd = processes.start("crowd", [*command, str(RANKS), str(RANKS)])
@@ -141,7 +139,7 @@ dbg_agent.set_trace()
 )
 
 
-def test_a_step_in_pudb_sends_what_has_changed_on_the_screen(processes: Processes, home: Path) -> None:
+def test_a_step_in_pudb_sends_only_the_changes_of_the_screen(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     start_ranks(processes, home, PROGRAM, 1)
     wait_until_stopped(home, 1)
@@ -155,7 +153,7 @@ async def bytes_of_steps(target: Target) -> int:
     (rank,) = (await terminal.expect(Snapshot)).ranks
     await terminal.say(attach(rank.key, rows=24, columns=80))
     seat = await terminal.expect(Seat)
-    opened = await terminal.expect(Report, lambda said: said.report.session is not None)
+    opened = await terminal.expect(Report, lambda message: message.report.session is not None)
     session, stop = opened.report.session, opened.report.stop
     assert session is not None
     assert stop is not None
@@ -170,10 +168,10 @@ async def bytes_of_steps(target: Target) -> int:
     return counted
 
 
-def test_a_rank_that_runs_loads_no_more_of_ours_than_it_needs(processes: Processes, home: Path) -> None:
+def test_a_running_rank_loads_few_modules_of_the_agent(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, RANK_PROGRAM, 1, env={"INSTALLS": "1"})
     wait_until_states(home, {0: "running"})
     rank.signal(signal.SIGUSR1)
-    told = json.loads(rank.wait_for_output(r"^\{.*\}$")[0])
-    assert 0 < told["ours"] <= MODULES_OF_A_RANK
+    counts = json.loads(rank.wait_for_output(r"^\{.*\}$")[0])
+    assert 0 < counts["ours"] <= MODULES_OF_A_RANK

@@ -31,7 +31,7 @@ for batch in range(100):
 """
 
 
-def test_an_ide_looks_steps_and_stops_at_its_breakpoints(processes: Processes, home: Path) -> None:
+def test_an_ide_inspects_steps_and_stops_at_its_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, TRAIN, 3)
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
@@ -129,16 +129,16 @@ loss = 0.25
 """
 
 
-def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(processes: Processes, home: Path) -> None:
+def test_a_handled_exception_is_reported_while_it_is_handled(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, HANDLES, 1)
     wait_until_states(home, {0: "stopped"})
     with ide(home) as window:
         window.attach()
         thread = window.stop_of(0)
-        told = window.request("exceptionInfo", {"threadId": thread})
-        assert (told["exceptionId"], told["description"], told["breakMode"]) == ("KeyError", "'lr'", "always")
-        assert 'line 3, in <module>\n    {}["lr"]' in told["details"]["stackTrace"]
+        info = window.request("exceptionInfo", {"threadId": thread})
+        assert (info["exceptionId"], info["description"], info["breakMode"]) == ("KeyError", "'lr'", "always")
+        assert 'line 3, in <module>\n    {}["lr"]' in info["details"]["stackTrace"]
         window.go_on(thread)
         window.stopped(thread)
         with pytest.raises(Refused):
@@ -146,7 +146,7 @@ def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(proce
         window.leave()
 
 
-def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
+def test_ranks_that_connect_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     with ide(home) as window:
         script = home / "rank_script.py"
@@ -154,8 +154,8 @@ def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: P
         assert row["verified"] is False
         assert NO_RANK in row["message"]
         ranks = start_ranks(processes, home, TRAIN, 2)
-        told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])
-        assert (told["reason"], told["breakpoint"]["id"]) == ("changed", row["id"])
+        changed = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])
+        assert (changed["reason"], changed["breakpoint"]["id"]) == ("changed", row["id"])
         for thread in [window.stop_of(rank) for rank in range(2)]:
             window.go_on(thread)
             window.stopped(thread)
@@ -214,7 +214,7 @@ def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_te
 THREE_LINES = "import dbg_agent\nloss = 0.5\ndbg_agent.set_trace()\nloss += 1\nloss += 1\n"
 
 
-def test_vs_code_starts_the_adapter_by_its_path_and_a_watcher_only_looks(processes: Processes, home: Path) -> None:
+def test_vs_code_starts_the_adapter_by_its_path_and_a_watcher_only_inspects(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, THREE_LINES, 1)
     wait_until_states(home, {0: "stopped"})

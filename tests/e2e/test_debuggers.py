@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_step_that_waits_for_a_thread_that_waits_to_stop(
 COLUMNS = 200
 
 
-def test_ctrl_c_breaks_into_a_rank_that_runs_with_a_breakpoint_left(
+def test_ctrl_c_stops_a_rank_that_runs_with_a_breakpoint(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start(processes, home, SCRIPT_LOOPS="1")
@@ -120,7 +120,7 @@ LATER = 26
 """A line after FIRST."""
 
 
-def test_pudb_and_pdb_follow_each_other_on_one_stop(
+def test_one_stop_opens_in_pudb_and_pdb_in_turn(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)
@@ -170,7 +170,7 @@ STEP = 8
 """Line at which train_step() waits."""
 
 
-def test_a_debugger_opens_at_the_frame_that_is_asked_for_and_a_session_asks_in_another(
+def test_a_debugger_opens_at_the_requested_frame_and_a_question_uses_another(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -238,7 +238,7 @@ NESTED = "(lambda call: call(call, 100))(lambda call, n: n and call(call, n - 1)
 """An expression that calls itself a hundred times."""
 
 
-def test_deep_in_the_stack_it_stops_opens_and_answers(
+def test_a_rank_deep_in_the_stack_stops_opens_and_answers(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -265,7 +265,7 @@ print("ends", a, b, c)
 PYTHON = ("--", sys.executable, "train.py")
 
 
-def test_a_breakpoint_set_in_pudb_after_an_edit_is_the_statement_that_was_shown(directory: Directory) -> None:
+def test_a_breakpoint_set_in_pudb_after_an_edit_is_at_the_shown_statement(directory: Directory) -> None:
     directory.write(PROGRAM)
     terminal = directory.run_to_prompt(*PYTHON, line=2)
     directory.write(f"# one\n# two\n{PROGRAM}")
@@ -288,7 +288,7 @@ a = 1
 """
 
 
-def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(directory: Directory) -> None:
+def test_a_file_edited_before_the_stop_is_reported_as_changed(directory: Directory) -> None:
     directory.write(EDITS_ITSELF)
     terminal = directory.run("--engine", "pudb", *PYTHON)
     terminal.wait_for(DRAWN)
@@ -297,7 +297,7 @@ def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(director
     assert terminal.exit_status() == 0
 
 
-def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
+def test_interrupt_attaches_to_a_single_rank_and_steps_work(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_loop(processes, home, "loop")
@@ -310,7 +310,7 @@ def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
     end_loop(home, rank)
 
 
-def test_ctrl_c_keeps_its_meaning_for_the_job(processes: Processes, home: Path) -> None:
+def test_sigint_ends_the_job_after_an_interrupt_as_before(processes: Processes, home: Path) -> None:
     (rank,) = start_loop(processes, home, "sleep")
     assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
     assert attach(home, "continue", "0").returncode == 0

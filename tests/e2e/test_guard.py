@@ -1,4 +1,4 @@
-"""A rank that can no longer send: its guard says where the rank is, what ended it, and runs commands beside it."""
+"""A rank that can no longer send: its guard reports where the rank is, what ended it, and runs commands beside it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wait():
     print("GOES", flush=True)
 
 """
-"""The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test says go, once."""
+"""The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test calls ``go``, once."""
 
 STUCK_SECONDS = 6
 """Seconds that the rank is stuck: it is found and asked meanwhile, and goes on before its next probe is due."""
@@ -71,7 +71,7 @@ CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
 
 
 class Job:
-    """One rank that goes on from ``wait()`` when told to, and a terminal that sees it."""
+    """One rank that returns from ``wait()`` after ``go``, and a terminal that sees it."""
 
     def __init__(self, broker: RunningBroker, rank: Child, peer: Peer, go: Path) -> None:
         self.broker = broker
@@ -89,7 +89,7 @@ class Job:
         return await listed(self._peer, so_that)
 
     async def watch(self, rank: RankInfo) -> None:
-        """Look at the rank, which tells its stack by that."""
+        """Watch the rank, so that it sends its stack."""
         await self._peer.say(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
         await self._peer.expect(ProbeReply)
 
@@ -154,7 +154,7 @@ def wait_for_end(pids: list[int], within: float) -> None:
             assert ended, f"process {pid} still runs"
 
 
-async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(processes: Processes, home: Path) -> None:
+async def test_a_stuck_rank_is_unresponsive_shows_its_stack_and_is_left_alone(processes: Processes, home: Path) -> None:
     async with running(processes, home, STUCK_SCRIPT) as job:
         job.go()
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
@@ -197,11 +197,11 @@ async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_
         assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, 0, WITHOUT_TRACEBACK)
         assert "wait" in [place.function for place in (await job.where(rank)).frames]
         wait_for_end([guard], seconds(5))
-    said = attach(home, "why").stdout
-    assert WITHOUT_TRACEBACK in said
+    output = attach(home, "why").stdout
+    assert WITHOUT_TRACEBACK in output
 
 
-async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Processes, home: Path) -> None:
+async def test_a_guard_ignores_signals_and_ends_with_its_rank(processes: Processes, home: Path) -> None:
     async with running(processes, home, PRELUDE + "wait()\n") as job:
         guard = guard_of(processes)
         assert os.getsid(guard) not in (job.rank.pid, os.getsid(job.rank.pid))
@@ -213,7 +213,7 @@ async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Proc
         wait_for_end([guard], seconds(5))
 
 
-async def test_a_guard_shares_nothing_with_its_rank_but_the_pipe(processes: Processes, home: Path) -> None:
+async def test_a_guard_shares_only_the_pipe_with_its_rank(processes: Processes, home: Path) -> None:
     before = """\
 os.dup2(1, 200, inheritable=True)
 os.environ["DBG_TOKEN"] = open(os.environ["DBG_HOME"] + "/tokens/rank").read().strip()
@@ -231,20 +231,20 @@ install()
 RUNS = "import threading\nimport dbg_agent\ndbg_agent.install()\nprint('RUNS', flush=True)\nthreading.Event().wait()\n"
 
 
-def wait_until_told(home: Path, *details: str) -> None:
-    """Wait until the ends of the ranks are told in words that fit these patterns, rank by rank."""
+def wait_until_details(home: Path, *details: str) -> None:
+    """Wait until the list shows the ends of the ranks in texts that match these patterns, rank by rank."""
 
-    def is_told(ranks: list[dict[str, Any]]) -> bool:
-        told = [rank["detail"] for rank in sorted(ranks, key=lambda rank: int(rank["rank"]))]
-        return len(told) == len(details) and all(map(re.fullmatch, details, told))
+    def matches(ranks: list[dict[str, Any]]) -> bool:
+        shown = [rank["detail"] for rank in sorted(ranks, key=lambda rank: int(rank["rank"]))]
+        return len(shown) == len(details) and all(map(re.fullmatch, details, shown))
 
     try:
-        wait_until(home, is_told, f"{details}", listing=("--all",))
+        wait_until(home, matches, f"{details}", listing=("--all",))
     except AssertionError:
         raise AssertionError(f"{[rank['detail'] for rank in attach_list(home, '--all')]} is not {details}") from None
 
 
-def test_ranks_that_are_ended_after_another_one_name_it(processes: Processes, home: Path) -> None:
+def test_a_rank_that_is_ended_after_another_names_it(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     first, second = start_ranks(processes, home, RUNS, 2)
     for rank in (first, second):
@@ -252,7 +252,7 @@ def test_ranks_that_are_ended_after_another_one_name_it(processes: Processes, ho
     wait_until_states(home, {0: "running", 1: "running"})
     first.kill()
     second.signal(signal.SIGTERM)
-    wait_until_told(home, "SIGKILL", "SIGTERM .*rank 0 .*SIGKILL")
+    wait_until_details(home, "SIGKILL", "SIGTERM .*rank 0 .*SIGKILL")
 
 
 STUCK_OR_CLOSED = """\
@@ -269,7 +269,7 @@ threading.Event().wait()
 """Rank 0 waits, rank 1 is stuck in C code, rank 2 forbids commands, and rank 3 has no guard."""
 
 
-def test_a_watcher_runs_nothing_and_the_audit_log_says_who_ran_what(processes: Processes, home: Path) -> None:
+def test_a_watcher_runs_no_command_and_the_audit_log_names_commands(processes: Processes, home: Path) -> None:
     broker: RunningBroker = running_broker(processes, home)
     start_ranks(processes, home, STUCK_OR_CLOSED, 1, env={"DBG_EXEC": "0"})
     wait_until_states(home, {0: "running"})

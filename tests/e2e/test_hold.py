@@ -25,7 +25,7 @@ from tests.support.ranks import (
 from tests.support.time_unit import seconds
 
 
-def test_held_ranks_are_released_by_a_word(processes: Processes, home: Path) -> None:
+def test_the_release_command_releases_held_ranks(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, ONCE, 3)
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
@@ -51,7 +51,7 @@ sys.exit(child.exitcode)
 CRASHED = {0: "held", 1: "stopped", 2: "held"}
 
 
-def test_what_it_died_of_stays_readable_after_the_job_has_ended(processes: Processes, home: Path) -> None:
+def test_the_reason_of_a_crash_is_readable_after_the_job_has_ended(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, JOB, 3)
     wait_until_kept(home, CRASHED)
@@ -76,7 +76,7 @@ def test_what_it_died_of_stays_readable_after_the_job_has_ended(processes: Proce
     ],
     ids=["thread", "multiprocessing", "post_mortem", "asyncio"],
 )
-def test_it_is_kept_wherever_it_was_raised(
+def test_a_crash_is_kept_wherever_it_was_raised(
     processes: Processes, home: Path, script: str, status: int, function: str
 ) -> None:
     running_broker(processes, home)
@@ -109,32 +109,32 @@ raise ValueError("bad")
 """
 
 
-def told(path: Path) -> list[dict[str, Any]]:
+def events_in(path: Path) -> list[dict[str, Any]]:
     """Return the events so far."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_nobody_comes_to_a_stop_nor_to_a_crash(
+def test_an_unattended_stop_and_an_unattended_crash_end_with_their_lease(
     leased_broker: RunningBroker, processes: Processes, home: Path, events: Path
 ) -> None:
     (rank,) = start_ranks(processes, home, LEASED, 1)
     wait_until_stopped(home, 1)
-    # The list tells of the lease once the broker has the rank's next report.
+    # The list shows the lease once the broker has the rank's next report.
     wait_until(home, lambda listed: re.search(r" in \d+ s\b", listed[0]["detail"]) is not None, "the lease")
     rank.wait_for_output("went on")
     assert rank.wait() == 1
     assert len(ENDS.findall(rank.text("stderr"))) == 2
     leased_broker.process.terminate()
     leased_broker.process.wait()
-    kinds = [event["event"] for event in told(events)]
+    kinds = [event["event"] for event in events_in(events)]
     assert kinds.count("stop") == 1
     assert kinds.count("crash") == 1
     assert "lease" in kinds
-    (crash,) = (event for event in told(events) if event["event"] == "crash")
+    (crash,) = (event for event in events_in(events) if event["event"] == "crash")
     assert crash["sentence"].endswith("train.py:6 in <module>: ValueError: bad".replace("train.py", "rank_script.py"))
 
 
-def test_when_the_chosen_rank_dies_the_rest_goes_on_with_a_line(processes: Processes, home: Path) -> None:
+def test_the_other_ranks_print_a_line_and_continue_when_the_chosen_rank_dies(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, ONCE, 3)
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})

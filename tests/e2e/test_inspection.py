@@ -70,7 +70,7 @@ def look(rank: Child) -> Iterator[Look]:
         yield look
 
 
-def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look, rank: Child) -> None:
+def test_variables_are_listed_in_levels_and_text_is_evaluated_and_completed(look: Look, rank: Child) -> None:
     scope = look.parts()
     assert [*scope] == ["step", "config", "layer", "numbers", "kept"]
     assert (scope["step"].text, scope["step"].type, scope["step"].handle) == ("7", "int", 0)
@@ -91,7 +91,7 @@ def test_variables_come_in_levels_and_text_is_evaluated_and_completed(look: Look
     rank.wait_for_output("step 41 width 4")
 
 
-def test_what_is_assigned_in_an_open_pdb_stays_when_others_look(
+def test_an_assignment_in_an_open_pdb_is_kept_when_others_inspect(
     look: Look, rank: Child, home: Path, open_terminal: OpenTerminal
 ) -> None:
     terminal = open_terminal(attach_command("0", "--engine", "pdb"), rows=30, cols=120)
@@ -150,7 +150,7 @@ step(7)
 """
 
 
-def test_the_exception_is_told_with_its_traceback(
+def test_the_exception_is_reported_with_its_traceback(
     processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running_broker(processes, home)

@@ -61,7 +61,7 @@ def secrets(home: Path) -> list[str]:
     return [*tokens, "hunter2", "password"]
 
 
-def test_all_of_it_is_logged_where_it_is_asked_for(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_verbose_logs_contain_each_event_and_no_secret(processes: Processes, home: Path, tmp_path: Path) -> None:
     of_broker, of_rank = session(processes, home, tmp_path, "-v", "-v")
     for pattern in OF_BROKER_INFO + OF_BROKER_DEBUG:
         assert re.search(rf"(?m)^\S+ \S+ {pattern}$", of_broker), pattern

@@ -53,7 +53,7 @@ async def call(session: ClientSession, name: str, **given: object) -> str:
     return f"ERROR {content.text}" if result.is_error else content.text
 
 
-def test_an_agent_asks_steps_and_lets_go(processes: Processes, home: Path) -> None:
+def test_an_agent_asks_steps_and_continues_ranks(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, TRAIN, 3)
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
@@ -65,7 +65,7 @@ def test_an_agent_asks_steps_and_lets_go(processes: Processes, home: Path) -> No
 
 
 def ageless(tree: str) -> str:
-    """Return a tree without for how long ranks have been where they are, which is told from the first second on."""
+    """Return a tree without the durations of waits, which are shown from the first second on."""
     return re.sub(r"(, the longest)? for \d+ s", "", tree).rstrip("\n")
 
 
@@ -84,25 +84,25 @@ async def look(home: Path) -> None:
 
 async def step(home: Path) -> None:
     async with agent(home) as session:
-        told = await call(session, "breakpoints", line=6, ranks="0")
-        assert told.startswith("breakpoint /"), told
-        assert told.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), told
+        answer = await call(session, "breakpoints", line=6, ranks="0")
+        assert answer.startswith("breakpoint /"), answer
+        assert answer.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), answer
         assert (await call(session, "breakpoints", file="rank_script.py", line=90)).count("error") == 1
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
         assert REMOVED in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
         assert "rank_script.py:7" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")
-        await within(seconds(20), told_that_it_ended(session))
+        await within(seconds(20), wait_for_end_of_rank_1(session))
 
 
-async def told_that_it_ended(session: ClientSession) -> None:
-    # A rank without a guard has nobody who could tell the signal.
+async def wait_for_end_of_rank_1(session: ClientSession) -> None:
+    # Without a guard nothing could report the signal.
     while not re.search(r":1 (died|was killed by SIGKILL)", await call(session, "eval", expression="1", ranks="1")):
         pass
 
 
-def test_the_token_of_a_watcher_touches_no_rank(processes: Processes, home: Path) -> None:
+def test_a_watcher_token_changes_no_rank(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"})

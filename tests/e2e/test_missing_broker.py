@@ -37,13 +37,13 @@ def black_hole() -> Iterator[dict[str, str]]:
         yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
 
 
-def test_a_loop_waits_once_for_a_network_that_swallows_everything(processes: Processes, home: Path) -> None:
+def test_a_loop_waits_once_when_the_network_drops_all_packets(processes: Processes, home: Path) -> None:
     with black_hole() as variables:
         waited, _ = pass_by(processes, home, {"DBG_CONNECT_TIMEOUT": "0.3", **variables})
     assert waited == "[0]"
 
 
-def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(processes: Processes, home: Path) -> None:
+def test_a_loop_does_not_wait_when_waiting_cannot_help(processes: Processes, home: Path) -> None:
     patient = {"DBG_CONNECT_TIMEOUT": str(LONG_SECONDS)}
     with FakeBroker(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")) as another_service:
         pass_by(processes, home, {**patient, **another_service.variables})
@@ -51,7 +51,7 @@ def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(processes: Process
     pass_by(processes, home, {**patient, "DBG_TOKEN": TOKEN})
 
 
-def test_a_broker_that_comes_later_is_found(processes: Processes, home: Path) -> None:
+def test_a_broker_that_starts_later_is_found(processes: Processes, home: Path) -> None:
     gate = home / "gate"
     os.mkfifo(gate)
     script = f"""\
@@ -79,19 +79,19 @@ print("after")
 KINDS = pytest.mark.parametrize("kind", ["http", "tls"])
 
 
-def assert_nothing_told(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:
+def assert_got_no_secret(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:
     """Fail if the impostor has received a token or more than the first message of TLS."""
     heard = impostor.heard()
     for secret in broker.tokens.values():
-        assert not any(secret.encode() in said for said in heard)
+        assert not any(secret.encode() in data for data in heard)
     if kind == "tls":
         assert heard == [b""] * len(heard)
     else:
-        assert [said for said in heard if not is_at_most_a_hello(said)] == []
+        assert [data for data in heard if not is_at_most_a_hello(data)] == []
 
 
 @KINDS
-def test_rank_and_terminal_tell_an_impostor_nothing_and_go_on_with_the_real_broker(
+def test_rank_and_terminal_send_an_impostor_no_secret_and_return_to_the_real_broker(
     kind: Kind, *, broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_ranks(processes, home, STRAIGHT, 1)
@@ -111,7 +111,7 @@ def test_rank_and_terminal_tell_an_impostor_nothing_and_go_on_with_the_real_brok
         terminal.signal(signal.SIGCONT)
         impostor.wait_for_more(3)
         rank.signal(signal.SIGCONT)
-    assert_nothing_told(impostor, kind, broker)
+    assert_got_no_secret(impostor, kind, broker)
 
     broker.restart()
     wait_for_line(terminal, STOP + 7)

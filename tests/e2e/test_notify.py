@@ -1,4 +1,4 @@
-"""The scripts of ``examples/notify`` tell a real event, and no text of a rank does anything there."""
+"""The scripts of ``examples/notify`` report a real event, and no text of a rank has an effect there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chat(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Posted)
         self.posted: list[tuple[str, Any]] = []
-        self.came = threading.Semaphore(0)
+        self.arrived = threading.Semaphore(0)
 
 
 class _Posted(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ class _Posted(BaseHTTPRequestHandler):
         self.server.posted.append((self.path, json.loads(body)))
         self.send_response(200)
         self.end_headers()
-        self.server.came.release()
+        self.server.arrived.release()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -77,7 +77,7 @@ def test_a_crash_is_posted_to_a_chat(chat: Chat, processes: Processes, home: Pat
     broker = running_broker(processes, home, "--on-event", str(SCRIPTS / "chat.sh"), env=env)
     (rank,) = start_ranks(processes, home, CRASHES, 1)
     assert rank.wait() == 1
-    assert chat.came.acquire(timeout=seconds(20)), broker.process.text("stderr")
+    assert chat.arrived.acquire(timeout=seconds(20)), broker.process.text("stderr")
     ((path, document),) = chat.posted
     assert path == "/services/T0/B0/secret"
     first, after = document["text"].split("\n")
@@ -89,7 +89,7 @@ def test_a_crash_is_posted_to_a_chat(chat: Chat, processes: Processes, home: Pat
 
 
 @needs_jq
-def test_mail_and_tmux_show_the_sentence_as_it_is(tmp_path: Path) -> None:
+def test_mail_and_tmux_show_the_sentence_unchanged(tmp_path: Path) -> None:
     shown = {}
     for name, program in (("mail", "sendmail"), ("tmux", "tmux")):
         fake = tmp_path / program
@@ -106,7 +106,7 @@ def test_mail_and_tmux_show_the_sentence_as_it_is(tmp_path: Path) -> None:
             "sentence": "it is #{pid} $(id)",
             "next": "dbg-attach 1",
         }
-        told = subprocess.run(
+        result = subprocess.run(
             ["sh", str(script)],
             input=json.dumps(event),
             env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
@@ -115,6 +115,6 @@ def test_mail_and_tmux_show_the_sentence_as_it_is(tmp_path: Path) -> None:
             check=True,
             timeout=seconds(20),
         )
-        shown[name] = told.stdout
+        shown[name] = result.stdout
     assert shown["mail"].splitlines()[1:] == ["Subject: dbg-broker: crash j", "", "it is #{pid} $(id)", "dbg-attach 1"]
     assert "it is ##{pid} $(id)" in shown["tmux"].splitlines()

@@ -22,7 +22,7 @@ class Situation:
     script: str
     started_by: str = 'exec "$@"'
     env: Mapping[str, str] = field(default_factory=dict)
-    can_say: bool = True
+    can_print: bool = True
     """Whether the stderr of the script can be written to."""
 
     def start(self, processes: Processes, home: Path, **variables: str) -> Child:
@@ -38,7 +38,7 @@ class Situation:
         if "1>&-" not in self.started_by:
             assert rank.text() == "done\n"
         errors = rank.text("stderr")
-        assert len(errors.splitlines()) == self.can_say, errors
+        assert len(errors.splitlines()) == self.can_print, errors
 
 
 PLAIN = """\
@@ -50,8 +50,8 @@ print("done")
 SITUATIONS = {
     "warnings are errors": Situation(script=PLAIN, env={"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}),
     "ascii locale": Situation(script=PLAIN, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-    "no streams": Situation(script=PLAIN, started_by='exec "$@" 0<&- 1>&- 2>&-', can_say=False),
-    "full stderr": Situation(script=PLAIN, started_by='exec "$@" 2>/dev/full', can_say=False),
+    "no streams": Situation(script=PLAIN, started_by='exec "$@" 0<&- 1>&- 2>&-', can_print=False),
+    "full stderr": Situation(script=PLAIN, started_by='exec "$@" 2>/dev/full', can_print=False),
     "broken stderr": Situation(
         script=f"""\
 import sys
@@ -64,7 +64,7 @@ sys.stderr = Broken()
 {PLAIN}
 sys.stderr = sys.__stderr__
 """,
-        can_say=False,
+        can_print=False,
     ),
     "no temporary folder": Situation(script=PLAIN, env={"TMPDIR": "/proc/none", "TEMP": "/proc/none"}),
     "full disk": Situation(
@@ -166,8 +166,8 @@ def stops_and_goes_on(name: str, *, processes: Processes, home: Path, open_termi
     running_broker(processes, home)
     rank = situation.start(processes, home)
     wait_until_stopped(home, 1)
-    if situation.can_say:
-        # A rank that has a terminal already says nothing of its stop.
+    if situation.can_print:
+        # A rank that has a terminal already prints nothing about its stop.
         rank.wait_for_output("stopped at", stream="stderr")
     terminal = sit_in_pudb(open_terminal, ":0")
     terminal.send("c")
@@ -176,7 +176,7 @@ def stops_and_goes_on(name: str, *, processes: Processes, home: Path, open_termi
 
 
 @pytest.mark.parametrize("name", IN_CI)
-def test_with_a_broker_it_stops_and_opens_and_goes_on(
+def test_set_trace_stops_opens_a_debugger_and_continues(
     name: str, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     stops_and_goes_on(name, processes=processes, home=home, open_terminal=open_terminal)

@@ -20,7 +20,7 @@ def start_one(processes: Processes, home: Path, script: str, **variables: str) -
     return rank
 
 
-def let_go(home: Path, target: str) -> None:
+def resume(home: Path, target: str) -> None:
     done = attach(home, "continue", target)
     assert done.returncode == 0, done.stderr
 
@@ -50,19 +50,19 @@ print("done")
 """
 
 
-def test_arguments_that_can_not_be_used_are_warned_of_once_and_do_no_harm(processes: Processes, home: Path) -> None:
+def test_each_unusable_argument_causes_one_warning_and_no_harm(processes: Processes, home: Path) -> None:
     rank = start_one(processes, home, BAD_ARGUMENTS, DBG_CONNECT_TIMEOUT="0.2")
     assert rank.wait() == 0
     assert rank.text() == "done\n"
     lines = rank.text("stderr").splitlines()
     assert all(line.startswith("dbg-agent: ") and line.isprintable() for line in lines), lines
     assert len(set(lines)) == len(lines)
-    for said in ("set_trace(broker=…) is a Evil ", "install(classic=…) is 'perhaps',", str(NoBroker())):
-        assert any(said in line for line in lines), (said, lines)
+    for text in ("set_trace(broker=…) is a Evil ", "install(classic=…) is 'perhaps',", str(NoBroker())):
+        assert any(text in line for line in lines), (text, lines)
     assert not any("failed" in line for line in lines)
 
 
-def test_an_error_that_was_asked_for_is_raised_at_every_pass(processes: Processes, home: Path) -> None:
+def test_a_requested_error_is_raised_at_every_pass(processes: Processes, home: Path) -> None:
     # A pass that waits takes 0.3 s.
     script = """\
 from dbg_agent import set_trace
@@ -95,13 +95,13 @@ else:
 """
 
 
-def test_a_rank_that_is_to_wait_waits_until_a_broker_comes(processes: Processes, home: Path) -> None:
+def test_a_rank_set_to_wait_waits_until_a_broker_starts(processes: Processes, home: Path) -> None:
     rank = start_one(processes, home, WAITS)
     rank.wait_for_output("before")
     running_broker(processes, home)
     wait_until_stopped(home, 1)
     assert rank.text() == "before\n"
-    let_go(home, "0")
+    resume(home, "0")
     assert rank.wait() == 0
     assert rank.text() == "before\nafter\n"
 
@@ -136,7 +136,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("how", FORKED)
-def test_a_child_stops_by_itself_and_leaves_its_parents_connection_alone(
+def test_a_child_stops_and_leaves_the_connection_of_its_parent_alone(
     how: str, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -154,12 +154,12 @@ def test_a_child_stops_by_itself_and_leaves_its_parents_connection_alone(
     assert both == {parent["pid"]: "running", child["pid"]: "stopped"}
     terminal = sit_in_pudb(open_terminal, child["address"])
     terminal.send("c")
-    # A child that calls os._exit() at once may be gone before it has said that it went on.
+    # A child that calls os._exit() at once may be gone before it has reported that it went on.
     assert terminal.exit_status() in (7, 8)
     rank.wait_for_output("child done")
     (again,) = wait_until_stopped(home, 1)
     assert again["pid"] == parent["pid"]
-    let_go(home, parent["address"])
+    resume(home, parent["address"])
     assert rank.wait() == 0
     assert rank.text() == "child done\nparent done\n"
     lines = rank.text("stderr").splitlines()
@@ -191,7 +191,7 @@ print("done")
 """
 
 
-def test_what_the_programs_own_signal_handler_raises_comes_out(
+def test_an_exception_of_the_signal_handler_of_the_program_propagates(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -212,7 +212,7 @@ def test_what_the_programs_own_signal_handler_raises_comes_out(
 # --------------------------------------------------------------------------------------------- tracing, depth, ends
 
 
-def test_a_daemon_thread_that_is_stopped_does_not_keep_the_program(
+def test_a_stopped_daemon_thread_does_not_keep_the_program_running(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     script = """\

@@ -83,7 +83,7 @@ def test_a_stop_is_held_stepped_and_left_as_it_is(broker: Broker, home: Path, ra
     assert "ended well" in ranks[3].text()
 
 
-async def test_a_program_with_a_loop_of_its_own_asks_several_things_at_once(ranks: list[Child]) -> None:
+async def test_an_asyncio_program_asks_several_questions_at_once(ranks: list[Child]) -> None:
     async with dbg_client.aconnect(timeout=PATIENCE) as broker:
         job = broker.job()
         values = await asyncio.gather(*(job[rank].eval(f"rank * {rank}") for rank in range(4)))
@@ -157,7 +157,7 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
     assert {group.text for group in job.clear_breakpoint("rank_script.py", 8).groups} == {REMOVED}
 
 
-def test_a_stop_is_held_from_cell_to_cell_until_it_or_its_connection_is_closed(ranks: list[Child], home: Path) -> None:
+def test_a_stop_is_held_until_it_or_its_connection_is_closed(ranks: list[Child], home: Path) -> None:
     broker = dbg_client.connect(timeout=PATIENCE)
     job = broker.job()
     stop = job[0].attach()

@@ -78,7 +78,7 @@ def test_a_question_leaves_an_open_debugger_and_its_driver_alone(
     end(home, job)
 
 
-def test_running_ranks_are_asked_only_live(processes: Processes, home: Path) -> None:
+def test_running_ranks_answer_only_live_questions(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = """\
 import dbg_agent, os
@@ -147,7 +147,7 @@ def groups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("four_ranks")
-def test_where_tells_for_how_long_and_all_threads_by_their_names(home: Path) -> None:
+def test_where_shows_durations_and_all_threads_by_name(home: Path) -> None:
     with dbg_client.connect(timeout=seconds(20)) as connected:
         job = connected.job()
         job.where()
@@ -168,7 +168,7 @@ def test_where_tells_for_how_long_and_all_threads_by_their_names(home: Path) -> 
     assert "thread feed" in tree
 
 
-async def test_a_step_into_a_collective_waits_for_those_that_are_stopped(home: Path, four_ranks: RunningBroker) -> None:
+async def test_a_step_into_a_collective_waits_for_the_stopped_ranks(home: Path, four_ranks: RunningBroker) -> None:
     assert attach(home, "command", "0", "n").returncode == 0
     step = ask(home, "command", "0", "n", "--timeout", "2")
     assert step["groups"][0]["kind"] == "running"
@@ -214,20 +214,18 @@ else:
 """Rank 0 stops, rank 1 opens a file that nobody writes to, rank 2 has a deadlock, and rank 3 never comes."""
 
 
-def test_what_each_rank_does_is_told_to_a_watcher_and_in_a_session(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
+def test_why_answers_a_watcher_and_in_a_session(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     shard = home / "shard"
     os.mkfifo(shard)
     start_ranks(processes, home, HANGS, 3, env={"SHARD": str(shard), "WORLD_SIZE": "4"})
     wait_until_states(home, {0: "stopped", 1: "running", 2: "running"})
 
-    told = attach(home, "why", "--json", env={"DBG_TOKEN": written_tokens(home)["watcher"]})
+    result = attach(home, "why", "--json", env={"DBG_TOKEN": written_tokens(home)["watcher"]})
 
-    document = json.loads(told.stdout)
+    document = json.loads(result.stdout)
     verdicts = {one["kind"]: one for one in document["verdicts"]}
-    assert (told.returncode, document["asked"], document["answered"]) == (1, 4, 3), told
+    assert (result.returncode, document["asked"], document["answered"]) == (1, 4, 3), result
     assert verdicts["absent"]["ranks"] == "3"
     assert verdicts["deadlock"]["ranks"] == "2"
     assert [line.split()[1] for line in verdicts["deadlock"]["evidence"] if line.startswith("thread")] == [

@@ -28,7 +28,7 @@ from tests.support.sessions import DETACH
 from tests.support.time_unit import seconds
 
 
-def test_finds_the_broker_that_is_there_and_leaves_it(directory: Directory, processes: Processes) -> None:
+def test_run_uses_a_running_broker_and_does_not_end_it(directory: Directory, processes: Processes) -> None:
     broker = running_broker(processes, directory.home)
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     directory.attach("kill", "all", "-y")
@@ -38,13 +38,13 @@ def test_finds_the_broker_that_is_there_and_leaves_it(directory: Directory, proc
 
 
 @pytest.mark.parametrize(("options", "status"), [(["--", "no-such-command"], 127), (["--again"], 2)])
-def test_what_can_not_be_used(directory: Directory, options: list[str], status: int) -> None:
+def test_unusable_options_end_with_their_status(directory: Directory, options: list[str], status: int) -> None:
     terminal = directory.run(*options, cols=300)
     assert terminal.exit_status() == status
     assert "Traceback" not in text_of(terminal)
 
 
-def test_without_a_terminal_output_and_status_pass(directory: Directory) -> None:
+def test_output_and_status_are_passed_on_without_a_terminal(directory: Directory) -> None:
     result = subprocess.run(
         directory.command("--", sys.executable, "train.py"),
         stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ def test_without_a_terminal_output_and_status_pass(directory: Directory) -> None
     assert b"dbg-attach --follow train-" in result.stderr
 
 
-def test_leaving_leaves_the_job_and_enter_comes_back(directory: Directory) -> None:
+def test_a_detach_keeps_the_job_and_enter_reattaches(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     terminal.send(DETACH)
     terminal.wait_for(COMES_BACK)
@@ -74,7 +74,7 @@ def test_leaving_leaves_the_job_and_enter_comes_back(directory: Directory) -> No
     terminal.exit_status()
 
 
-def test_ctrl_c_goes_to_the_job(directory: Directory) -> None:
+def test_ctrl_c_is_sent_to_the_job(directory: Directory) -> None:
     directory.write("import time\nprint('waits', flush=True)\ntime.sleep(600)\n")
     terminal = directory.run(*PYTHON)
     terminal.wait_for("waits")

@@ -78,7 +78,7 @@ ONCE = f"{TOTAL}, step == 1"
 
 
 @needs_mpirun
-def test_a_script_under_mpirun(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_a_script_under_mpirun_stops_in_each_rank(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     program = write_program(tmp_path, "train.py")
     job = processes.start("mpirun", mpirun(2, sys.executable, str(program)), env=environment(f"train.py:{ONCE}"))
@@ -133,7 +133,7 @@ def check_children(home: Path, job: Child, timeout: float | None = None) -> list
     result = attach(home, "eval", "stopped", "value")
     assert "10" in result.stdout
     assert "20" in result.stdout
-    # A child that ends at once may be gone before it has said that it went on.
+    # A child that ends at once may be gone before it has reported that it went on.
     attach(home, "continue", "stopped")
     assert job.wait(timeout) == 0, job.tail()
     assert "ended [0, 0]" in job.text()
@@ -182,7 +182,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("method", "what"), [("spawn", "stops"), ("fork", "dies")])
-def test_workers_of_an_executor_are_listed_and_why_names_the_one_for_which_its_parent_waits(
+def test_workers_of_an_executor_are_listed_and_why_names_the_awaited_one(
     processes: Processes, home: Path, tmp_path: Path, method: str, what: str
 ) -> None:
     running_broker(processes, home)

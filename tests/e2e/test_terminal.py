@@ -1,4 +1,4 @@
-"""Detaching loses nothing, one terminal types, and at every end the terminal says how it ended and is given back."""
+"""Detaching loses nothing, one terminal types, and at every end the terminal shows how it ended and is restored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.usefixtures("broker")
 
 
-def test_a_watchers_token_may_look_and_never_type(
+def test_a_watcher_token_can_watch_but_never_type(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start_stopped(processes, home, COUNTING)
@@ -62,7 +62,7 @@ def test_a_watchers_token_may_look_and_never_type(
     assert attach_list(home)[0]["state"] == "stopped"
 
 
-def test_the_list_follows_the_ranks_and_enter_attaches(
+def test_the_picker_follows_the_ranks_and_enter_attaches(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     terminal = open_terminal(attach_command(), 24, 90)
@@ -100,7 +100,7 @@ def silence(terminal: Terminal) -> int:
     return int(found[1]) if found else 0
 
 
-def test_keeps_its_terminal_which_says_since_when_and_goes_on(
+def test_the_terminal_of_a_silent_rank_shows_the_seconds_and_continues(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start_one(processes, home)
@@ -120,12 +120,12 @@ def test_keeps_its_terminal_which_says_since_when_and_goes_on(
     assert rank.wait() == 0
 
 
-def test_7_the_rank_went_on(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_exit_status_is_7_when_a_rank_continues(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_one(processes, home, WAITS="1")
     terminal = attach_with_own_settings(open_terminal, home)
     assert attach(home, "continue", "0").returncode == 0
-    status, said = ended(terminal, home)
+    status, message = ended(terminal, home)
     assert status == 7
-    assert re.match(r'[a-z0-9-]+:0 resumed: "[^"]+@[^"]+" ', said)
+    assert re.match(r'[a-z0-9-]+:0 resumed: "[^"]+@[^"]+" ', message)
     rank.signal(signal.SIGUSR1)
     assert rank.wait() == 0

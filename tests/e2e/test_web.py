@@ -30,7 +30,7 @@ dbg_agent.set_trace(engine="pdb")
 """
 
 
-def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:
+def test_output_of_a_rank_is_shown_as_text(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, HOSTILE, 1, env={"DBG_JOB": "<b>job"})
     wait_until_stopped(home, 1)
@@ -41,7 +41,7 @@ def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:
             value = (await live.answer(1, "eval 0 odd"))["groups"][0]["text"]
             assert '<img src=x onerror="alert(1)">' in value
             async with browser.terminal(key) as terminal:
-                prompt = await terminal.until("prompt", lambda said: said["number"] >= 0)
+                prompt = await terminal.until("prompt", lambda message: message["number"] >= 0)
                 assert prompt["text"] == "(Pdb) "
                 await terminal.say("reply", prompt=prompt["number"], text="n")
                 await terminal.until_bytes(b"<script>alert(1)</script>")
@@ -51,7 +51,7 @@ def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:
     run(work)
 
 
-def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path) -> None:
+def test_without_aiohttp_a_sentence_names_the_package_to_install(home: Path) -> None:
     main = "from dbg_client.command_line.main import main; sys.exit(main(['web']))"
     program = f"import sys; sys.modules['aiohttp'] = None; {main}"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A mistyped input is answered with one sentence that can do no harm and tells no secret, and with status 2."""
+"""A mistyped input is answered with one sentence that does no harm and shows no secret, and with status 2."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.sentence import HOSTILE, SECRET, check_sentence
 from tests.support.time_unit import seconds
 
 
-def check(command: Sequence[str], status: int, secrets: Sequence[str] = (SECRET,), says: str = "", **env: str) -> None:
+def check(command: Sequence[str], status: int, secrets: Sequence[str] = (SECRET,), text: str = "", **env: str) -> None:
     """Run a command without a terminal; fail unless it ends with this status and prints only one sentence."""
     done = run_command(command, {**os.environ, **env}, seconds(30))
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
-    check_sentence(done.stderr, says, secrets)
+    check_sentence(done.stderr, text, secrets)
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ def check(command: Sequence[str], status: int, secrets: Sequence[str] = (SECRET,
     ],
     ids=["dbg-attach", "dbg-broker", "dbg_agent"],
 )
-def test_what_is_mistyped_is_named(command: Sequence[str], home: Path) -> None:
-    check(command, 2, says="pwned")
+def test_mistyped_input_is_named(command: Sequence[str], home: Path) -> None:
+    check(command, 2, text="pwned")

@@ -84,7 +84,7 @@ def test_a_running_rank_stops_at_once(processes: Processes, home: Path) -> None:
     end(home, rank)
 
 
-def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> None:
+def test_a_rank_without_install_reports_it(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = "import dbg_agent, time\ndbg_agent.set_trace(lease=0.1)\nprint('on', flush=True)\ntime.sleep(999)\n"
     (rank,) = start_ranks(processes, home, script, 1)
@@ -117,15 +117,15 @@ print("ended well", flush=True)
 LOSS = TRAIN.splitlines().index("    return loss") + 1
 
 
-async def wishes(wish: BreakpointChanges) -> list[tuple[BreakpointState, ...]]:
+async def change_breakpoints(changes: BreakpointChanges) -> list[tuple[BreakpointState, ...]]:
     async with dbg_client.aconnect(timeout=seconds(20)) as broker:
         asker = Asker(broker._switchboard, seconds(10))
-        answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=wish)
+        answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=changes)
         assert all(answer.kind is Kind.VALUE for answer in answers), answers
         return [breakpoints_in(answer) for answer in answers]
 
 
-def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
+def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_continue(
     processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     running_broker(processes, home)
@@ -141,17 +141,17 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
         attach(home, "interrupt", "all", "-y")
         wait_until_states(home, {0: "stopped", 1: "stopped"})
     file = str(home / "rank_script.py")
-    wish = BreakpointSpec(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
-    for (state,) in asyncio.run(wishes(BreakpointChanges(set=(wish,)))):
+    spec = BreakpointSpec(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
+    for (state,) in asyncio.run(change_breakpoints(BreakpointChanges(set=(spec,)))):
         assert (state.asked, state.line, state.is_set, state.problem) == (LOSS, LOSS, True, "")
     if not is_monitored:
         attach(home, "continue", "all")
     wait_until_states(home, {0: "stopped", 1: "stopped"})
     assert texts(ask(home, "eval", "all", "number > 100")) in ({"0-1": "True"}, {"0": "True", "1": "False"})
-    for (state,) in asyncio.run(wishes(BreakpointChanges())):
-        assert (state.hits_so_far, state.condition) == (1, wish.condition)
+    for (state,) in asyncio.run(change_breakpoints(BreakpointChanges())):
+        assert (state.hits_so_far, state.condition) == (1, spec.condition)
     cleared = BreakpointChanges(clear=(LineOfFile(file=file, line=LOSS),))
-    assert asyncio.run(wishes(cleared)) == [(), ()]
+    assert asyncio.run(change_breakpoints(cleared)) == [(), ()]
     attach(home, "continue", "all")
     wait_until_states(home, {0: "running", 1: "running"})
     enough.touch()

@@ -38,7 +38,7 @@ def unchanging(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(({name: rank[name] for name in kept} for rank in ranks), key=str)
 
 
-def test_ranks_and_terminal_come_back_to_the_same_frame(
+def test_ranks_and_terminal_return_to_the_same_frame(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     ranks = start_ranks(processes, home, STRAIGHT, 2)

@@ -74,7 +74,7 @@ def at_prompt(terminal: Terminal, line: int) -> None:
     terminal.wait_for(asks)
 
 
-def test_pdb_is_before_the_line_and_a_step_onto_it_stops_once(
+def test_pdb_stops_before_the_line_and_a_step_onto_it_stops_once(
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -108,7 +108,7 @@ def test_spawned_children_stop_at_breakpoint(processes: Processes, home: Path, t
     assert sorted(rank["address"] for rank in listed) == [f"{HERE}:0", f"{HERE}:0.1", f"{HERE}:0.2"]
     assert len({(rank["job"], rank["run"]) for rank in listed}) == 1
     assert sorted(texts(ask(home, "eval", "stopped", "value")).values()) == ["10", "20"]
-    # A child that ends at once may be gone before it has said that it went on.
+    # A child that ends at once may be gone before it has reported that it went on.
     attach(home, "continue", "stopped")
     assert job.wait() == 0, job.tail()
     assert "ended [0, 0]" in job.text()

@@ -29,7 +29,7 @@ print("restored:", pudb.remote.set_trace.__module__, remote_pdb.RemotePdb.__init
 """
 
 
-def test_stock_calls_go_through_the_agent_where_that_was_asked_for(
+def test_stock_debugger_calls_use_the_agent_when_requested(
     processes: Processes, home: Path, broker: RunningBroker
 ) -> None:
     script = start_ranks(processes, home, INSTALLED_SCRIPT, 1)[0]

@@ -1,4 +1,4 @@
-"""At every end of a session the terminal says how it ended, is given back, and tells scripts by its exit status."""
+"""At every end of a session the terminal shows how it ended, is restored, and returns an exit status for scripts."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
     """Return status and last words of a terminal's program; fail unless it has given the terminal back."""
     status = terminal.exit_status()
     assert_given_back(terminal, home)
-    said = [row for row in terminal.screen if row]
-    return status, " ".join(said[1:])
+    rows = [row for row in terminal.screen if row]
+    return status, " ".join(rows[1:])
 
 
 STEP_OFF_THE_END = "n" * 12
@@ -69,7 +69,7 @@ ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_terminal_says_how_and_is_given_back(
+def test_the_terminal_reports_the_end_and_is_restored(
     how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     last_act, end, rank_status = ENDS[how]
@@ -77,10 +77,10 @@ def test_the_terminal_says_how_and_is_given_back(
     terminal = attach_with_own_settings(open_terminal, home)
     end(terminal, rank)
     assert rank.wait() == rank_status
-    status, said = ended(terminal, home)
+    status, message = ended(terminal, home)
     assert status == 8
-    assert re.fullmatch(r"dbg-attach: [a-z0-9-]+:0 .+", said), said
-    # The guard tells of a signal after the broker has seen that the rank is gone.
+    assert re.fullmatch(r"dbg-attach: [a-z0-9-]+:0 .+", message), message
+    # The guard reports a signal after the broker has seen that the rank is gone.
     wait_until(home, lambda listed: [one["exit"] for one in listed] == [rank_status], "its status", listing=("--all",))
     # The only line of the agent in the job's log is that of the stop.
     others = [line for line in rank.text("stderr").splitlines() if "dbg" in line and "rank_script.py" not in line]
@@ -88,7 +88,7 @@ def test_the_terminal_says_how_and_is_given_back(
     assert "Exception ignored" not in rank.text("stderr")
 
 
-def test_the_exit_status_tells_why_nothing_was_attached_to(
+def test_the_exit_status_shows_why_attaching_failed(
     broker: RunningBroker, home: Path, open_terminal: OpenTerminal
 ) -> None:
     assert open_terminal(attach_command("wait", "7", "--for", "0.3"), 24, 120).exit_status() == 6

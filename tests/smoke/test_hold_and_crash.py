@@ -79,7 +79,7 @@ def test_a_crashed_rank_is_kept_with_its_exception_and_the_others_hold_their_exi
     assert [rank.wait() for rank in ranks] == [0, 1, 0]
 
 
-def test_without_a_broker_it_ends_as_it_would_have(processes: Processes, home: Path) -> None:
+def test_a_crashed_rank_without_a_broker_ends_as_usual(processes: Processes, home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     (home / "crashed").touch()
     ranks = start_ranks(processes, home, JOB, 2, env={"DBG_CONNECT_TIMEOUT": "0.1"})

@@ -39,12 +39,12 @@ def ranks(processes: Processes, home: Path) -> list[Child]:
 
 
 def ageless(tree: str) -> str:
-    """Return a tree without for how long ranks have been where they are, which is told from the first second on."""
+    """Return a tree without the durations of waits, which are shown from the first second on."""
     return re.sub(r"(, the longest)? for \d+ s", "", tree)
 
 
 @pytest.mark.usefixtures("ranks")
-def test_a_program_asks_ranks_what_a_terminal_asks(home: Path) -> None:
+def test_a_program_gets_the_same_answers_as_a_terminal(home: Path) -> None:
     with dbg_client.connect(timeout=seconds(20)) as broker:
         job = broker.job()
         answer = job.eval("loss")

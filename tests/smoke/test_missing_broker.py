@@ -51,6 +51,6 @@ def one_line(rank: Child) -> str:
     return line
 
 
-def test_a_loop_waits_once_for_a_broker_that_may_come(processes: Processes, home: Path) -> None:
+def test_a_loop_waits_once_for_a_broker_that_may_start(processes: Processes, home: Path) -> None:
     waited, _ = pass_by(processes, home, {"DBG_CONNECT_TIMEOUT": str(WAIT_SECONDS)})
     assert waited == "[0]"

@@ -86,7 +86,7 @@ def let_end(terminal: Terminal, rank: Child) -> None:
     assert rank.wait() == 0
 
 
-def test_print_and_input_meet_the_terminal_and_other_threads_the_ranks_own(
+def test_print_and_input_use_the_terminal_and_other_threads_the_streams_of_the_rank(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)
@@ -107,7 +107,7 @@ def test_print_and_input_meet_the_terminal_and_other_threads_the_ranks_own(
     assert rank.text() == "from another thread\ntrained to 3.0\n"
 
 
-def test_ctrl_c_interrupts_a_command_and_whatever_asks_inside_one(
+def test_ctrl_c_interrupts_a_command_and_its_prompts(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)
@@ -119,7 +119,7 @@ def test_ctrl_c_interrupts_a_command_and_whatever_asks_inside_one(
         at_prompt(terminal)
         terminal.wait_for("KeyboardInterrupt")
         terminal.send("\x0c")
-    for command, asks, says in (
+    for command, asks, answer in (
         ("input('name? ')", "name?", "*** KeyboardInterrupt"),
         ("for i in range(3):", "...", "--KeyboardInterrupt--"),
         ("q", re.compile(".*[?] .*"), "staying"),
@@ -127,7 +127,7 @@ def test_ctrl_c_interrupts_a_command_and_whatever_asks_inside_one(
         terminal.send(f"\x0c{command}\r")
         terminal.wait_for(lambda it, asks=asks: _asks(it, asks))  # type: ignore[misc]
         terminal.send("\x03")
-        terminal.wait_for(says)
+        terminal.wait_for(answer)
         at_prompt(terminal)
     terminal.send("interact\r")
     at_prompt(terminal, ">>>")
@@ -148,7 +148,7 @@ def _asks(terminal: Terminal, line: str | re.Pattern[str]) -> bool:
     return prompt == line if isinstance(line, str) else line.fullmatch(prompt) is not None
 
 
-def test_leaving_asks_and_kill_ends_the_rank(
+def test_quitting_asks_for_confirmation_and_kill_ends_the_rank(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start(processes, home)

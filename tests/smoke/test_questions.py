@@ -99,19 +99,19 @@ def test_equal_answers_are_one_group_and_the_odd_one_stands_out(standing: Standi
 
 
 @together
-def test_addresses_tell_no_objects_apart(standing: Standing) -> None:
+def test_object_addresses_do_not_split_groups(standing: Standing) -> None:
     assert len(ask(standing.home, "eval", "0-3", "thing")["groups"]) == 1
 
 
 @together
-def test_an_expression_sees_locals_also_from_within_and_changes_nothing(standing: Standing) -> None:
+def test_an_expression_sees_locals_also_in_inner_scopes_and_changes_nothing(standing: Standing) -> None:
     assert texts(ask(standing.home, "eval", "0-3", "[x * len(batch) for x in batch]")) == {"0-3": "[2, 4]"}
     # The end of the standing ranks shows that nothing of this is in their output.
     assert "printed by the question" in texts(ask(standing.home, "eval", "0", "prints()"))["0"]
 
 
 @together
-def test_what_raises_is_an_answer_and_none_is_dropped(standing: Standing) -> None:
+def test_an_exception_is_an_answer_and_no_answer_is_dropped(standing: Standing) -> None:
     document = ask(standing.home, "eval", "0-3", "fails()")
     assert document["answered"] == 4
     assert texts(document) == {"0,2-3": "KeyError: 'elsewhere'", "1": "ValueError: on one rank"}
@@ -120,7 +120,7 @@ def test_what_raises_is_an_answer_and_none_is_dropped(standing: Standing) -> Non
 
 
 @together
-def test_one_that_never_ends_is_interrupted_at_its_deadline_and_the_rank_is_unharmed(standing: Standing) -> None:
+def test_an_endless_expression_is_interrupted_at_its_deadline_without_harm(standing: Standing) -> None:
     document = ask(standing.home, "eval", "0-1", "waits() if rank == 1 else rank", "--timeout", "2")
     by_rank = texts(document)
     assert by_rank["0"] == "0"
@@ -139,7 +139,7 @@ def test_where_merges_running_and_stopped_ranks(standing: Standing) -> None:
     assert "load" in attach(standing.home, "where", "all").stdout
 
 
-def test_a_rank_that_dies_in_the_middle_is_lost_at_once(processes: Processes, home: Path) -> None:
+def test_a_rank_that_dies_during_a_question_is_lost_at_once(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     job = start_ranks(processes, home, SCRIPT, 3)
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))

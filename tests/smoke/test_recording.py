@@ -61,7 +61,7 @@ def shows(screens: list[list[str]], text: str) -> bool:
     return any(text in row for rows in screens for row in rows)
 
 
-def test_pudb_and_pdb_are_played_as_they_were_seen(
+def test_pudb_and_pdb_are_replayed_as_they_were_shown(
     processes: Processes, home: Path, path: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)

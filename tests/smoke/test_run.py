@@ -8,7 +8,7 @@ import re
 from tests.support.runs import LINE, PYTHON, STATUS, STOP, Directory, go_through, text_of
 
 
-def test_shows_the_prompt_with_no_key_and_returns_the_status(directory: Directory) -> None:
+def test_run_shows_the_prompt_without_a_key_and_returns_the_status(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     go_through(terminal)
     assert terminal.exit_status() == STATUS
@@ -20,7 +20,7 @@ def test_shows_the_prompt_with_no_key_and_returns_the_status(directory: Director
     assert "ends\n" in output.read_text()
 
 
-def test_a_job_that_ends_before_any_stop(directory: Directory) -> None:
+def test_run_returns_the_status_of_a_job_that_ends_before_any_stop(directory: Directory) -> None:
     directory.write("import sys\nprint('so far', flush=True)\nsys.exit('no good')\n")
     terminal = directory.run("--stop-at", "train.py:3", "--", "sh", "-c", "echo first; exit 5")
     assert terminal.exit_status() == 5
@@ -30,7 +30,7 @@ def test_a_job_that_ends_before_any_stop(directory: Directory) -> None:
     assert re.search(r"so far\nno good", text_of(terminal))
 
 
-def test_the_second_time_is_the_same_with_no_key_and_waits_for_no_broker(directory: Directory) -> None:
+def test_a_second_run_needs_no_key_and_uses_the_running_broker(directory: Directory) -> None:
     directory.environ = {"DBG_IDLE": "60"}
     first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     broker = json.loads((directory.home / "broker.json").read_text())["pid"]

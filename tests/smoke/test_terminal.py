@@ -37,7 +37,7 @@ AT_ONCE = seconds(3)
 """Seconds: longer than a busy machine stalls, shorter than users wait before they resize again."""
 
 
-def test_pudb_fills_the_terminal_but_for_the_status_line(
+def test_pudb_fills_the_terminal_except_the_status_line(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start_stopped(processes, home, WORKING)
@@ -57,7 +57,7 @@ def is_drawn(terminal: Terminal) -> bool:
     return terminal.row(0).startswith("PuDB") and terminal.row(-2).startswith(">>>") and "stopped" in terminal.row(-1)
 
 
-def test_is_drawn_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_pudb_is_redrawn_at_once_after_a_resize(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")
     for rows, cols in ((40, 132), (20, 60), (24, 80)):
@@ -66,7 +66,7 @@ def test_is_drawn_at_once(processes: Processes, home: Path, open_terminal: OpenT
         wait_for_whole(terminal, home)
 
 
-def test_with_no_breakpoint_left_the_session_ends_and_the_terminal_is_given_back(
+def test_the_session_ends_and_restores_the_terminal_when_no_breakpoint_is_left(
     processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
 ) -> None:
     rank = start_stopped(processes, home, WORKING)
@@ -98,7 +98,7 @@ def wait_for_notice(terminal: Terminal, text: str, *, since: int) -> None:
     terminal.wait_for(has_shown)
 
 
-def test_the_keyboard_changes_hands_and_the_former_driver_is_told(
+def test_the_keyboard_changes_hands_and_the_former_driver_is_notified(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     start_stopped(processes, home, COUNTING)
@@ -123,7 +123,7 @@ def test_the_keyboard_changes_hands_and_the_former_driver_is_told(
     assert line_after_all_keys(former, home) == COUNTING_STOP + 1
 
 
-def test_steps_breakpoints_and_expressions(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_steps_breakpoints_and_expressions_work(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")
     terminal.send("n")

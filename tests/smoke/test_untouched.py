@@ -83,7 +83,7 @@ def states_around_a_stop(
 
 
 @pytest.mark.parametrize("keys", [["c"], ["jbc", "bc"]], ids=["continue", "breakpoint"])
-def test_the_rank_is_as_before_the_stop(
+def test_a_stop_leaves_the_rank_unchanged(
     processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path, keys: Sequence[str]
 ) -> None:
     before, after = states_around_a_stop(processes, home, open_terminal, tmp_path, keys)
@@ -93,13 +93,13 @@ def test_the_rank_is_as_before_the_stop(
     assert written == [], "files in the rank's home"
 
 
-def test_the_import_loads_nothing_else(tmp_path: Path) -> None:
+def test_the_import_loads_no_other_module(tmp_path: Path) -> None:
     code = "import sys; before = set(sys.modules); import dbg_agent; print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert loaded.stdout.split() == ["__future__", "dbg_agent"]
 
 
-def test_a_rank_that_never_stops_starts_nothing(processes: Processes, home: Path) -> None:
+def test_a_rank_that_never_stops_starts_no_thread(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = "import threading, dbg_agent\nprint('THREADS', threading.active_count())\n"
     (rank,) = start_ranks(processes, home, script, 1)

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.timeout(seconds(120))
 
 
 async def until_line(terminal: Socket, line: int) -> EncodedAnswer:
-    return await terminal.until("state", lambda said: f":{line} " in said["place"])
+    return await terminal.until("state", lambda state: f":{line} " in state["place"])
 
 
-def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(
+def test_the_keyboard_moves_from_the_page_to_a_terminal_and_back(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
@@ -32,12 +32,12 @@ def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(
 
     async def work() -> None:
         async with page(processes, home, "--drive") as (browser, _), browser.terminal(await key_of(browser)) as in_page:
-            await in_page.until("state", lambda said: said["driving"] and said["kind"] == "screen")
+            await in_page.until("state", lambda state: state["driving"] and state["kind"] == "screen")
             await in_page.until_bytes(b"PuDB")
             await in_page.socket.send_bytes(b"nn")
             await until_line(in_page, STOP + 2)
             terminal = await asyncio.to_thread(sit_in_pudb, open_terminal, "--take", "0", rows=30)
-            taken = await in_page.until("state", lambda said: not said["driving"])
+            taken = await in_page.until("state", lambda state: not state["driving"])
             assert taken["driver"]
             terminal.send("n")
             await asyncio.to_thread(wait_for_line, terminal, STOP + 3)
@@ -46,14 +46,14 @@ def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(
             await in_page.socket.send_bytes(b"n")
             await in_page.until("bell")
             await in_page.say("take")
-            await in_page.until("state", lambda said: said["driving"])
+            await in_page.until("state", lambda state: state["driving"])
             await in_page.socket.send_bytes(b"n")
             await until_line(in_page, STOP + 4)
             await asyncio.to_thread(wait_for_line, terminal, STOP + 4)
             # The page's size is the debugger's now that the page drives.
             await in_page.say("size", rows=40, columns=132)
-            await in_page.until("state", lambda said: said["size"] == [40, 132])
+            await in_page.until("state", lambda state: state["size"] == [40, 132])
             await in_page.say("release")
-            await in_page.until("state", lambda said: not said["driver"])
+            await in_page.until("state", lambda state: not state["driver"])
 
     run(work)

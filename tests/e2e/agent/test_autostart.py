@@ -43,7 +43,7 @@ def part(value: str, place: str, *argv: str, environ: Mapping[str, str] | None =
     return part_of(value, place, program(*argv), pid=PID, parent=PARENT, environ=environ or {})
 
 
-# A program, what DBG_AUTOSTART says, the place that a launcher gives, and what the program is to the job.
+# A program, the value of DBG_AUTOSTART, the place that a launcher gives, and what the program is to the job.
 PARTS: list[tuple[list[str], Sequence[str], Sequence[str], JobPart]] = [
     # The outermost program is a rank wherever a launcher has put it.
     (TRAIN, ["100", "1", "yes"], [NO_PLACE, SLURM], JobPart.RANK),
@@ -107,14 +107,14 @@ def test_each_program_has_its_part_in_the_job(
         assert part(value, place, *argv) is expected, (value, place)
 
 
-def test_the_scheduler_of_mindspore_is_none() -> None:
+def test_the_scheduler_of_mindspore_is_not_a_rank() -> None:
     assert part("100", NO_PLACE, *TRAIN, environ={"MS_ROLE": "MS_SCHED"}) is JobPart.LAUNCHER
 
 
 FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
 
 
-def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> None:
+def test_a_process_with_new_rank_variables_is_a_rank() -> None:
     claimed = f"rank:{PARENT}:{NO_PLACE}:train.py-200/0/0"
     other = FIRST | {"LOCAL_RANK": "1"}
     assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.RANK
@@ -125,7 +125,7 @@ def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> 
     assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is JobPart.HELPER
 
 
-def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
+def test_a_child_without_launcher_variables_knows_its_parent_rank() -> None:
     assert parent_of(f"rank:{PARENT}:{NO_PLACE}:train.py-200/run.0/3", PID) == ("train.py-200", "run.0", 3)
     for value in (
         f"rank:{PID}:{NO_PLACE}:train.py-200/run.0/3",
@@ -140,7 +140,7 @@ def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
 
 
 @pytest.mark.parametrize("options", [["-m", "recipe.train"], ["-um", "recipe.train"], ["-umrecipe.train"]])
-def test_the_module_is_known_before_it_is_found(options: list[str]) -> None:
+def test_the_name_of_a_module_is_read_from_the_command_line(options: list[str]) -> None:
     assert started_module(["-m", "--lr", "1"], [PYTHON, "-X", "dev", *options, "--lr", "1"]) == "recipe.train"
 
 
@@ -172,7 +172,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_a_module_a_folder_and_a_line_become_ranks(script: Path, tmp_path: Path) -> None:
+def test_a_script_a_module_a_folder_and_inline_code_become_ranks(script: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/__main__.py").write_text(SPEAKS)
     for command in (["train.py"], ["-m", "train"], ["folder"], ["-c", SPEAKS], ["-m", "dbg_agent", "train.py"]):
@@ -180,7 +180,7 @@ def test_a_script_a_module_a_folder_and_a_line_become_ranks(script: Path, tmp_pa
     assert is_rank(run(tmp_path, "train.py", value="word of a job script"))
 
 
-def test_without_the_variable_and_in_an_isolated_interpreter_nothing_happens(script: Path, tmp_path: Path) -> None:
+def test_no_rank_starts_without_the_variable_or_in_an_isolated_interpreter(script: Path, tmp_path: Path) -> None:
     assert not is_rank(run(tmp_path, "train.py", value=""))
     assert not is_rank(run(tmp_path, "-S", "train.py"))
     stop = "train.py:1, __import__('os').write(1, b'somebody else was here')"
@@ -189,7 +189,7 @@ def test_without_the_variable_and_in_an_isolated_interpreter_nothing_happens(scr
 
 
 @pytest.mark.parametrize("option", ["-I", "-P"])
-def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, option: str) -> None:
+def test_no_folder_is_added_to_the_import_path_when_an_option_forbids_it(tmp_path: Path, option: str) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.path)\n")
     plain = run(tmp_path, option, "train.py", value="").stdout
     for command in (["train.py"], ["-m", "dbg_agent", "train.py"]):
@@ -234,7 +234,7 @@ def test_children_of_multiprocessing_connect_and_workers_of_a_pool_do_not(script
     assert json.loads(last)["rank"]
 
 
-def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: Path) -> None:
+def test_the_script_of_a_launcher_becomes_the_rank_and_the_launcher_does_not(script: Path, tmp_path: Path) -> None:
     """As with accelerate, which gives a single process no variables."""
     launcher = tmp_path / "accelerate"
     launcher.write_text(
@@ -245,7 +245,7 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
     assert is_rank(run(tmp_path, str(launcher)))
 
 
-def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
+def test_the_rank_knows_its_script_before_the_script_begins(tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(
         "import sys\nrank = sys.modules['dbg_agent.program.own_rank'].current()\n"
         "print(rank.membership.identity.script)\nsys.stdout.flush()\n"
@@ -254,7 +254,7 @@ def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
     assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"
 
 
-def test_what_goes_wrong_is_one_line_and_the_program_runs(tmp_path: Path) -> None:
+def test_an_error_is_one_line_and_the_program_runs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('trained')\n")
     broken = tmp_path / "broken"
     broken.mkdir()
@@ -275,7 +275,7 @@ def modules(folder: Path, *options: str) -> set[str]:
     )
 
 
-def test_with_the_variable_unset_nothing_is_loaded(tmp_path: Path) -> None:
+def test_without_the_variable_no_module_is_loaded(tmp_path: Path) -> None:
     # Python 3.15 imports the entry point that the file .start names.
     by_start = {"dbg_agent"} if sys.version_info >= (3, 15) else set()
     assert {name for name in modules(tmp_path) if name.startswith("dbg_")} == by_start

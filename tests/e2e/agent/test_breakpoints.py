@@ -15,18 +15,18 @@ import pytest
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
-TOLD = """\
+PRINTER = """\
 import dbg_agent.program.entry
-def told(frame, *_, **__):
+def printer(frame, *_, **__):
     seen = sorted(set(frame.f_locals) & {"step", "x"})
     print("stopped", frame.f_code.co_name, frame.f_lineno, seen, flush=True)
-dbg_agent.program.entry.stop_at = told
+dbg_agent.program.entry.stop_at = printer
 """
 """Has a program print where it would stop; other tests are about the stop itself."""
 
 TRAIN = """\
 from __future__ import annotations
-import json, told, helper, loop
+import json, printer, helper, loop
 from dbg_agent.breakpoints.startup_stops import STARTUP_STOPS
 def train():
     for step in range(3):
@@ -47,7 +47,7 @@ def double(x):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in {"told": TOLD, "train": TRAIN, "helper": HELPER, "loop": ""}.items():
+    for name, text in {"printer": PRINTER, "train": TRAIN, "helper": HELPER, "loop": ""}.items():
         (tmp_path / f"{name}.py").write_text(text)
     return tmp_path
 
@@ -78,14 +78,14 @@ def stops(result: subprocess.CompletedProcess[str]) -> list[str]:
 def hits(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
     """Return how often the program was stopped, by the names of its stops."""
     assert stops(result)
-    told: dict[str, int] = json.loads(result.stdout.splitlines()[-2])
-    return told
+    counted: dict[str, int] = json.loads(result.stdout.splitlines()[-2])
+    return counted
 
 
 # ------------------------------------------------------------------------------------------------- which code is meant
 
 
-def test_a_module_stops_and_its_cache_is_left_alone(folder: Path) -> None:
+def test_a_module_stops_and_its_bytecode_cache_is_left_alone(folder: Path) -> None:
     def cached() -> dict[str, bytes]:
         return {path.name.partition(".")[0]: path.read_bytes() for path in folder.glob("__pycache__/*")}
 
@@ -93,7 +93,7 @@ def test_a_module_stops_and_its_cache_is_left_alone(folder: Path) -> None:
     assert stops(result) == ["double 3 ['x']"] * 3
     assert not result.stderr
     # Before Python 3.12 code has calls for its stops.
-    assert set(cached()) == ({"told", "loop", "helper"} if sys.version_info >= (3, 12) else {"told", "loop"})
+    assert set(cached()) == ({"printer", "loop", "helper"} if sys.version_info >= (3, 12) else {"printer", "loop"})
     assert stops(run(folder)) == []
     before = cached()
     assert "helper" in before
@@ -111,7 +111,7 @@ def test_a_module_stops_and_its_cache_is_left_alone(folder: Path) -> None:
         (["-m", "pkg.train"], "pkg.train:train", "other.train:train\nkg.train:train"),
     ],
 )
-def test_the_script_itself_stops(folder: Path, command: list[str], names: str, others: str) -> None:
+def test_the_script_stops_at_its_breakpoints(folder: Path, command: list[str], names: str, others: str) -> None:
     place = folder / "pkg" if "pkg" in str(command) else folder
     if place != folder:
         place.mkdir()
@@ -128,7 +128,7 @@ def test_the_script_itself_stops(folder: Path, command: list[str], names: str, o
     }
 
 
-def test_a_file_elsewhere_is_meant_by_the_end_of_its_path(folder: Path, tmp_path: Path) -> None:
+def test_a_file_in_another_folder_matches_the_end_of_its_path(folder: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     names = ["helper.py:3", f"{folder.name}/helper.py:3", "per.py:3"]
@@ -138,14 +138,14 @@ def test_a_file_elsewhere_is_meant_by_the_end_of_its_path(folder: Path, tmp_path
     assert stops(run(elsewhere, str(folder / "train.py"), at="helper.py:3")) == []
 
 
-def test_a_file_is_known_by_the_name_of_a_link_and_by_its_own(folder: Path) -> None:
+def test_a_file_matches_the_name_of_its_symlink_and_its_own_name(folder: Path) -> None:
     (folder / "latest.py").symlink_to("train.py")
     names = ["latest.py:6", "train.py:6", f"{folder}/train.py:6"]
     assert set(hits(run(folder, "latest.py", at="\n".join(names))).values()) == {3}
 
 
 RENUMBERED = """\
-import os, told
+import os, printer
 def train(step):
     return step
 for step in range(4):
@@ -155,13 +155,13 @@ print("trained")
 """
 
 
-def test_a_child_without_a_rank_knows_the_number_that_its_program_has_given_it(folder: Path) -> None:
+def test_a_child_without_a_rank_uses_the_rank_that_its_program_sets(folder: Path) -> None:
     (folder / "child.py").write_text(RENUMBERED)
     claimed = {"DBG_AUTOSTART": "rank:1:none"}
     assert stops(run(folder, "child.py", at="child.py:3, rank == 1", **claimed)) == ["train 3 ['step']"]
 
 
-# ----------------------------------------------------------------------------------------------------- what is told
+# ---------------------------------------------------------------------------------------------------- what is reported
 
 NEVER_CAME = "train.py:999\nhelper.py:3, x > 9\nmodel.py:1\nnonsense\nloop.py:1"
 
@@ -176,17 +176,17 @@ NEVER_CAME = "train.py:999\nhelper.py:3, x > 9\nmodel.py:1\nnonsense\nloop.py:1"
     ],
     ids=["a condition that raises", "a line without code", "what never came", "what was passed by"],
 )
-def test_stops_that_are_not_as_they_were_named_are_told(
+def test_stops_that_differ_from_the_request_are_reported(
     approved: Approved, folder: Path, at: str, inside: str, reason: str
 ) -> None:
     if reason:
-        (folder / "told.py").write_text(TOLD.replace("flush=True)\n", f"flush=True)\n    return {reason!r}\n"))
+        (folder / "printer.py").write_text(PRINTER.replace("flush=True)\n", f"flush=True)\n    return {reason!r}\n"))
     result = run(folder, at=at, inside=inside, RANK="0")
     assert stops(result) == ["double 3 ['x']"] * 3
     approved(result.stderr)
 
 
-def test_one_rank_speaks_for_all(folder: Path) -> None:
+def test_one_rank_reports_for_all_ranks(folder: Path) -> None:
     job = {"WORLD_SIZE": "4"}
     assert run(folder, at="model.py:1", RANK="0", **job).stderr
     assert not run(folder, at="model.py:1", RANK="2", **job).stderr
@@ -194,7 +194,7 @@ def test_one_rank_speaks_for_all(folder: Path) -> None:
 
 
 LATE = """\
-import dbg_agent.process.imports, told
+import dbg_agent.process.imports, printer
 changed = []
 dbg_agent.process.imports.when_loaded("helper", changed.append)
 import helper
@@ -204,7 +204,7 @@ print("trained")
 """
 
 
-def test_a_module_that_we_change_when_it_is_loaded_can_have_stops(folder: Path) -> None:
+def test_a_module_that_the_agent_patches_can_have_stops(folder: Path) -> None:
     (folder / "script.py").write_text(LATE)
     assert stops(run(folder, "script.py", at="helper.py:3")) == ["double 3 ['x']"]
 
@@ -223,7 +223,7 @@ warnings.warn("here")
 
 
 @pytest.mark.parametrize("last_line", ["sys.exit('no')", "1 / 0", "def"])
-def test_a_script_with_stops_sees_and_ends_as_it_would_without(folder: Path, last_line: str) -> None:
+def test_a_script_runs_and_ends_with_stops_as_without(folder: Path, last_line: str) -> None:
     (folder / "script.py").write_text(f"import atexit\natexit.register(print, 'end')\n{SEES}{last_line}\n")
     alone, ours = run(folder, "script.py", "-m", "x"), run(folder, "script.py", "-m", "x", at="script.py:2, False")
     assert (ours.returncode, ours.stdout) == (alone.returncode, alone.stdout)
@@ -231,14 +231,14 @@ def test_a_script_with_stops_sees_and_ends_as_it_would_without(folder: Path, las
     assert ours.stderr.splitlines()[: alone.stderr.count("\n")] == alone.stderr.splitlines()
 
 
-def test_a_script_with_stops_is_interrupted_as_it_would_be_without(folder: Path) -> None:
+def test_a_script_is_interrupted_with_stops_as_without(folder: Path) -> None:
     (folder / "script.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('late')\n")
     ours = run(folder, "script.py", at="script.py:3")
     assert (ours.returncode, ours.stderr.count("KeyboardInterrupt")) == (-signal.SIGINT, 1)
 
 
 CHILDREN = """\
-import multiprocessing, subprocess, sys, told
+import multiprocessing, subprocess, sys, printer
 def by_fork():
     return 1
 def by_spawn():
@@ -259,11 +259,11 @@ if __name__ == "__main__":
 """
 
 
-def test_children_stop_too_however_they_are_made_and_a_rank_speaks_for_itself_alone(
+def test_children_of_every_start_method_stop_and_a_rank_reports_only_its_own_stops(
     approved: Approved, folder: Path
 ) -> None:
     (folder / "script.py").write_text(CHILDREN)
-    (folder / "late.py").write_text("import told\nx = 1\n")
+    (folder / "late.py").write_text("import printer\nx = 1\n")
     at = "script.py:3\nscript.py:5\nscript.py:7\nscript.py:9, number == 5\nlate.py:2"
     result = run(folder, "-W", "ignore::DeprecationWarning", "script.py", at=at)
     functions = ["by_fork 3", "by_spawn 5", "by_server 7", "<module> 2"]
@@ -310,5 +310,5 @@ def test_a_program_ends_as_without_breakpoints(tmp_path: Path) -> None:
         [sys.executable, script], env=environ, capture_output=True, text=True, timeout=seconds(20), check=False
     )
     assert (done.returncode, done.stdout) == (0, "ends\nends\n"), done.stderr
-    told = [line for line in done.stderr.splitlines() if "the condition raised ZeroDivisionError" not in line]
-    assert told == []
+    others = [line for line in done.stderr.splitlines() if "the condition raised ZeroDivisionError" not in line]
+    assert others == []

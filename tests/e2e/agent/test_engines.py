@@ -43,7 +43,7 @@ import numpy
 """
 
 
-def test_the_import_of_pudb_loads_no_library_for_the_program(tmp_path: Path) -> None:
+def test_importing_pudb_loads_no_optional_library(tmp_path: Path) -> None:
     for name in OPTIONAL_MODULES:
         (tmp_path / f"{name}.py").touch()
     path = os.pathsep.join([str(tmp_path), *sys.path])

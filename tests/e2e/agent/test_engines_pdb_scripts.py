@@ -85,7 +85,7 @@ def test_program(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(any(event[0] == "prompt" for event in rank.events) for rank in ranks)
 
 
-def test_every_script_is_driven_or_listed_and_none_is_listed_for_nothing() -> None:
+def test_each_script_runs_or_is_listed_and_each_listed_script_exists() -> None:
     here = {*conversations(), *programs()}
     listed = {entry.name for entry in pdb_scripts.left_out() if entry.applies}
     assert listed <= here, "scripts are listed that this Python does not have"

@@ -20,7 +20,7 @@ from tests.unit.agent.evidence import waiting_threads
 from tests.unit.agent.evidence.waiting_threads import CASES
 
 
-class Told(NamedTuple):
+class ThreadRow(NamedTuple):
     thread: str
     kind: str
     text: str
@@ -30,24 +30,24 @@ class Told(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Told]:
+def reported() -> dict[str, ThreadRow]:
     ran = subprocess.run(
         [sys.executable, waiting_threads.__file__], capture_output=True, timeout=seconds(60), check=True, text=True
     )
     assert ran.stderr == ""
-    rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
+    rows = [ThreadRow(*json.loads(line)) for line in ran.stdout.splitlines()]
     return {row.thread: row for row in rows}
 
 
-def test_each_thread_is_told_with_what_it_waits_for(approved: Approved, told: dict[str, Told]) -> None:
-    assert {name: told[name].kind for name in CASES} == {name: case.kind for name, case in CASES.items()}
-    text = "\n".join(f"{name}: {told[name].text}" for name in CASES)
+def test_each_thread_is_reported_with_what_it_waits_for(approved: Approved, reported: dict[str, ThreadRow]) -> None:
+    assert {name: reported[name].kind for name in CASES} == {name: case.kind for name, case in CASES.items()}
+    text = "\n".join(f"{name}: {reported[name].text}" for name in CASES)
     for pattern, stand_in in ((r"(?<=[.]py:)\d+", "<line>"), (r"`python.*`", "`python`"), (r"/\S+/(?=\w)", "<tmp>/")):
         text = re.sub(pattern, stand_in, text)
     approved(text)
 
 
-def test_a_forked_main_thread_is_told_by_its_own_kernel_thread() -> None:
+def test_a_forked_main_thread_is_read_from_its_own_kernel_thread() -> None:
     program = """\
 import os, signal, threading
 if os.fork(): raise SystemExit(os.wait()[1])
@@ -70,7 +70,7 @@ input()
     assert ran.stdout.decode() == "input\n"
 
 
-def test_what_a_program_does_that_has_ended_is_told_with_the_function_of_atexit() -> None:
+def test_a_program_that_is_exiting_is_reported_with_its_atexit_function() -> None:
     program = """\
 import atexit, os, threading, time
 from dbg_agent.evidence.threads import threads_seen
@@ -99,34 +99,34 @@ threading.Thread(target=look, daemon=True).start()
         (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address: str, host: str) -> None:
+def test_socket_addresses_are_read_for_each_family(family: int, address: str, host: str) -> None:
     with socket.socket(family) as server, socket.socket(family) as client:
         server.bind((address, 0))
         server.listen()
         client.connect(server.getsockname())
         here, there = client.getsockname()[1], server.getsockname()[1]
-        told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
-    assert told is not None
-    assert (told[0].target, told[0].name) == (Target.SOCKET, f"{host}:{here} → {host}:{there}")
+        found = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
+    assert found is not None
+    assert (found[0].target, found[0].name) == (Target.SOCKET, f"{host}:{here} → {host}:{there}")
 
 
-def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:
+def test_threads_that_wait_for_each_other_share_a_number(reported: dict[str, ThreadRow]) -> None:
     circles: dict[str, set[int]] = {}
     for name, case in CASES.items():
-        circles.setdefault(case.cycle, set()).add(told[name].cycle)
+        circles.setdefault(case.cycle, set()).add(reported[name].cycle)
     assert circles.pop("") == {0}
     numbers = [number for (number,) in circles.values()]
     assert sorted(numbers) == list(range(1, len(circles) + 1))
 
 
-def test_the_main_thread_is_first_circles_have_frames_and_our_own_threads_are_left_out(
-    approved: Approved, told: dict[str, Told]
+def test_the_main_thread_is_first_circles_have_frames_and_agent_threads_are_left_out(
+    approved: Approved, reported: dict[str, ThreadRow]
 ) -> None:
-    first = next(iter(told.values()))
+    first = next(iter(reported.values()))
     approved(first.text)
-    assert [row.thread for row in told.values() if row.is_main] == [first.thread] == ["MainThread"]
-    assert told["a_then_b"].frames[-1][0] == "a_then_b"
-    others = {name for name in set(told) - set(CASES) if not name.startswith(("Thread-", "QueueFeeder"))}
+    assert [row.thread for row in reported.values() if row.is_main] == [first.thread] == ["MainThread"]
+    assert reported["a_then_b"].frames[-1][0] == "a_then_b"
+    others = {name for name in set(reported) - set(CASES) if not name.startswith(("Thread-", "QueueFeeder"))}
     assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
-    approved(told["of_events_0"].text)
-    assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
+    approved(reported["of_events_0"].text)
+    assert (reported["in_pool_0"].kind, reported["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")

@@ -1,4 +1,4 @@
-"""A guard reads py-spy or says why not, runs commands, and watches processes."""
+"""A guard gets a stack from py-spy or reports why it cannot, runs commands, and watches processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.agent.guard.test_guard import write
         ("sleep 1000", ""),
     ],
 )
-async def test_each_lack_is_a_sentence(
+async def test_each_reason_for_a_missing_stack_is_a_sentence(
     approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str
 ) -> None:
     (tmp_path / "scope").write_text(f"{scope}\n")
@@ -46,7 +46,7 @@ async def test_each_lack_is_a_sentence(
 
 
 class Heard(Output):
-    """An output that tells when it has begun."""
+    """An output that sets an event when it has begun."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,20 +63,20 @@ async def run(*words: str, seconds: float = 20.0) -> tuple[CommandEnd, str]:
     return end, command.output.text()
 
 
-async def test_output_and_status_are_told() -> None:
+async def test_output_and_status_are_returned() -> None:
     assert await run("sh", "-c", "echo out; echo err >&2; pwd; exit 7") == (CommandEnd(status=7), "out\nerr\n/\n")
     end, _ = await run("sh", "-c", "kill -TERM $$")
     assert end == CommandEnd(status=-signal.SIGTERM)
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/"])
-async def test_what_can_not_be_started_says_why(approved: Approved, program: str) -> None:
+async def test_a_command_that_cannot_start_reports_the_reason(approved: Approved, program: str) -> None:
     with pytest.raises(CantStart) as caught:
         await run(program)
     approved(str(caught.value))
 
 
-async def test_a_time_limit_ends_all_that_was_started() -> None:
+async def test_a_time_limit_ends_a_command_and_its_children() -> None:
     end, text = await run("sh", "-c", "trap '' TERM; sleep 1000 & echo $$ $!; wait; sleep 1000", seconds=0.5)
     assert end.ended == "after 0.5 s"
     for pid in map(int, text.split()):
@@ -93,7 +93,7 @@ async def test_a_cancelled_command_ends() -> None:
     assert_ends(int(command.output.text()))
 
 
-async def test_what_is_left_in_the_background_does_not_delay_the_answer() -> None:
+async def test_a_background_process_does_not_delay_the_answer() -> None:
     # The test's time-out would end a longer wait.
     end, text = await run("sh", "-c", "sleep 1000 & echo $!", seconds=1000)
     assert end == CommandEnd(status=0)
@@ -109,7 +109,7 @@ def assert_ends(pid: int) -> None:
     os.close(handle)
 
 
-def test_long_output_keeps_its_ends_and_counts_the_rest() -> None:
+def test_long_output_keeps_its_start_and_end_and_counts_the_rest() -> None:
     output = Output()
     for number in range(100_000):
         output.feed(f"{number}\n".encode())
@@ -159,7 +159,7 @@ def test_a_tracer_is_named(sleeper: int) -> None:
         tracer.communicate("")
 
 
-def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
+def test_a_sleeping_and_a_suspended_process_are_recognized(sleeper: int) -> None:
     seen = process_seen(sleeper)
     assert (seen.state in ("S", "R"), seen.tracer) == (True, None)
     assert seen.main_cpu is not None
@@ -172,7 +172,7 @@ def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
     ("number", "is_calm", "is_unheard"),
     [(0, True, False), (0, False, True), (signal.SIGKILL, True, True), (signal.SIGKILL, False, True)],
 )
-def test_who_ended_by_a_signal_or_unannounced_has_not_said_how(number: int, is_calm: bool, is_unheard: bool) -> None:
+def test_a_rank_ended_by_signal_or_unannounced_sent_no_goodbye(number: int, is_calm: bool, is_unheard: bool) -> None:
     end = f"read line; kill -{int(number)} $$; exit 3" if number else "read line; exit 3"
     with subprocess.Popen(["sh", "-c", end], stdin=subprocess.PIPE) as child:
         watched = WatchedProcess(child.pid)

@@ -71,7 +71,7 @@ def run(script: str, *options: str, **env: str) -> list[str]:
     return ended.stdout.split()
 
 
-def test_uninstall_takes_everything_back_and_there_is_one_guard_at_a_time() -> None:
+def test_uninstall_restores_everything_and_a_rank_has_only_one_guard() -> None:
     script = """\
 install(); install()
 print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(rank_side.REQUEST_SIGNAL))
@@ -86,7 +86,7 @@ wait_until(guards)
     assert run(script) == ["True"] * 3 + ["1"] + ["False"] * 3
 
 
-def test_a_forked_child_may_have_a_guard_of_its_own() -> None:
+def test_a_forked_child_can_have_its_own_guard() -> None:
     # The script imports `logging` first: Python complains of a fork during another thread's import of it.
     script = """\
 import logging
@@ -131,7 +131,7 @@ except ChildProcessError:
     ],
     ids=["end", "exception", "uninstall", "multiprocessing", "preexec_fn"],
 )
-def test_a_rank_that_ends_by_itself_leaves_nothing_behind(ending: str) -> None:
+def test_a_rank_that_ends_leaves_no_process_behind(ending: str) -> None:
     script = PRELUDE + f"install()\nwait_until(guards)\n{ending}\n"
     ended = subprocess.run(
         [sys.executable, "-c", ADOPTING, script], capture_output=True, text=True, check=True, timeout=seconds(30)
@@ -139,7 +139,7 @@ def test_a_rank_that_ends_by_itself_leaves_nothing_behind(ending: str) -> None:
     assert ended.stdout.splitlines()[-1] == "nothing left"
 
 
-def test_a_program_that_forks_by_itself_finds_no_child_but_its_own() -> None:
+def test_a_program_that_forks_can_wait_only_for_its_own_children() -> None:
     script = """\
 install()
 wait_until(guards)
@@ -155,7 +155,7 @@ except ChildProcessError:
     assert run(script, "-W", "ignore::DeprecationWarning") == ["True", "1", "none"]
 
 
-def test_what_crashes_while_the_interpreter_ends_is_shown() -> None:
+def test_a_crash_during_interpreter_exit_is_printed() -> None:
     script = """\
 import atexit, ctypes
 atexit.register(lambda: ctypes.string_at(0))
@@ -169,12 +169,12 @@ install()
 
 
 @pytest.mark.parametrize("how", ["install(guard=False)", "os.environ['DBG_GUARD'] = '0'; install()", "0"])
-def test_without_being_wanted_there_is_none(how: str) -> None:
+def test_a_guard_is_started_only_when_requested(how: str) -> None:
     script = f"{how}\nprint(faulthandler.is_enabled(), catches(rank_side.REQUEST_SIGNAL), guards())\n"
     assert run(script) == ["False", "False", "[]"]
 
 
-def test_faulthandler_that_the_program_enables_is_its_own() -> None:
+def test_faulthandler_enabled_by_the_program_is_left_alone() -> None:
     script = """\
 for _ in range(2):
     install()
@@ -201,7 +201,7 @@ signal.raise_signal(rank_side.REQUEST_SIGNAL)
     assert run(script) == ["mine", "mine"]
 
 
-def test_a_file_that_took_the_pipes_number_stays_open_and_nothing_is_written_to_it() -> None:
+def test_a_file_that_reuses_the_descriptor_of_the_pipe_is_neither_written_nor_closed() -> None:
     script = """\
 rank_side.BEAT_SECONDS = 3600.0
 file = os.open("/dev/null", os.O_WRONLY)
@@ -221,7 +221,7 @@ os.fstat(number)
     assert run(script) == []
 
 
-def test_a_rank_whose_guard_is_gone_goes_on_with_sigpipe_as_the_c_library_has_it() -> None:
+def test_a_rank_with_default_sigpipe_survives_the_end_of_its_guard() -> None:
     script = """\
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 install()
@@ -235,7 +235,7 @@ print("alive")
     assert run(script) == ["alive"]
 
 
-def test_a_guard_that_can_t_be_started_is_told_once(approved: Approved) -> None:
+def test_a_guard_that_cannot_start_is_reported_once(approved: Approved) -> None:
     script = "sys.executable = '/nowhere/python'\ninstall(); install()\nprint(faulthandler.is_enabled())\n"
     ended = subprocess.run(
         [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, check=True, timeout=seconds(30)
@@ -258,7 +258,7 @@ def child() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("reaped", [False, True])
-def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> None:
+def test_the_signal_that_ended_a_process_is_returned(child: int, reaped: bool) -> None:
     process = WatchedProcess(child)
     assert process.is_alive()
     os.kill(child, signal.SIGKILL)
@@ -271,7 +271,7 @@ def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> No
     assert status == signal.SIGKILL
 
 
-def test_a_suspended_process_is_known_also_without_a_handle_where_the_kernel_has_none(child: int) -> None:
+def test_suspension_and_end_of_a_process_are_detected_also_without_a_pidfd(child: int) -> None:
     process = WatchedProcess(child)
     assert not process.is_suspended()
     os.kill(child, signal.SIGSTOP)
@@ -286,7 +286,7 @@ def test_a_suspended_process_is_known_also_without_a_handle_where_the_kernel_has
     assert process.status() == signal.SIGKILL
 
 
-def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
+def test_modules_of_the_guard_are_loaded_once(tmp_path: Path) -> None:
     package = tmp_path / "dbg_agent"
     guard_folder = package / "guard"
     guard_folder.mkdir(parents=True)
@@ -296,13 +296,13 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
         "from dbg_agent.host.watched import WatchedProcess\n"
         "class GuardReporter:\n"
         "    def __init__(self, about, process, beat_at): print(type(process) is WatchedProcess)\n"
-        "    def run(self, said, is_called): pass\n"
+        "    def run(self, messages, is_called): pass\n"
     )
     (package / "host").mkdir()
     (package / "host/__init__.py").touch()
     for name in ("guard/process.py", "host/watched.py", "host/proc.py"):
         (package / name).write_bytes((Path(rank_side.SCRIPT).parents[1] / name).read_bytes())
-    told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
+    data = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
     command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]
-    result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, input=data, capture_output=True, text=True, check=True)
     assert result.stdout == "True\n"

@@ -33,7 +33,7 @@ def ask_child(*arguments: str, directory: Path, **environ: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_this_process_finds_what_it_runs(tmp_path: Path) -> None:
+def test_a_process_finds_its_script_and_rank(tmp_path: Path) -> None:
     here = PRINT_IDENTITY.replace("os.chdir('/'); ", "")
     gone = tmp_path / "gone"
     for folder in ("gone", "app"):
@@ -75,7 +75,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_child_forked_while_its_parent_dials_has_the_locks_of_that_for_itself(tmp_path: Path) -> None:
+def test_a_child_forked_while_its_parent_connects_does_not_deadlock(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_WHILE_DIALLING]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         broker = f"127.0.0.1:{listener.getsockname()[1]}#sha256:" + "0" * 64
@@ -105,7 +105,7 @@ while not dbg_agent.process.log.is_written(): time.sleep(0.01)
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_a_full_pipe_keeps_nobody_and_its_first_line_comes_later(count: int) -> None:
+def test_a_full_stderr_pipe_does_not_block_and_the_first_line_is_printed_later(count: int) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", FULL_PIPE.replace("COUNT", str(count))],
         stdin=subprocess.PIPE,
@@ -116,8 +116,8 @@ def test_a_full_pipe_keeps_nobody_and_its_first_line_comes_later(count: int) -> 
     assert child.stdout is not None
     assert child.stdout.readline() == "went on\n"
     _, errors = child.communicate("\n", timeout=seconds(20))
-    said = [line for line in errors.replace("x", "").splitlines() if line]
-    assert said == ["dbg-agent: line 0"]
+    printed = [line for line in errors.replace("x", "").splitlines() if line]
+    assert printed == ["dbg-agent: line 0"]
     assert child.returncode == 0
 
 
@@ -140,7 +140,7 @@ def _own_log() -> Iterator[None]:
     open_log({}, "?")
 
 
-def test_a_descriptor_that_the_program_has_taken_is_left_alone(tmp_path: Path) -> None:
+def test_a_descriptor_that_the_program_reuses_is_left_alone(tmp_path: Path) -> None:
     program = """
 import os, sys
 from dbg_agent.process.log import Logger, open_log
@@ -158,7 +158,7 @@ log.info("third")
     assert (tmp_path / "own").read_text() == ""
 
 
-def test_ranks_of_one_host_share_a_file(tmp_path: Path) -> None:
+def test_ranks_of_one_host_share_a_log_file(tmp_path: Path) -> None:
     program = """
 import sys
 from dbg_agent.process.log import Logger, open_log
@@ -178,6 +178,6 @@ assert decode(encode(Notice(text="x")), Sender.AGENT).text == "x"
 """
 
 
-def test_messages_are_known_where_all_imports_are_lazy() -> None:
+def test_messages_are_registered_when_all_imports_are_lazy() -> None:
     environ = {**os.environ, "PYTHON_LAZY_IMPORTS": "all"}
     assert subprocess.run([sys.executable, "-c", LAZY], env=environ, check=False, timeout=seconds(20)).returncode == 0

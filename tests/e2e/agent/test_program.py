@@ -41,7 +41,7 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("program", [["train.py"], ["-m", "recipe"]])
-def test_a_program_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path, program: list[str]) -> None:
+def test_a_program_sees_the_same_as_without_the_agent(script: Path, tmp_path: Path, program: list[str]) -> None:
     if program[0] == "-m":
         text = script.read_text().replace(", __spec__ is None", "").replace("__main__.Model is Model", "True")
         script.with_name("recipe.py").write_text(text)
@@ -52,22 +52,22 @@ def test_a_program_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(("last_line", "status"), [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit()", 0)])
-def test_the_exit_status_is_the_programs(tmp_path: Path, last_line: str, status: int) -> None:
+def test_the_exit_status_is_that_of_the_program(tmp_path: Path, last_line: str, status: int) -> None:
     (tmp_path / "train.py").write_text(f"import sys\nbreakpoint()\n{last_line}\n")
     assert run("-m", "dbg_agent", "train.py", directory=tmp_path).returncode == status
 
 
-def test_a_traceback_shows_the_program_and_not_us(tmp_path: Path) -> None:
+def test_a_traceback_shows_no_frame_of_the_agent(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def step():\n    1 / 0\nstep()\n")
     alone = run("train.py", directory=tmp_path)
     ours = run("-m", "dbg_agent", "train.py", directory=tmp_path)
     assert (ours.returncode, "ZeroDivisionError" in ours.stderr) == (1, True)
-    # Where the program lives for 0.1 s, the rank says that it has found no broker.
-    told = [line for line in ours.stderr.splitlines() if not line.startswith("dbg-agent: ")]
-    assert told == alone.stderr.splitlines()
+    # Where the program lives for 0.1 s, the rank reports that it has found no broker.
+    shown = [line for line in ours.stderr.splitlines() if not line.startswith("dbg-agent: ")]
+    assert shown == alone.stderr.splitlines()
 
 
-def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path: Path) -> None:
+def test_breakpoint_calls_the_agent_while_it_is_installed(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import sys, dbg_agent\nbefore = sys.breakpointhook\ndbg_agent.install()\n"
         "assert sys.breakpointhook is dbg_agent.set_trace\nbreakpoint()\n"
@@ -81,13 +81,13 @@ def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path
 
 
 @pytest.mark.parametrize("command", [["-m", "dbg_agent", "train.py"], ["train.py"]], ids=["dbg_agent", "run"])
-def test_a_program_that_we_start_begins_when_the_link_is_imported(tmp_path: Path, command: list[str]) -> None:
+def test_a_program_begins_after_the_modules_of_the_connection_are_imported(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sorted({'asyncio', 'dbg_dial.dial'} & {*sys.modules}))\n")
     ended = run(*command, directory=tmp_path, DBG_AUTOSTART=str(os.getpid()))
     assert (ended.returncode, ended.stdout) == (0, "['asyncio', 'dbg_dial.dial']\n")
 
 
-def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tmp_path: Path) -> None:
+def test_a_stop_during_the_setup_of_another_is_skipped(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import dbg_agent\n"
         "from dbg_agent.program import own_rank\n"
@@ -174,7 +174,7 @@ print(*asked)
 
 
 @pytest.mark.parametrize("early", ["pdb", "pudb", "ipdb", "remote_pdb", "pudb.remote"])
-def test_every_stop_in_the_code_stops_at_its_own_line(tmp_path: Path, early: str) -> None:
+def test_each_stop_in_the_code_stops_at_its_own_line(tmp_path: Path, early: str) -> None:
     source = ALL_STOPS.format(early=early)
     (tmp_path / "train.py").write_text(source)
     done = run("train.py", directory=tmp_path, HOME=str(tmp_path))
@@ -210,7 +210,7 @@ sys.settrace(lambda *event: None)
 """
 
 
-def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
+def test_a_traced_call_begins_after_a_cancelled_interrupt() -> None:
     # A separate process: a mark that an interrupt leaves in the interpreter would keep the call from ever beginning.
     command = [sys.executable, "-c", TRACED_AFTERWARDS]
     ended = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
@@ -220,33 +220,33 @@ def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
 HEAD = """\
 import atexit, functools, multiprocessing, os, sys, threading
 from dbg_agent.frames.stacks import is_at_end
-def tell(*_arguments):
+def report(*_arguments):
     print(is_at_end(sys._getframe()), flush=True)
 class Hook:
-    def __call__(self, *_arguments): tell()
-    def method(self, *_arguments): tell()
+    def __call__(self, *_arguments): report()
+    def method(self, *_arguments): report()
 def inner():
-    tell()
-tell(); inner()
+    report()
+report(); inner()
 """
 
 
 @pytest.mark.parametrize(
     ("program", "is_at_end"),
     [
-        ("sys.excepthook = tell; 1 / 0", True),
+        ("sys.excepthook = report; 1 / 0", True),
         ("sys.excepthook = lambda *_: inner(); 1 / 0", True),
         ("sys.excepthook = Hook(); 1 / 0", True),
         ("sys.excepthook = functools.partial(Hook().method, 1); 1 / 0", True),
         ("atexit.register(inner); sys.exit(3)", True),
         ("threading._register_atexit(inner)", True),
-        ("keeps = type('Keeps', (), {'__del__': tell})(); sys.modules['keeps'] = keeps", True),
-        ("multiprocessing.util.Finalize(None, tell, exitpriority=1)", True),
-        ("try: 1 / 0\nexcept ZeroDivisionError: tell()", False),
+        ("keeps = type('Keeps', (), {'__del__': report})(); sys.modules['keeps'] = keeps", True),
+        ("multiprocessing.util.Finalize(None, report, exitpriority=1)", True),
+        ("try: 1 / 0\nexcept ZeroDivisionError: report()", False),
         ("os.fork() or inner()", False),
     ],
 )
-def test_a_frame_of_the_end_is_known(program: str, is_at_end: bool) -> None:
+def test_a_frame_of_the_interpreter_exit_is_recognized(program: str, is_at_end: bool) -> None:
     result = subprocess.run(
         [sys.executable, "-c", f"{HEAD}import multiprocessing.util\n{program}\n"],
         capture_output=True,
@@ -285,7 +285,7 @@ print("collects", gc.isenabled())
 Two looks by `sys._current_frames` alone are enough to stop Python 3.11.7 for ever."""
 
 
-def test_threads_that_start_and_end_while_garbage_is_collected_stop_nothing(processes: Processes) -> None:
+def test_threads_that_start_and_end_during_garbage_collection_cause_no_deadlock(processes: Processes) -> None:
     program = processes.start("program", [sys.executable, "-c", LOOKS_AND_COLLECTS])
     assert program.wait(seconds(30)) == 0
     assert program.text() == "collects True\n"
@@ -318,7 +318,7 @@ play_in_pudb(viewer, type_in_pudb)
 """
 
 
-def test_a_module_that_is_run_has_no_runner_below_it_in_where_pdb_and_pudb(tmp_path: Path) -> None:
+def test_where_pdb_and_pudb_show_no_frame_of_the_runner_below_a_module(tmp_path: Path) -> None:
     (tmp_path / "probe.py").write_text(PROBE)
     root = Path(__file__).parents[4]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{root}", "HOME": str(tmp_path)}

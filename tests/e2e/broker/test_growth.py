@@ -84,7 +84,7 @@ class Peer:
 
 
 class Job:
-    """A broker with so many ranks and a terminal that lists them; its clock goes on when the test says so."""
+    """A broker with so many ranks and a terminal that lists them; its clock moves when the test moves it."""
 
     def __init__(self, size: int, ranks_of_host: int) -> None:
         self.now = 0.0
@@ -117,7 +117,7 @@ class Job:
         self.now = ends
         self.parts.sweep(self.now)
 
-    def all_say(self, messages: Iterator[Message]) -> None:
+    def receive_all(self, messages: Iterator[Message]) -> None:
         for link, message in zip(self.links, messages, strict=True):
             self.parts.from_ranks.receive(link, message)
         for _ in range(5):
@@ -125,18 +125,18 @@ class Job:
 
     def life(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield what happens to the job, in its order."""
-        yield "come", lambda: self.all_say(iter(self.registrations))
-        yield "go on", lambda: self.all_say(Report(report=RUNNING) for _ in self.keys)
-        yield "stop", lambda: self.all_say(Report(report=STOPPED) for _ in self.keys)
-        yield "stop for good", lambda: self.all_say(Report(report=KEPT) for _ in self.keys)
-        yield "are held", lambda: self.all_say(Report(report=HELD if n else CHOSEN) for n in range(len(self.keys)))
+        yield "come", lambda: self.receive_all(iter(self.registrations))
+        yield "go on", lambda: self.receive_all(Report(report=RUNNING) for _ in self.keys)
+        yield "stop", lambda: self.receive_all(Report(report=STOPPED) for _ in self.keys)
+        yield "stop for good", lambda: self.receive_all(Report(report=KEPT) for _ in self.keys)
+        yield "are held", lambda: self.receive_all(Report(report=HELD if n else CHOSEN) for n in range(len(self.keys)))
         yield "list", lambda: self.parts.terminals.receive(self.terminal, Subscribe())
         yield "are asked", self._ask
         yield (
             "answer",
-            lambda: self.all_say(answer_to(1, Kind.VALUE, f"{n}") for n in range(len(self.keys))),
+            lambda: self.receive_all(answer_to(1, Kind.VALUE, f"{n}") for n in range(len(self.keys))),
         )
-        yield "end", lambda: self.all_say(Goodbye(exit=n % 2) for n in range(len(self.keys)))
+        yield "end", lambda: self.receive_all(Goodbye(exit=n % 2) for n in range(len(self.keys)))
         yield "leave", self._leave
 
     def _ask(self) -> None:
@@ -157,7 +157,7 @@ def calls_in_life(size: int, ranks_of_host: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("ranks_of_host", [8, 2 * FEW])
-def test_twice_the_ranks_are_twice_the_work(ranks_of_host: int) -> None:
+def test_twice_the_ranks_take_twice_the_work(ranks_of_host: int) -> None:
     few, many = calls_in_life(FEW, ranks_of_host), calls_in_life(2 * FEW, ranks_of_host)
     growth = {name: many[name] / few[name] for name in few}
     assert {name: ratio for name, ratio in growth.items() if ratio > 2.3} == {}, growth

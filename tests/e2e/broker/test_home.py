@@ -20,7 +20,7 @@ from tests.support.serving import run
 from tests.unit.broker.home.test_private_files import OTHER, directory
 
 
-def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
+def test_a_start_with_a_certificate_does_not_load_cryptography(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys; from dbg_broker.home.certificate import load_own; "
         "print(load_own(pathlib.Path(sys.argv[1])).fingerprint, 'cryptography' in sys.modules)"
@@ -32,7 +32,7 @@ def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> N
 
 
 @needs_root
-def test_serve_names_the_directory_in_one_sentence(approved: Approved, tmp_path: Path) -> None:
+def test_serve_names_the_unsafe_directory_in_one_sentence(approved: Approved, tmp_path: Path) -> None:
     theirs = directory(tmp_path / "theirs", 0o755, OTHER)
     ended = run(theirs / "home", "serve", "--listen", "127.0.0.1:0")
     assert ended.returncode == 2
@@ -57,7 +57,7 @@ def test_a_lock_ends_with_its_process(made_home: Path) -> None:
 
 
 @needs_root
-def test_a_home_below_somebody_elses_directory_is_refused_and_nothing_is_made(
+def test_a_home_below_a_directory_of_another_user_is_refused_and_not_created(
     approved: Approved, tmp_path: Path
 ) -> None:
     theirs = directory(tmp_path / "theirs", 0o755, OTHER)
@@ -68,7 +68,7 @@ def test_a_home_below_somebody_elses_directory_is_refused_and_nothing_is_made(
 
 
 @needs_root
-def test_a_home_that_is_there_is_refused_too(tmp_path: Path) -> None:
+def test_an_existing_home_below_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     theirs = directory(tmp_path / "theirs", 0o1777, OTHER)
     directory(theirs / "home", 0o700)
     with pytest.raises(BadSecretFile, match=f"is below {theirs}, "):

@@ -29,7 +29,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-async def test_killed_process_of_this_host_is_exited(quick: Broker, process: subprocess.Popen[bytes]) -> None:
+async def test_killed_process_of_this_host_is_listed_as_exited(quick: Broker, process: subprocess.Popen[bytes]) -> None:
     rank = await quick.rank(pid=process.pid, kernel=KERNEL)
     driver = await quick.seated(KEY)
     await rank.cut()
@@ -40,7 +40,7 @@ async def test_killed_process_of_this_host_is_exited(quick: Broker, process: sub
     assert change.rank.exit is None
 
 
-async def test_process_id_on_another_kernel_means_nothing(quick: Broker, process: subprocess.Popen[bytes]) -> None:
+async def test_process_id_of_another_kernel_is_ignored(quick: Broker, process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
     rank = await quick.rank(pid=process.pid, kernel="boot/another-namespace")

@@ -34,7 +34,7 @@ from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
 
 
-def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None:
+def test_serve_prints_the_lines_to_paste_and_no_token(home: Path, serve: Serve) -> None:
     serving = serve()
     written = json.loads((home / "broker.json").read_text())
     assert written["schema"] == 1
@@ -53,7 +53,7 @@ def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_serve_ends_in_order_by_signal_also_where_a_usual_port_is_taken(home: Path, serve: Serve, number: int) -> None:
+def test_serve_ends_cleanly_by_signal_also_when_a_usual_port_is_taken(home: Path, serve: Serve, number: int) -> None:
     taken = {0}
     with ExitStack() as stack:
         # Another process may have it already, and may end at any time.
@@ -71,7 +71,7 @@ def test_serve_on_all_addresses_names_the_host(serve: Serve) -> None:
     assert socket.gethostname() in serving.url or re.search(r"//\d+\.\d+\.\d+\.\d+:", serving.url)
 
 
-def test_a_port_that_was_given_and_is_taken_is_one_sentence(home: Path) -> None:
+def test_a_given_port_that_is_taken_is_reported_in_one_sentence(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = run(home, "serve", "--listen", f"127.0.0.1:{port}")
@@ -81,7 +81,7 @@ def test_a_port_that_was_given_and_is_taken_is_one_sentence(home: Path) -> None:
 
 
 @pytest.mark.parametrize("has_lock", [True, False])
-def test_a_second_one_on_the_home_is_refused_naming_the_first(home: Path, serve: Serve, has_lock: bool) -> None:
+def test_a_second_broker_in_a_home_is_refused_and_the_first_is_named(home: Path, serve: Serve, has_lock: bool) -> None:
     serving = serve()
     if not has_lock:
         # It is found by its answer then.
@@ -92,7 +92,7 @@ def test_a_second_one_on_the_home_is_refused_naming_the_first(home: Path, serve:
     assert json.loads((home / "broker.json").read_text())["pid"] == serving.pid
 
 
-def test_a_killed_broker_does_not_block_and_its_secrets_are_kept(home: Path, serve: Serve) -> None:
+def test_a_killed_broker_does_not_block_the_next_and_its_secrets_are_kept(home: Path, serve: Serve) -> None:
     first = serve()
     before = json.loads((home / "broker.json").read_text())
     assert first.end(signal.SIGKILL)[0] == -signal.SIGKILL
@@ -104,7 +104,7 @@ def test_a_killed_broker_does_not_block_and_its_secrets_are_kept(home: Path, ser
 
 
 @pytest.mark.parametrize("left_over", ["{", json.dumps({"schema": 99})])
-def test_a_broken_file_of_an_earlier_broker_does_not_block(home: Path, serve: Serve, left_over: str) -> None:
+def test_a_broken_file_of_an_earlier_broker_does_not_block_the_next(home: Path, serve: Serve, left_over: str) -> None:
     home.mkdir(mode=0o700)
     (home / "broker.json").write_text(left_over)
     (home / "broker.json").chmod(0o600)
@@ -121,7 +121,7 @@ def test_a_home_that_others_can_read_is_refused(home: Path) -> None:
     assert "chmod 700" in done.stderr
 
 
-def test_a_line_that_is_pasted_in_parts_is_what_a_shell_reads() -> None:
+def test_a_shell_joins_a_line_that_is_pasted_in_parts() -> None:
     address = "login1.cluster:6900#" + ",".join(["sha256:" + "0" * 64] * 2)
     lines = lines_to_paste("elsewhere", address, "DBG_TOKEN_FILE=/h/t", 80)
     typed = "\n".join([*lines[1:], 'printf "%s %s" "$DBG_BROKER" "$DBG_TOKEN_FILE"'])
@@ -151,7 +151,7 @@ def as_systemd(home: Path, listener: socket.socket) -> subprocess.Popen[str]:
     )
 
 
-def test_a_connection_of_the_time_between_two_brokers_is_served_by_the_next(tmp_path: Path) -> None:
+def test_a_connection_made_between_two_brokers_is_served_by_the_next(tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as listener:
         for _ in range(2):
             # Nobody accepts yet, and nobody refuses.
@@ -177,7 +177,7 @@ def test_a_socket_of_another_kind_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- the audit log
 
 
-def test_follow_shows_what_comes_also_in_the_next_file_and_no_token(home: Path, serve: Serve) -> None:
+def test_follow_shows_new_entries_also_of_the_next_file_and_no_token(home: Path, serve: Serve) -> None:
     open_home(str(home))
     command = [sys.executable, "-m", "dbg_broker", "log", "--follow", "--json"]
     with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, text=True) as following:
@@ -201,13 +201,13 @@ def test_follow_shows_what_comes_also_in_the_next_file_and_no_token(home: Path, 
     assert token not in "".join(path.read_text() for path in home.glob("audit.jsonl*"))
 
 
-def test_a_log_that_can_not_be_written_is_told_once_and_keeps_no_broker_from_serving(home: Path, serve: Serve) -> None:
+def test_an_unwritable_log_is_reported_once_and_the_broker_serves(home: Path, serve: Serve) -> None:
     (open_home(str(home)) / "audit.jsonl").mkdir()
     serving = serve()
     assert run(home, "check").returncode == 0
     _, _, errors = serving.end()
-    (told,) = [line for line in errors.splitlines() if os.strerror(21) in line]
-    assert "WARNING" in told
+    (warning,) = [line for line in errors.splitlines() if os.strerror(21) in line]
+    assert "WARNING" in warning
 
 
 HOSTILE = "$(touch broken); `id` \\ '\" \x1b[2J\nsecond line"
@@ -217,8 +217,8 @@ def event(number: int = 0) -> Event:
     return Event(kind=EventKind.STOP, at=float(number), sentence=HOSTILE, job=HOSTILE)
 
 
-class Told(logging.Handler):
-    """What the broker's log says, and a semaphore that counts it."""
+class LogLines(logging.Handler):
+    """The lines of the broker's log, and a semaphore that counts them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,17 +236,17 @@ class Told(logging.Handler):
 
 
 @pytest.fixture
-def log() -> Iterator[Told]:
-    told, logger = Told(), logging.getLogger("dbg_broker")
+def log() -> Iterator[LogLines]:
+    lines, logger = LogLines(), logging.getLogger("dbg_broker")
     level = logger.level
-    logger.addHandler(told)
+    logger.addHandler(lines)
     logger.setLevel(logging.INFO)
-    yield told
-    logger.removeHandler(told)
+    yield lines
+    logger.removeHandler(lines)
     logger.setLevel(level)
 
 
-class Telling:
+class EventCommand:
     """A command, and the thread that runs it."""
 
     def __init__(
@@ -270,18 +270,18 @@ def script(path: Path, body: str) -> list[str]:
 
 
 def pipe(path: Path) -> Path:
-    """Make a named pipe, whose end tells a test that a script has come to a line."""
+    """Make a named pipe, whose end shows a test that a script has reached a line."""
     os.mkfifo(path)
     return path
 
 
-def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
+def test_a_command_gets_only_the_event(tmp_path: Path, log: LogLines) -> None:
     done = pipe(tmp_path / "done")
     body = f"cat; env; echo args=$#; ls /proc/self/fd | wc -l; ps -o sid= $$; echo >{shlex.quote(str(done))}"
     environ = {**os.environ, "DBG_TOKEN": "secret", "DBG_TOKEN_FILE": "secret", "NOTIFY_SOCKET": "secret", "MINE": "1"}
     read, write = os.pipe()
     os.set_inheritable(write, True)
-    on_event = Telling(script(tmp_path / "notify", f"({body}) >{tmp_path}/out 2>&1"), environ)
+    on_event = EventCommand(script(tmp_path / "notify", f"({body}) >{tmp_path}/out 2>&1"), environ)
     on_event.emit(event())
     done.read_bytes()
     on_event.close()
@@ -308,11 +308,11 @@ def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
         ("printf '\\033[2Jhostile'; exit 1", "WARNING", ["status 1", "\\x1b[2Jhostile"]),
     ],
 )
-def test_what_it_says_and_how_it_fails_is_in_the_log(
-    body: str, level: str, parts: list[str], tmp_path: Path, log: Told
+def test_output_and_failure_of_a_command_are_logged(
+    body: str, level: str, parts: list[str], tmp_path: Path, log: LogLines
 ) -> None:
     words = script(tmp_path / "notify", body)
-    on_event = Telling(words)
+    on_event = EventCommand(words)
     on_event.emit(event())
     log.wait()
     on_event.close()
@@ -321,11 +321,11 @@ def test_what_it_says_and_how_it_fails_is_in_the_log(
     assert len(warnings) == (level == "WARNING")
 
 
-def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path, log: Told) -> None:
+def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path: Path, log: LogLines) -> None:
     begun = pipe(tmp_path / "begun")
     # Its child ignores SIGTERM and holds the output open.
     body = f"trap '' TERM; (echo >{shlex.quote(str(begun))}; exec sleep 1000) & echo waits; wait"
-    on_event = Telling(script(tmp_path / "notify", body), limit=seconds(1))
+    on_event = EventCommand(script(tmp_path / "notify", body), limit=seconds(1))
     on_event.emit(event())
     begun.read_bytes()
     ((level, text),) = log.wait()
@@ -335,19 +335,19 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     on_event.close()
 
 
-def test_a_command_that_is_not_there_is_one_warning(tmp_path: Path, log: Told) -> None:
-    on_event = Telling([str(tmp_path / "none")])
+def test_a_missing_command_is_one_warning(tmp_path: Path, log: LogLines) -> None:
+    on_event = EventCommand([str(tmp_path / "none")])
     on_event.emit(event())
     assert log.wait() == [("WARNING", f"--on-event: {tmp_path}/none can't be run (No such file or directory)")]
     on_event.close()
 
 
-def test_one_runs_at_a_time_and_too_many_are_left_out_and_counted(tmp_path: Path, log: Told) -> None:
+def test_one_command_runs_at_a_time_and_excess_events_are_counted(tmp_path: Path, log: LogLines) -> None:
     gate, begun, out = pipe(tmp_path / "gate"), pipe(tmp_path / "begun"), tmp_path / "out"
-    body = f"echo >>{begun}; head -c1 <{gate} >/dev/null; cat >>{out}; echo told"
+    body = f"echo >>{begun}; head -c1 <{gate} >/dev/null; cat >>{out}; echo sent"
     # Both ends stay open here, so that no script meets the end of a pipe.
     begins, gates = os.open(begun, os.O_RDWR), os.open(gate, os.O_RDWR)
-    on_event = Telling(script(tmp_path / "notify", body), most=3)
+    on_event = EventCommand(script(tmp_path / "notify", body), most=3)
     on_event.emit(event())
     assert os.read(begins, 1)
     for number in range(10):
@@ -357,18 +357,18 @@ def test_one_runs_at_a_time_and_too_many_are_left_out_and_counted(tmp_path: Path
     on_event.close()
     os.close(begins)
     os.close(gates)
-    told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(one["at"], one["left_out"]) for one in told] == [(0, 0), (100, 7), (101, 0), (102, 0)]
+    events: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(one["at"], one["left_out"]) for one in events] == [(0, 0), (100, 7), (101, 0), (102, 0)]
 
 
-def test_the_end_of_the_broker_ends_the_command_and_waits_for_none(
-    tmp_path: Path, log: Told, monkeypatch: pytest.MonkeyPatch
+def test_the_end_of_the_broker_ends_the_running_command(
+    tmp_path: Path, log: LogLines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "END_SECONDS", 0.1)
     begun = pipe(tmp_path / "begun")
     ended = pipe(tmp_path / "ended")
     body = f"trap 'echo >{ended}; exit 0' TERM; echo >{begun}; sleep 1000 & wait"
-    on_event = Telling(script(tmp_path / "notify", body))
+    on_event = EventCommand(script(tmp_path / "notify", body))
     on_event.emit(event())
     on_event.emit(event(1))
     begun.read_bytes()

@@ -13,7 +13,7 @@ from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
 
 
-def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
+def test_answers_are_shown_as_groups_stacks_and_text_never_as_html(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
     stopped_ranks(processes, home, 3)
@@ -34,7 +34,7 @@ def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
         tab.until_text("#answer .tree", f"rank_script.py:{LINE + 1}")
 
 
-def test_a_command_goes_to_the_group_on_the_screen(chromium: Chromium, processes: Processes, home: Path) -> None:
+def test_a_command_is_sent_to_the_group_on_the_screen(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 3)
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "3 stopped")
@@ -52,7 +52,7 @@ def test_a_command_goes_to_the_group_on_the_screen(chromium: Chromium, processes
         )
 
 
-def test_a_page_without_ranks_says_so_follows_the_job_and_shows_a_stop_in_every_colouring(
+def test_the_page_reports_no_ranks_shows_the_job_and_marks_stops_in_each_view(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
     running_broker(processes, home)
@@ -73,7 +73,7 @@ def test_a_page_without_ranks_says_so_follows_the_job_and_shows_a_stop_in_every_
         tab.until(f"{marks} === 2")
 
 
-def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
+def test_pudb_in_the_page_steps_changes_drivers_and_returns_after_a_reload(
     chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     stopped_ranks(processes, home, 2)
@@ -106,7 +106,7 @@ def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
         tab.until("!document.querySelector('.pane')")
 
 
-def test_pdb_has_a_line_to_type_in(chromium: Chromium, processes: Processes, home: Path) -> None:
+def test_pdb_has_an_input_line(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 1, engine="pdb")
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "1 stopped")

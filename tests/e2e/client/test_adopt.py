@@ -1,4 +1,4 @@
-"""Each way in which a process can't be adopted is found out before it is touched, and said with a remedy."""
+"""Each obstacle to an adoption is found before the process is changed, and reported with a remedy."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def with_python(**fields: object) -> Patch:
     return one, "find_python", changed
 
 
-def test_a_python_that_sleeps_is_ready(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sleeping_python_is_ready_for_adoption(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one, "find_gdb", lambda: "/usr/bin/gdb")
     ready = examine(sleeper)
     assert ready.python.version == sys.version_info[:2]
     assert len(ready.python.memory) > 100_000
 
 
-def test_it_must_be_another_process_that_runs_python(approved: Approved, other: int) -> None:
+def test_only_another_process_that_runs_python_can_be_adopted(approved: Approved, other: int) -> None:
     approved(refusal(other))
     approved(refusal(os.getpid()), "this command")
     with pytest.raises(NoSuchProcess):
@@ -112,7 +112,7 @@ HINDRANCES: dict[str, tuple[Patch, ...]] = {
 
 
 @pytest.mark.parametrize("hindrance", HINDRANCES)
-def test_what_hinders_an_adoption_is_told(
+def test_each_obstacle_to_adoption_is_reported(
     approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, hindrance: str
 ) -> None:
     for target, name, value in HINDRANCES[hindrance]:
@@ -121,7 +121,7 @@ def test_what_hinders_an_adoption_is_told(
 
 
 @needs_gdb
-def test_without_room_for_its_answer_a_process_is_left_alone(
+def test_a_process_without_a_place_for_its_answer_is_left_alone(
     approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broker.json").write_text("{}")
@@ -143,7 +143,7 @@ def test_the_folders_hold_what_a_rank_imports() -> None:
     assert len(set(folders)) == len(folders)
 
 
-def test_another_thread_does_not_import_threading_for_the_first_time(tmp_path: Path) -> None:
+def test_threading_is_not_first_imported_in_another_thread(tmp_path: Path) -> None:
     pipe = Pipe(str(tmp_path))
     program = (
         "import _thread, sys\nassert 'threading' not in sys.modules\n"

@@ -49,12 +49,12 @@ pattern[:160] = bytes(160)
 pattern[0:2], pattern[24:28] = (0x27f).to_bytes(2, "little"), (0x7f80).to_bytes(4, "little")
 pattern[512:576] = (7 if has_ymm else 3).to_bytes(64, "little")
 page[PATTERN:PATTERN + 832] = pattern
-def tell():
+def report():
     for flags in (FLAGS, {OTHER_FLAGS}):
         while not page[flags + 4]:
             pass
         print(address, flush=True)
-threading.Thread(target=tell, daemon=True).start()
+threading.Thread(target=report, daemon=True).start()
 run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
 run(address + FLAGS, address + PATTERN, address + FOUND, address + OWN)
 print([pattern[begin:end] == page[FOUND + begin:FOUND + end] for begin, end in parts], flush=True)
@@ -62,11 +62,11 @@ print([pattern[begin:end] == page[FOUND + begin:FOUND + end] for begin, end in p
 
 READS = """\
 import os, threading
-def tell():
+def report():
     while not open(f"/proc/self/task/{os.getpid()}/syscall").read().startswith("0 0x0 "):
         pass
     print("up", flush=True)
-threading.Thread(target=tell).start()
+threading.Thread(target=report).start()
 print(os.read(0, 1), flush=True)
 """
 
@@ -124,20 +124,20 @@ def test_a_thread_keeps_its_registers_over_calls_that_change_all(spinner: Starte
     assert spinner.wait() == 0
 
 
-def test_a_system_call_that_waits_goes_on_waiting(reader: Started) -> None:
+def test_a_system_call_that_waits_continues_to_wait(reader: Started) -> None:
     assert line(reader) == "up"
     with attached(gdb_path(), reader.pid) as gdb:
         main = gdb.threads()[reader.pid]
-        for name, said in (("Py_IsInitialized", 1), ("PyGILState_Check", 0)):
+        for name, expected in (("Py_IsInitialized", 1), ("PyGILState_Check", 0)):
             function = gdb.address(name)
             assert function is not None
-            assert gdb.call(main, function, alone=True) == said
+            assert gdb.call(main, function, alone=True) == expected
         assert gdb.address("no_such_function") is None
     assert reader.communicate("x")[0] == "b'x'\n"
 
 
 @only_x86_64
-def test_a_gdb_that_is_ended_in_the_midst_of_a_call_is_told(approved: Approved, spinner: Started) -> None:
+def test_a_gdb_that_ends_during_a_call_is_reported(approved: Approved, spinner: Started) -> None:
     page = int(line(spinner))
 
     gdb = Gdb(gdb_path())

@@ -65,18 +65,18 @@ def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKerne
     assert second["text/plain"].startswith("lr: ")
 
 
-def test_an_error_of_a_call_names_what_one_writes_in_a_cell(kernel: BlockingKernelClient) -> None:
+def test_an_error_in_a_cell_names_python_calls(kernel: BlockingKernelClient) -> None:
     run(kernel, "%load_ext dbg_client\nimport dbg_client")
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     cell = "dbg_client.connect().job()['7'].where()"
-    kernel.execute_interactive(cell, output_hook=told.append, timeout=seconds(60))
-    (shown,) = [message["content"] for message in told if message["msg_type"] == "error"]
+    kernel.execute_interactive(cell, output_hook=messages.append, timeout=seconds(60))
+    (shown,) = [message["content"] for message in messages if message["msg_type"] == "error"]
     assert shown["ename"] == "NoSuchRank"
     assert "`dbg_client.connect().ranks`" in shown["evalue"]
     assert "dbg-attach" not in "".join(shown["traceback"])
 
 
-def test_a_job_with_a_number_for_a_name_can_be_asked(
+def test_a_job_with_a_numeric_name_can_be_asked(
     broker: FakeBroker, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (0, 1):
@@ -91,9 +91,9 @@ def test_a_job_with_a_number_for_a_name_can_be_asked(
         asked = [item for item in broker.received if isinstance(item, Question)]
         assert [item.keys for item in asked] == [("4712/0", "4712/1")] * 4
         magic("--live --timeout=7 --frame step 4712/0-1", "loss")
-        wished = [item for item in broker.received if isinstance(item, Question)][-1]
+        last = [item for item in broker.received if isinstance(item, Question)][-1]
         assert not asked[-1].live
-        assert (wished.live, wished.seconds) == (True, 7.0)
+        assert (last.live, last.seconds) == (True, 7.0)
         for wrong in ("--deep 4712/0", "--timeout much 4712/0", "4712/'0"):
             with pytest.raises(CellError):
                 magic(wrong, "loss")

@@ -61,7 +61,7 @@ def shell_environ(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str,
         yield {**environ, **broker.environment, "PATH": path}
 
 
-def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
+def test_completion_does_not_wait_for_a_broker_that_hangs(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         environ |= {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": "0" * 16}
         began = time.monotonic()
@@ -69,7 +69,7 @@ def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
         assert time.monotonic() - began < seconds(20)
 
 
-def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[str, str], tmp_path: Path) -> None:
+def test_completion_ends_with_the_known_words_when_a_call_hangs(environ: dict[str, str], tmp_path: Path) -> None:
     script = (
         "import dbg_client.command_line.completion as live, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
@@ -180,7 +180,7 @@ def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dic
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"]])
-def test_a_reader_that_is_gone_ends_it_silently(words: list[str], environ: dict[str, str]) -> None:
+def test_a_closed_pipe_ends_the_command_silently(words: list[str], environ: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with FakeBroker(make_rank(5)) as broker, os.fdopen(writing, "w") as pipe:
@@ -190,7 +190,7 @@ def test_a_reader_that_is_gone_ends_it_silently(words: list[str], environ: dict[
 
 
 @pytest.mark.parametrize("closed", [0, 1])
-def test_a_closed_stream_is_no_bug(approved: Approved, closed: int, environ: dict[str, str]) -> None:
+def test_a_closed_stream_is_not_reported_as_a_bug(approved: Approved, closed: int, environ: dict[str, str]) -> None:
     script = f'exec "$0" -m dbg_client list {closed}>&-'
     with FakeBroker(make_rank(5)) as broker:
         done = subprocess.run(
@@ -211,7 +211,7 @@ def test_a_closed_stream_is_no_bug(approved: Approved, closed: int, environ: dic
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_what_a_locale_lacks_is_written_as_it_looks(encoding: str, environ: dict[str, str]) -> None:
+def test_characters_that_the_encoding_lacks_are_printed_as_escapes(encoding: str, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), make_rank(6, directory="/é")) as broker:
         broker.answers[Action.WHERE] = RankAnswer(
             key="", kind=Kind.VALUE, text="", frames=(HERE, Place(file="/é.py", line=1, function="\u4e2d"))
@@ -223,7 +223,7 @@ def test_what_a_locale_lacks_is_written_as_it_looks(encoding: str, environ: dict
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-def test_a_terminal_without_a_cursor_is_told_what_works_there(
+def test_a_terminal_without_a_cursor_is_refused_with_a_remedy(
     approved: Approved, term: str, environ: dict[str, str]
 ) -> None:
     with FakeBroker(make_rank(5)) as broker:
@@ -237,7 +237,7 @@ def test_a_terminal_without_a_cursor_is_told_what_works_there(
 
 
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\r", 1)])
-def test_a_question_that_is_not_answered_with_yes_does_nothing(key: str, status: int, environ: dict[str, str]) -> None:
+def test_kill_does_nothing_without_a_confirmation(key: str, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         command = [sys.executable, "-m", "dbg_client", "kill", "5"]
         with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
@@ -245,7 +245,7 @@ def test_a_question_that_is_not_answered_with_yes_does_nothing(key: str, status:
             window.send(key)
 
             assert window.exit_status() == status
-            question, said, *rest = window.screen
+            question, result, *rest = window.screen
             assert re.fullmatch(r"End gpu013:5\? \[y/N\]( \^C)?", question)
-            assert (said, "".join(rest)) == ("Nothing was done.", "")
+            assert (result, "".join(rest)) == ("Nothing was done.", "")
         assert not [item for item in broker.received if isinstance(item, Question)]

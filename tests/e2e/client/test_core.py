@@ -62,9 +62,9 @@ def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -
 
 
 TEXT = "the moon\x1b[2J is full"
-SAID = r"the moon\x1b[2J is full"
+SHOWN = r"the moon\x1b[2J is full"
 PATIENCE = seconds(30)
-"""Seconds after which a face would say by itself that the broker is silent: a test that gets there has failed."""
+"""Seconds after which a client would report by itself that the broker is silent: a test that gets there has failed."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def serving() -> Iterator[FakeBroker]:
 
 @pytest.fixture
 def broker(serving: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
-    """Return a broker to be told what to refuse, which this program finds."""
+    """Return a broker with configurable refusals, which this program finds."""
     serving.refusals = {}
     for name, value in serving.environment.items():
         monkeypatch.setenv(name, value)
@@ -87,43 +87,43 @@ def refuse(broker: FakeBroker, kind: type[Message], code: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Greet, Question])
-def test_a_command_tells_it_in_one_line(kind: type[Message], broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_refusal_is_one_line_of_a_command(kind: type[Message], broker: FakeBroker, environ: dict[str, str]) -> None:
     refuse(broker, kind, RefusalCode.FULL)
     asked = Desk(broker, environ).run("eval", "all", "loss")
     assert (asked.returncode, asked.stdout) == (5, "")
     assert asked.stderr.count("\n") == 1
-    assert SAID in asked.stderr
+    assert SHOWN in asked.stderr
 
 
 @pytest.mark.parametrize("code", [RefusalCode.GONE, RefusalCode.FULL])
-def test_a_terminal_tells_it_and_ends(code: str, broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_terminal_reports_a_refusal_and_ends(code: str, broker: FakeBroker, environ: dict[str, str]) -> None:
     refuse(broker, Attach, code)
     with Window(broker, environ, "5", "--take") as window:
         assert window.exit_status() == (3 if code == RefusalCode.GONE else 5)
-        assert SAID in window.text
+        assert SHOWN in window.text
         assert window.text.count("dbg-attach: ") == 1
 
 
 @pytest.mark.parametrize("code", [RefusalCode.GONE, RefusalCode.FULL])
-def test_a_program_gets_it_as_an_exception(code: str, broker: FakeBroker) -> None:
+def test_a_program_gets_a_refusal_as_an_exception(code: str, broker: FakeBroker) -> None:
     with dbg_client.connect(timeout=PATIENCE) as connected:
         refuse(broker, Question, code)
         for question in (connected.job().eval, connected.job().command):
             with pytest.raises(Declined) as declined:
                 question("loss")
-            assert SAID in str(declined.value)
+            assert SHOWN in str(declined.value)
         refuse(broker, Attach, code)
         with pytest.raises((Declined, RankVanished)) as vanished, connected.job()[5].attach(take=True):
             pytest.fail("it has a seat")
-        assert SAID in str(vanished.value)
+        assert SHOWN in str(vanished.value)
     refuse(broker, Greet, code)
     with pytest.raises(Refused) as refused:
         dbg_client.connect(timeout=PATIENCE)
-    assert SAID in str(refused.value)
+    assert SHOWN in str(refused.value)
     assert isinstance(refused.value, DbgError)
 
 
-def test_an_agent_reads_it_as_the_answer_of_the_tool(broker: FakeBroker) -> None:
+def test_an_agent_gets_a_refusal_as_the_answer_of_the_tool(broker: FakeBroker) -> None:
     async def call(server: McpServer, written: list[bytes], tool: str, **given: str) -> None:
         line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
         written.clear()
@@ -131,7 +131,7 @@ def test_an_agent_reads_it_as_the_answer_of_the_tool(broker: FakeBroker) -> None
         await within(PATIENCE, asyncio.gather(*server._open._tasks.values()))
         (answer,) = [json.loads(one) for one in written]
         assert answer["result"]["isError"], answer
-        assert SAID in answer["result"]["content"][0]["text"]
+        assert SHOWN in answer["result"]["content"][0]["text"]
 
     async def calls() -> None:
         written: list[bytes] = []

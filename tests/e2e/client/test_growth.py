@@ -78,5 +78,5 @@ def calls_for(count: int, command: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.usefixtures("capsys")
-def test_twice_the_ranks_are_twice_the_work(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twice_the_ranks_take_twice_the_work(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls_for(2 * FEW, command, monkeypatch) < 2.3 * calls_for(FEW, command, monkeypatch)

@@ -34,7 +34,7 @@ def jobs() -> st.SearchStrategy[tuple[RankEvidence, ...]]:
 
 @settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(jobs(), jobs(), st.randoms(use_true_random=False))
-def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_order(
+def test_any_evidence_has_a_verdict_that_does_not_depend_on_the_order_of_ranks(
     before: tuple[RankEvidence, ...], now: tuple[RankEvidence, ...], chance: random.Random
 ) -> None:
     found = twice(before, now)
@@ -59,7 +59,7 @@ def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_or
 
 
 def thousand(*, differ: bool) -> list[RankEvidence]:
-    """Return a thousand ranks that wait for one; with ``differ`` no two of them tell the same of anything."""
+    """Return a thousand ranks that wait for one; with ``differ`` no two of them report the same evidence."""
     found = []
     for number in range(1000):
         own = f"_{number}" if differ else ""

@@ -29,7 +29,7 @@ def _type_of(schema: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_odd_arguments_have_an_answer_that_is_no_bug(tool: Any, broker: FakeBroker) -> None:
+def test_odd_arguments_are_not_answered_as_a_bug(tool: Any, broker: FakeBroker) -> None:
     async def calls() -> None:
         client = Client()
         takes = tool.document()["inputSchema"]["properties"]

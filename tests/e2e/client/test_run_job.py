@@ -31,8 +31,8 @@ with process.signals_passed_on():
     process.start(["sh", "-c", sys.argv[3]], os.environ, output)
     os.close(output)
     asyncio.run(job.follow_job(Run(), task, process))
-with open(sys.argv[2], "w") as told:
-    json.dump(dataclasses.asdict(task), told)
+with open(sys.argv[2], "w") as file:
+    json.dump(dataclasses.asdict(task), file)
 sys.exit(process.wait())
 """
 
@@ -59,10 +59,10 @@ class Window(Terminal):
     def __init__(
         self, broker: FakeBroker, environ: dict[str, str], folder: Path, job: str = WAITS, **task: object
     ) -> None:
-        self._output, self._told = folder / "job.out", folder / "told"
+        self._output, self._result = folder / "job.out", folder / "result"
         self._output.write_text("hello from the job\n")
         document = json.dumps({"job": "4711.0", "output": str(self._output), **task})
-        command = [sys.executable, "-c", RUN, document, str(self._told), job]
+        command = [sys.executable, "-c", RUN, document, str(self._result), job]
         super().__init__(command, 24, 100, {**environ, **broker.environment})
 
     def __enter__(self) -> Window:
@@ -77,12 +77,12 @@ class Window(Terminal):
             output.write(text)
 
     @property
-    def told(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self._told.read_text())
+    def result(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self._result.read_text())
         return {name: document[name] for name in ("took_part", "is_hung")}
 
 
-def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
+def test_run_attaches_to_the_stop_and_shows_later_output_of_the_job(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
     with Window(broker, environ, tmp_path) as window:
@@ -94,10 +94,10 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.wait_for("printed meanwhile")
         window.signal(signal.SIGTERM)
         assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.told == {"took_part": True, "is_hung": False}
+        assert window.result == {"took_part": True, "is_hung": False}
 
 
-def test_what_is_waited_for_is_told_until_the_first_stop(
+def test_the_awaited_ranks_are_shown_until_the_first_stop(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
     running = [make_rank(rank, state=RankState.RUNNING, where=None, reason=None, world_size=3) for rank in (5, 6, 7)]
@@ -113,7 +113,7 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
         window.wait_for("Enter ")
 
 
-def test_a_window_that_closes_after_one_has_left_the_debugger_ends_it(
+def test_closing_the_window_after_a_detach_ends_the_run(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
     with Window(broker, environ, tmp_path) as window:
@@ -124,15 +124,13 @@ def test_a_window_that_closes_after_one_has_left_the_debugger_ends_it(
         assert window.exit_status() == -signal.SIGHUP
 
 
-def test_keys_that_are_meant_for_the_job_go_there_alone(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_keys_for_the_job_are_sent_only_to_the_job(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     takes = "trap 'echo INT' INT; trap 'echo QUIT' QUIT; echo begins; while :; do sleep 0.05; done"
     with Window(broker, environ, tmp_path, takes, attach=False) as window:
         window.wait_for("begins")
-        for key, said in ((b"\x03", "INT"), (b"\x1c", "QUIT")):
+        for key, printed in ((b"\x03", "INT"), (b"\x1c", "QUIT")):
             window.send(key)
-            window.wait_for(said)
+            window.wait_for(printed)
         window.prints("still shown\n")
         window.wait_for("still shown")
         window.signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ def find(home: Path) -> Iterator[Find]:
             found.process.wait()
 
 
-def test_one_is_started_and_ends_once_nobody_is_connected(find: Find, home: Path) -> None:
+def test_a_broker_is_started_and_ends_when_it_is_idle(find: Find, home: Path) -> None:
     found = find(DBG_IDLE="0.3")
     assert found.is_loopback
     assert found.process is not None
@@ -47,13 +47,13 @@ def test_one_is_started_and_ends_once_nobody_is_connected(find: Find, home: Path
     assert (home / own_broker.LOG_FILE).read_text() == ""
 
 
-def test_one_that_is_there_is_used(find: Find) -> None:
+def test_a_running_broker_is_used(find: Find) -> None:
     first, second = find(), find()
     assert first.process is not None
     assert (second.url, second.process) == (first.url, None)
 
 
-def test_one_that_was_found_stays_until_the_terminal_comes(find: Find) -> None:
+def test_a_found_broker_stays_until_the_terminal_connects(find: Find) -> None:
     idle = seconds(2)
     first = find(DBG_IDLE=str(idle))
     assert first.process is not None
@@ -62,14 +62,14 @@ def test_one_that_was_found_stays_until_the_terminal_comes(find: Find) -> None:
         assert find().process is None
 
 
-def test_several_runs_at_once_have_one_broker(find: Find) -> None:
+def test_several_runs_at_once_share_one_broker(find: Find) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = [future.result() for future in [pool.submit(find) for _ in range(4)]]
     assert len({one.url for one in found}) == 1
     assert sum(one.process is not None for one in found) == 1
 
 
-def test_what_the_address_of_a_dead_broker_leads_to_is_not_taken_for_it(
+def test_another_broker_at_the_address_of_a_dead_one_is_not_used(
     find: Find, serve: Serve, home: Path, tmp_path: Path
 ) -> None:
     other = serve(at=tmp_path / "other")
@@ -87,13 +87,13 @@ def test_what_the_address_of_a_dead_broker_leads_to_is_not_taken_for_it(
         found.process.wait()
 
 
-def test_an_address_that_the_broker_refuses_says_why(approved: Approved, find: Find) -> None:
+def test_an_address_that_the_broker_refuses_is_reported_with_the_reason(approved: Approved, find: Find) -> None:
     with pytest.raises(CantServe) as caught:
         find("h:x")
     approved(str(caught.value))
 
 
-def test_a_home_that_another_has_locked_is_named(find: Find, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_locked_by_another_process_is_reported(find: Find, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_broker, "ATTEMPTS", 2)
     held = lock(home)
     assert held is not None
@@ -102,21 +102,21 @@ def test_a_home_that_another_has_locked_is_named(find: Find, home: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("found", "listen", "command", "says"),
+    ("found", "listen", "command", "texts"),
     [
         (BrokerInUse("wss://a:1", is_loopback=True), None, "python", []),
         (BrokerInUse("wss://a:1", is_loopback=True), None, "srun", ["wss://a:1"]),
     ],
 )
-def test_what_a_user_should_know_of_the_broker_is_told(
-    found: BrokerInUse, listen: str | None, command: str, says: list[str]
+def test_notes_on_the_broker_are_shown_to_the_user(
+    found: BrokerInUse, listen: str | None, command: str, texts: list[str]
 ) -> None:
     notes = list(notes_of(found, listen, (command, "train.py")))
-    assert len(notes) == len(says)
-    assert all(text in note for text, note in zip(says, notes, strict=True))
+    assert len(notes) == len(texts)
+    assert all(text in note for text, note in zip(texts, notes, strict=True))
 
 
-def test_the_one_that_the_user_names_is_used_or_nothing(
+def test_only_the_broker_that_the_user_names_is_used(
     approved: Approved, find: Find, serve: Serve, home: Path, tmp_path: Path
 ) -> None:
     serving = serve(at=tmp_path / "other")

@@ -1,4 +1,4 @@
-"""The process of a job: what it finds, what comes into its file, and how its end is told."""
+"""The process of a job: its environment, its output file, and its exit status."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def kept(processes: Processes, output: Path) -> Kept:
     return start
 
 
-TELL = """
+STATE = """
 import json, os, signal
 def files(process):
     folder = f"/proc/{process}/fd"
@@ -70,7 +70,7 @@ print(json.dumps({
 """
 
 # Without site-packages, because a job that finds the agent installed becomes a rank and opens files of its own.
-TELLING = (sys.executable, "-S", "-c", TELL)
+PRINTS_STATE = (sys.executable, "-S", "-c", STATE)
 
 
 def wait_for_end(handle: int) -> None:
@@ -87,18 +87,18 @@ def wait_for_end(handle: int) -> None:
         (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
     ],
 )
-def test_the_job_ends_with_the_status_that_a_shell_would_tell(kept: Kept, command: list[str], status: int) -> None:
+def test_the_job_ends_with_the_status_that_a_shell_would_return(kept: Kept, command: list[str], status: int) -> None:
     assert kept(*command).wait() == status
 
 
-def test_a_command_that_is_not_there_is_named(approved: Approved, kept: Kept) -> None:
+def test_a_missing_command_is_named(approved: Approved, kept: Kept) -> None:
     run = kept("no-such-command\x1b")
     assert run.wait() == 127
     approved(run.text())
 
 
 @pytest.mark.parametrize("mode", [0o600, None])
-def test_what_can_not_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int | None) -> None:
+def test_a_file_that_cannot_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int | None) -> None:
     path = tmp_path / "train.py"
     if mode is None:
         path.mkdir()
@@ -110,14 +110,14 @@ def test_what_can_not_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int
     assert "train.py' can't be started (Permission denied)" in run.text()
 
 
-def test_its_output_is_appended(kept: Kept, output: Path) -> None:
+def test_output_of_the_job_is_appended(kept: Kept, output: Path) -> None:
     output.write_text("before\n")
     assert kept("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
     assert output.read_text() == "before\nout\nerr\nout again\n"
 
 
-def test_the_job_is_in_a_session_of_its_own_as_any_program(kept: Kept, output: Path) -> None:
-    run = kept(*TELLING)
+def test_the_job_has_its_own_session_and_the_usual_environment(kept: Kept, output: Path) -> None:
+    run = kept(*PRINTS_STATE)
     starter = int(run.wait_for_output(r"started (\d+)")[1])
     assert run.wait() == 0
 
@@ -130,13 +130,13 @@ def test_the_job_is_in_a_session_of_its_own_as_any_program(kept: Kept, output: P
     assert "default_int_handler" in document["sigint"]
 
 
-def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept: Kept, output: Path) -> None:
+def test_the_job_does_not_ignore_sigpipe(kept: Kept, output: Path) -> None:
     # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
     assert kept("sh", "-c", "grep SigIgn /proc/self/status").wait() == 0
     assert not int(output.read_text().split()[-1], 16) & 1 << (signal.SIGPIPE - 1)
 
 
-def test_job_and_output_outlive_the_process_that_has_started_them(kept: Kept, output: Path, tmp_path: Path) -> None:
+def test_job_and_output_outlive_the_process_that_started_them(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     run = kept("sh", "-c", f"echo $$; read line < {gate}; echo $line")
@@ -153,7 +153,7 @@ def test_job_and_output_outlive_the_process_that_has_started_them(kept: Kept, ou
     assert not is_written(output)
 
 
-def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(kept: Kept, output: Path, tmp_path: Path) -> None:
+def test_output_counts_as_written_while_a_job_process_has_it_open(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     run = kept("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")

@@ -62,7 +62,7 @@ class Window(Terminal):
         return "".join(row.ljust(80) for row in self.screen)
 
 
-def test_the_session_opens_on_the_whole_screen_but_the_last_row(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_session_opens_on_the_whole_screen_except_the_last_row(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, rows=30, cols=100) as window:
         window.opened()
         attach = broker.wait_for(Attach)
@@ -75,9 +75,7 @@ def test_the_session_opens_on_the_whole_screen_but_the_last_row(broker: FakeBrok
         assert 1049 in window.virtual.private_modes
 
 
-def test_the_status_line_can_be_left_out_and_the_escape_key_be_another(
-    broker: FakeBroker, environ: dict[str, str]
-) -> None:
+def test_the_status_line_and_the_escape_key_are_configurable(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "5", "--no-status", "--escape", "^^") as window:
         window.wait_for("PUDB SCREEN")
         assert broker.wait_for(Attach).rows == 24
@@ -89,7 +87,7 @@ def test_the_status_line_can_be_left_out_and_the_escape_key_be_another(
 
 
 @pytest.mark.parametrize("way", ["d", ".", signal.SIGHUP, signal.SIGTERM])
-def test_leaving_restores_the_terminal_and_leaves_the_rank(
+def test_leaving_restores_the_terminal_and_does_not_change_the_rank(
     way: str | signal.Signals, broker: FakeBroker, environ: dict[str, str]
 ) -> None:
     with Window(broker, environ) as window:
@@ -112,7 +110,7 @@ def test_leaving_restores_the_terminal_and_leaves_the_rank(
         broker.wait_for(Detach)
 
 
-def test_a_closed_window_is_a_detach(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_closed_window_detaches(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         window.close_window()
@@ -121,7 +119,7 @@ def test_a_closed_window_is_a_detach(broker: FakeBroker, environ: dict[str, str]
         broker.wait_for(Detach)
 
 
-def test_keys_behind_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_keys_after_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         window.send(b"n\x1ddq\r")
@@ -130,7 +128,7 @@ def test_keys_behind_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str
         assert broker.typed() == b"n"
 
 
-def test_a_resize_is_told_at_once(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_resize_is_reported_at_once(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         window.resize(40, 120)
@@ -139,7 +137,7 @@ def test_a_resize_is_told_at_once(broker: FakeBroker, environ: dict[str, str]) -
         window.wait_for(lambda it: it.row(-1).startswith(" gpu013:5"))
 
 
-def test_a_window_that_does_not_read_is_repainted_when_it_does(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_window_that_pauses_reading_is_repainted_when_it_resumes(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         broker.screen = b"WHOLE AGAIN"
@@ -170,7 +168,7 @@ def test_help_covers_the_screen_and_drops_keys_until_q(broker: FakeBroker, envir
         assert broker.typed() == b"x"
 
 
-def test_a_rank_that_can_not_be_gone_to_leaves_one_where_one_was(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_a_failed_switch_to_another_rank_keeps_the_current_one(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         del broker.ranks[make_rank(6).key]
@@ -180,7 +178,7 @@ def test_a_rank_that_can_not_be_gone_to_leaves_one_where_one_was(broker: FakeBro
         assert broker.wait_for(Attach, count=3).key == RANK.key
 
 
-def test_the_picker_goes_to_another_rank_and_takes_what_was_typed_ahead(
+def test_the_picker_switches_to_another_rank_and_sends_keys_typed_ahead(
     broker: FakeBroker, environ: dict[str, str]
 ) -> None:
     with Window(broker, environ) as window:
@@ -195,7 +193,7 @@ def test_the_picker_goes_to_another_rank_and_takes_what_was_typed_ahead(
         assert window.exit_status() == 0
 
 
-def test_a_rank_that_ends_under_the_picker_restores_the_terminal(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_terminal_is_restored_if_a_rank_ends_under_the_picker(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         before = window.settings()
         window.opened()
@@ -231,9 +229,7 @@ def test_a_refused_seat_is_an_error_before_the_screen_is_touched(broker: FakeBro
         assert b"\x1b[?1049h" not in window.output
 
 
-def test_a_message_that_breaks_the_protocol_breaks_the_line_and_not_the_terminal(
-    broker: FakeBroker, environ: dict[str, str]
-) -> None:
+def test_the_terminal_reconnects_after_a_protocol_violation(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
         broker.tell(Take())

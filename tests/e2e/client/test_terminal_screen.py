@@ -65,12 +65,12 @@ def answer_of_a_job(terminal: Terminal, code: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
-def test_in_the_background_the_shells_settings_are_left_alone(terminal: Terminal) -> None:
+def test_a_background_job_leaves_the_settings_of_the_shell_alone(terminal: Terminal) -> None:
     assert answer_of_a_job(terminal, BACKGROUND) == "untouched"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
-def test_a_terminal_that_has_no_name_here_is_still_written_without_waiting(terminal: Terminal) -> None:
+def test_a_terminal_without_a_name_is_written_without_blocking(terminal: Terminal) -> None:
     assert answer_of_a_job(terminal, NAMELESS) == "True False True"
 
 
@@ -105,7 +105,7 @@ print("left by itself")
 """
 
 
-def test_a_second_hangup_ends_nothing_whichever_thread_it_comes_to() -> None:
+def test_a_second_hangup_is_ignored_in_every_thread() -> None:
     ended = subprocess.run([sys.executable, "-c", HANGUPS], capture_output=True, text=True, timeout=60, check=False)
-    # Python itself tells on stderr of a signal that came while its handler was replaced.
+    # Python itself reports on stderr a signal that arrived while its handler was replaced.
     assert (ended.returncode, ended.stdout) == (0, "left by itself\n"), ended.stderr

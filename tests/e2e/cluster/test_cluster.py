@@ -31,7 +31,7 @@ from tests.support.time_unit import seconds
 COUNT = 6
 
 
-def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
+def test_any_terminal_lists_asks_steps_and_continues_ranks_of_all_brokers(
     brokers: Brokers, open_terminal: OpenTerminal
 ) -> None:
     ranks = brokers.start_one_at_each(STRAIGHT)
@@ -60,7 +60,7 @@ def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "upgraded"])
-def test_the_ranks_of_a_broker_that_ends_are_with_the_others(
+def test_ranks_of_a_broker_that_ends_connect_to_the_others(
     number: signal.Signals, brokers: Brokers, processes: Processes
 ) -> None:
     ranks = start_ranks(processes, brokers.homes[0], STOPPED, COUNT)
@@ -80,7 +80,7 @@ def test_the_ranks_of_a_broker_that_ends_are_with_the_others(
     let_all_go(ended, ranks)
 
 
-def test_a_token_of_one_broker_opens_all_and_is_revoked_at_all_by_any(brokers: Brokers) -> None:
+def test_a_token_is_valid_at_all_brokers_and_any_of_them_revokes_it(brokers: Brokers) -> None:
     token = issue(brokers[0], "alice")
     began = time.monotonic()
     for broker in brokers[1:]:
@@ -88,8 +88,8 @@ def test_a_token_of_one_broker_opens_all_and_is_revoked_at_all_by_any(brokers: B
     assert time.monotonic() - began < seconds(2)
     with ExitStack() as opened:
         terminals: list[BlockingWebSocket] = [opened.enter_context(terminal(broker.url, token)) for broker in brokers]
-        said = run(brokers[2].home, "token", "--revoke", "alice")
-        assert said.returncode == 0, said.stderr
+        revoked = run(brokers[2].home, "token", "--revoke", "alice")
+        assert revoked.returncode == 0, revoked.stderr
         assert [one.closed() for one in terminals] == [REVOKED] * 3
     assert not any(admits(broker, token) for broker in brokers)
     # Each home knows of it, for a start at which NATS has nothing.

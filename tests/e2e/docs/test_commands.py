@@ -82,11 +82,11 @@ def is_taken(words: list[str]) -> bool:
     return True
 
 
-def test_all_commands_on_all_pages_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_commands_on_all_pages_are_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(page.name, words) for page in WRITTEN for words in commands(page) if not is_taken(words)] == []
 
 
-def test_commands_are_found_where_they_stand(tmp_path: Path) -> None:
+def test_commands_are_found_in_text_and_shell_blocks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "Type `dbg-attach interrupt 5` or\n```sh\nX=$(dbg-broker token) sbatch j\n"
@@ -103,7 +103,7 @@ def test_commands_are_found_where_they_stand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["dbg-attach 5 --no-such-option", "dbg-broker serv", "python -m dbg_agent --live x.py"]
 )
-def test_an_option_that_does_not_exist_is_found(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_is_rejected(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert not is_taken(shlex.split(line))
 
 
@@ -129,12 +129,12 @@ def unknown_arguments(text: str) -> list[str]:
     return unknown
 
 
-def test_calls_in_the_pages_are_ones_that_work() -> None:
+def test_calls_in_the_pages_have_only_known_arguments() -> None:
     for page in pages():
         for block in blocks(page.read_text(encoding="utf-8")):
             if block.language == "python":
                 assert unknown_arguments(block.text) == [], page
 
 
-def test_an_argument_that_does_not_exist_is_found() -> None:
+def test_an_unknown_argument_is_found() -> None:
     assert unknown_arguments("import dbg_agent\ndbg_agent.install(postmortem=True)\n") == ["postmortem"]

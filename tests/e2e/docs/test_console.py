@@ -1,4 +1,4 @@
-"""The documentation's commands are run as they stand, against real ranks, and print what the pages say."""
+"""The documentation's commands are run unchanged, against real ranks, and print the output on the pages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FIRST_PAGES = ("README.md", "docs/start.md", "docs/how-to/hang.md", "docs/how-to
 
 
 @pytest.mark.parametrize("scene", scenes_of(lambda page: page in FIRST_PAGES))
-def test_commands_of_a_first_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
+def test_commands_of_a_first_page_print_the_output_on_it(scene: Played, processes: Processes, tmp_path: Path) -> None:
     play(scene, processes, tmp_path)
 
 
 def test_each_console_block_belongs_to_a_scene() -> None:
     for page in pages():
-        told = page.read_text(encoding="utf-8").count("```console\n")
-        assert told == sum(len(scene.blocks) for scene in played(page)), page
+        count = page.read_text(encoding="utf-8").count("```console\n")
+        assert count == sum(len(scene.blocks) for scene in played(page)), page

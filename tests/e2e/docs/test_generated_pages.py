@@ -37,7 +37,7 @@ NAMED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_manual_page_is_the_one_that_the_tables_make(name: str) -> None:
+def test_the_manual_page_is_generated_from_the_tables(name: str) -> None:
     assert (ROOT / f"docs/man/{name}.1").read_text() == PAGES[name], "run python -m tests.docs.man_pages"
     assert f'"docs/man/{name}.1" = "share/man/man1/{name}.1"' in (ROOT / "pyproject.toml").read_text()
 
@@ -55,7 +55,7 @@ def test_the_manual_page_has_each_verb_and_option(name: str) -> None:
 
 @needs_man
 @pytest.mark.parametrize("name", PAGES)
-def test_the_manual_page_shows_without_a_warning(name: str) -> None:
+def test_the_manual_page_renders_without_a_warning(name: str) -> None:
     page = ROOT / f"docs/man/{name}.1"
     checked = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", page], capture_output=True, text=True, check=True)
     shown = subprocess.run(
@@ -70,7 +70,7 @@ def test_the_manual_page_shows_without_a_warning(name: str) -> None:
     assert max(map(len, shown.stdout.splitlines())) <= 90
 
 
-def test_the_reference_of_the_commands_is_the_one_that_the_parsers_make() -> None:
+def test_the_reference_of_the_commands_is_generated_from_the_parsers() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.text(), "run `python -m tests.docs.reference`"
 
 
@@ -85,11 +85,11 @@ def test_the_reference_of_the_commands_is_the_one_that_the_parsers_make() -> Non
         ("COMMAND …", "COMMAND \\[u2026]"),
     ],
 )
-def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
+def test_text_is_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
-def test_no_line_of_a_page_is_a_request_by_accident() -> None:
+def test_no_line_of_text_becomes_a_request() -> None:
     page = ManPage("dbg-x", "does x")
     page.section("options")
     page.synopsis("dbg-x A", "dbg-x B")
@@ -104,7 +104,7 @@ def test_no_line_of_a_page_is_a_request_by_accident() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "printed", "kept"),
+    ("on_page", "printed", "kept"),
     [
         (["for 3 s"], ["for 5 s"], ["for 3 s"]),
         (["4 ranks"], ["5 ranks"], ["5 ranks"]),
@@ -115,5 +115,5 @@ def test_no_line_of_a_page_is_a_request_by_accident() -> None:
         ([], ["first"], ["first"]),
     ],
 )
-def test_what_still_agrees_stays(told: list[str], printed: list[str], kept: list[str]) -> None:
-    assert renewed(told, printed) == kept
+def test_lines_that_still_agree_are_kept(on_page: list[str], printed: list[str], kept: list[str]) -> None:
+    assert renewed(on_page, printed) == kept

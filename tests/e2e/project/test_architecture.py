@@ -81,16 +81,16 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
 
 
-def test_the_map_is_short() -> None:
+def test_the_page_is_short() -> None:
     assert ARCHITECTURE.stat().st_size <= MOST_BYTES
 
 
-def test_the_drawing_is_that_of_the_imports() -> None:
+def test_the_drawing_agrees_with_the_imports() -> None:
     drawn = PAGE.partition(BEGIN)[2].partition(END)[0]
     assert drawn == drawing(), "run `python -m tests.support.packages` and look at what has changed"
 
 
-def test_each_file_that_is_named_exists_and_has_the_names_behind_it() -> None:
+def test_each_named_file_exists_and_has_the_names_listed_for_it() -> None:
     known = short_names()
     wrong = []
     for file, names in files_named(PAGE):
@@ -101,7 +101,7 @@ def test_each_file_that_is_named_exists_and_has_the_names_behind_it() -> None:
     assert wrong == []
 
 
-def test_each_folder_that_is_named_exists() -> None:
+def test_each_named_folder_exists() -> None:
     packages = {package.removeprefix("dbg_"): folder for package, folder in package_folders().items()}
     for folder in re.findall(r"`((?:agent|broker|client)/[a-z_/]+)/`", PAGE):
         role, _, inside = folder.partition("/")
@@ -133,8 +133,8 @@ def _is_of_threading(node: ast.expr, names: frozenset[str]) -> bool:
 
 
 def test_each_lock_is_in_the_table() -> None:
-    told = set(re.findall(r"^\| [\d–]+ \| `([^`]+)` `([^`]+)` \|", PAGE, re.MULTILINE))
-    assert told == locks()
+    listed = set(re.findall(r"^\| [\d–]+ \| `([^`]+)` `([^`]+)` \|", PAGE, re.MULTILINE))
+    assert listed == locks()
 
 
 MAKES_THREADS = ("agent/process/threads.py", "broker/journal/worker.py")
@@ -166,18 +166,18 @@ def test_each_thread_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("package", package_folders())
-def test_the_readme_of_a_role_lists_all_that_its_package_opens_on(package: str) -> None:
+def test_the_readme_of_a_role_lists_all_modules_and_folders_of_its_package(package: str) -> None:
     folder = package_folders()[package]
     readme = (folder.parent / "README.md").read_text()
     table = readme.partition(f"## What is where in `{package}`\n")[2].partition("\n## ")[0]
-    told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    listed = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     there = {path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py", GENERATED)}
     there |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
-    assert sorted(told) == sorted(there)
+    assert sorted(listed) == sorted(there)
 
 
 @pytest.mark.parametrize("package", package_folders())
-def test_each_file_that_such_a_readme_names_exists(package: str) -> None:
+def test_each_file_named_in_the_readme_of_a_role_exists(package: str) -> None:
     readme = package_folders()[package].parent / "README.md"
     beside = [ROOT, *(folder for folder in package_folders().values() if folder.parent == readme.parent)]
     for file in re.findall(r"`([\w/]+\.(?:py|md))`", readme.read_text()):

@@ -1,4 +1,4 @@
-"""The page of figures is what the last run's JSON file says, and each figure is compared with its baseline."""
+"""The page of figures agrees with the JSON file of the last run, and each figure is compared with its baseline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def row(**changes: Any) -> dict[str, Any]:
         (Figure("other", "ms", (1.0,)), Figure("time", "ms", (9.0,)), 0),
     ],
 )
-def test_a_figure_is_worse_by_a_third_and_beyond_its_rounds(before: Figure, now: Figure, lines: int) -> None:
+def test_a_figure_is_worse_if_it_differs_by_a_third_beyond_its_rounds(before: Figure, now: Figure, lines: int) -> None:
     published, run = ({"rows": [row(figures=[figure.document([figure])])]} for figure in (before, now))
     assert len(list(became_worse(published, run))) == lines
 

@@ -57,14 +57,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_loaded_that_is_not_used(case: str) -> None:
+def test_no_unused_module_is_loaded(case: str) -> None:
     program, unused = CASES[case]
     code = f"import sys; sys.path[:] = {sys.path!r}\n{program}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert unused.isdisjoint(done.stdout.splitlines()[-1].split()), case
 
 
-def test_a_rank_loads_few_modules_of_ours(tmp_path: Path) -> None:
+def test_a_rank_loads_few_modules_of_this_project(tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\nimport dbg_agent\n"
         "dbg_agent.install(broker='127.0.0.1:9', connect_timeout=0.1)\nprint(*sys.modules)"

@@ -36,20 +36,20 @@ def users_of(*names: str) -> set[str]:
     return {name for name in found if not name.startswith("dbg_dial")}
 
 
-def test_nobody_else_dials() -> None:
+def test_only_dbg_dial_opens_connections() -> None:
     found = {
         module.place: DIALS.findall(module.path.read_text()) for module in modules() if module.package != "dbg_dial"
     }
     assert {place: names for place, names in found.items() if names} == {}
 
 
-def test_all_who_dial_are_tried_here() -> None:
+def test_each_function_that_dials_is_tested_here() -> None:
     assert users_of("dial_broker", "open_websocket", "first_to_connect") == {
         way.rpartition(".")[0] for way in WAYS if not way.startswith("dbg_dial")
     }
 
 
-def test_every_check_is_made_where_the_token_is_sent() -> None:
+def test_only_one_method_sends_the_token() -> None:
     """One method presents a token, after the certificate was checked."""
     presenting = []
     for module, tree in parsed(PRESENTED):

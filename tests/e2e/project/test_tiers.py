@@ -68,7 +68,7 @@ KINDS_OF_SKIPS = {
 }
 
 
-def test_a_skip_is_a_failure_where_nothing_may_be_missing(tmp_path: Path) -> None:
+def test_a_skip_is_a_failure_with_no_skips(tmp_path: Path) -> None:
     for name, text in KINDS_OF_SKIPS.items():
         (tmp_path / f"test_{name}.py").write_text(text)
     assert outcome(run_inner(tmp_path, ".")) == {"skipped": 3, "xfailed": 1}

@@ -18,7 +18,7 @@ IN_A_ROW = 4
 """Words in a row that make a quotation."""
 
 AWAITED_IN_A_ROW = 3
-"""The same for a text that a test waits for: if the product says it otherwise, the test only times out."""
+"""The same for a text that a test waits for: if the product words it differently, the test only times out."""
 
 MOST_QUOTING = 60
 MOST_WAITING = 60
@@ -67,13 +67,13 @@ def waits(node: ast.AST) -> Iterator[ast.Call]:
                 yield each
 
 
-def found_in(path: Path, said: set[Phrase], awaited: set[Phrase]) -> tuple[list[str], list[str]]:
+def found_in(path: Path, quotable: set[Phrase], awaited: set[Phrase]) -> tuple[list[str], list[str]]:
     """Return the places of a test module that quote the product, and those that wait for its wording."""
     quoting, waiting = [], []
     source = path.read_text()
     for unit in units(ast.parse(source).body):
         place = f"{path.relative_to(ROOT)}:{unit.lineno}"
-        if any(is_sentence(text) and not said.isdisjoint(phrases(text, IN_A_ROW)) for text in strings(unit)):
+        if any(is_sentence(text) and not quotable.isdisjoint(phrases(text, IN_A_ROW)) for text in strings(unit)):
             quoting.append(place)
         if "wait_for" in source:
             for call in waits(unit):
@@ -83,17 +83,17 @@ def found_in(path: Path, said: set[Phrase], awaited: set[Phrase]) -> tuple[list[
 
 
 def test_few_tests_quote_the_product_or_wait_for_its_wording() -> None:
-    said: set[Phrase] = set()
+    quotable: set[Phrase] = set()
     awaited: set[Phrase] = set()
     for module in modules():
         for text in strings(module.tree()):
-            said.update(phrases(text, IN_A_ROW))
+            quotable.update(phrases(text, IN_A_ROW))
             awaited.update(phrases(text, AWAITED_IN_A_ROW))
-    assert len(said) > 5000
+    assert len(quotable) > 5000
     quoting: list[str] = []
     waiting: list[str] = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        more = found_in(path, said, awaited)
+        more = found_in(path, quotable, awaited)
         quoting += more[0]
         waiting += more[1]
     assert len(quoting) <= MOST_QUOTING, quoting
@@ -101,6 +101,6 @@ def test_few_tests_quote_the_product_or_wait_for_its_wording() -> None:
 
 
 def test_a_quotation_is_found() -> None:
-    said = set(phrases("the rank has not answered within {seconds} s", IN_A_ROW))
-    assert ("rank", "has", "not", "answered") in said
-    assert said.isdisjoint(phrases("the rank 3 has not answered", IN_A_ROW))
+    quotable = set(phrases("the rank has not answered within {seconds} s", IN_A_ROW))
+    assert ("rank", "has", "not", "answered") in quotable
+    assert quotable.isdisjoint(phrases("the rank 3 has not answered", IN_A_ROW))

@@ -34,7 +34,7 @@ CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "
 @needs_shells
 @pytest.mark.parametrize("program", ["dbg-attach", "dbg-broker"])
 @pytest.mark.parametrize("shell", SHELLS)
-def test_each_script_is_one_of_its_shell(shell: str, program: str) -> None:
+def test_each_completion_script_is_valid_in_its_shell(shell: str, program: str) -> None:
     script = completion_script(program, shell)
 
     subprocess.run(CHECKS[shell], input=script, text=True, check=True, timeout=60)
@@ -45,7 +45,7 @@ def test_each_script_is_one_of_its_shell(shell: str, program: str) -> None:
 @settings(max_examples=20)
 @given(st.data())
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type[Record], data: st.DataObject) -> None:
+def test_a_message_can_be_made_of_any_values(kind: type[Record], data: st.DataObject) -> None:
     values = {name: data.draw(wished(hint)) for name, hint in hints_of(kind).items()}
     if kind is Complete:
         values |= {"start": 0, "end": 0}
@@ -62,7 +62,7 @@ def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type
         assert decode(encode(made), next(iter(made.sender))) == made
 
 
-def test_a_process_that_waits_is_in_the_call_of_this_name() -> None:
+def test_the_system_call_of_a_waiting_process_has_its_name() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE,
@@ -72,8 +72,8 @@ def test_a_process_that_waits_is_in_the_call_of_this_name() -> None:
         child.stdout.readline()
         descriptor = os.pidfd_open(child.pid)
         calls = Path(f"/proc/{child.pid}/syscall")
-        while (said := calls.read_text().split()[0]) == "running":
+        while (number := calls.read_text().split()[0]) == "running":
             assert not select.select([descriptor], [], [], 0)[0]
         os.close(descriptor)
-        assert call_names(os.uname().machine)[int(said)] == "read"
+        assert call_names(os.uname().machine)[int(number)] == "read"
         child.kill()
