@@ -11,7 +11,7 @@ import pytest
 from dbg_wire.records.inspection import BreakpointChanges, BreakpointSpec, LineOfFile
 from tests.conftest import OpenTerminal
 from tests.e2e.test_breakpoints import STILL_IMPORTS
-from tests.smoke.test_break_in import end, start, wishes
+from tests.smoke.test_break_in import change_breakpoints, end, start
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
@@ -71,15 +71,15 @@ def test_a_breakpoint_in_a_traced_frame_has_no_problem(
     wait_until_states(home, {0: "stopped"})
     number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
     spec = BreakpointSpec(file=str(home / "rank_script.py"), line=number)
-    asyncio.run(wishes(BreakpointChanges(set=(spec,))))
+    asyncio.run(change_breakpoints(BreakpointChanges(set=(spec,))))
     assert attach(home, "continue", "all").returncode == 0
     wait_until_states(home, {0: "running"})
-    (((state,),)) = asyncio.run(wishes(BreakpointChanges()))
+    (((state,),)) = asyncio.run(change_breakpoints(BreakpointChanges()))
     assert (state.is_set, state.problem) == (True, "")
     for name in ("imported", "read"):
         (home / "homes/rank0" / name).touch()
     wait_until_states(home, {0: "stopped"})
-    asyncio.run(wishes(BreakpointChanges(clear=(LineOfFile(file=spec.file, line=number),))))
+    asyncio.run(change_breakpoints(BreakpointChanges(clear=(LineOfFile(file=spec.file, line=number),))))
     (home / "homes/rank0/enough").touch()
     attach(home, "continue", "all")
     assert rank.wait() == 0

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_client.seat.notices import discarded
 from tests.conftest import OpenTerminal
-from tests.e2e.test_missing_broker import KINDS, assert_nothing_told
+from tests.e2e.test_missing_broker import KINDS, assert_got_no_secret
 from tests.smoke.test_broker import let_finish, start_one
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.certificates import Authority
@@ -69,7 +69,7 @@ def test_a_session_continues_with_the_real_broker_on_another_port_despite_an_imp
         terminal.send("c")
         assert terminal.exit_status() == 7
         assert rank.wait() == 0
-    assert_nothing_told(impostor, kind, second)
+    assert_got_no_secret(impostor, kind, second)
 
 
 ONE_STOP = """\
@@ -180,4 +180,4 @@ def test_new_processes_send_no_secret_to_an_impostor_and_report_it_in_one_line(
     assert [error for error in errors if str(broker.port) not in error] == []
     assert {result.returncode for result in results} <= {4, 5}
     assert impostor.heard(), "nobody called the impostor"
-    assert_nothing_told(impostor, kind, broker)
+    assert_got_no_secret(impostor, kind, broker)

@@ -16,7 +16,7 @@ import pytest
 
 from dbg_wire.records.ranks import RankState
 from tests.conftest import OpenTerminal
-from tests.e2e.test_guard import STUCK_OR_CLOSED, STUCK_SECONDS, Job, wait_until_told
+from tests.e2e.test_guard import STUCK_OR_CLOSED, STUCK_SECONDS, Job, wait_until_details
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
@@ -95,7 +95,7 @@ def test_a_rank_killed_for_its_memory_is_reported(group: Path, processes: Proces
     rank.wait_for_output("RUNS")
     go.write_text("go\n")
     assert rank.wait() == -signal.SIGKILL
-    wait_until_told(home, r"SIGKILL .*\b0\.1 GiB\b.* \d+\.\d GiB .*")
+    wait_until_details(home, r"SIGKILL .*\b0\.1 GiB\b.* \d+\.\d GiB .*")
 
 
 def pipe(path: Path) -> Path:

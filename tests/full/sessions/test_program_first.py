@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.e2e.test_odd_places import IN_CI, SITUATIONS, stops_and_goes_on
-from tests.e2e.test_program_first import let_go, start_one
+from tests.e2e.test_program_first import resume, start_one
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import HELP, sit_in_pudb
@@ -37,7 +37,7 @@ set_trace()
     rank = start_one(processes, home, script, PYTHONWARNINGS="error,ignore::DeprecationWarning", PYTHONDEVMODE="1")
     for _ in range(2):
         wait_until_stopped(home, 1)
-        let_go(home, "0")
+        resume(home, "0")
     assert rank.wait() == 0
     (listed,) = attach_list(home, "--all")
     assert listed["pid"] == rank.pid
@@ -71,10 +71,10 @@ print("done")
     rank.wait_for_output("child goes on")
     pids = {known["child"]: known["pid"] for known in wait_until_stopped(home, 2)}
     assert pids.keys() == {None, 1}
-    let_go(home, ":0.1")
+    resume(home, ":0.1")
     os.kill(pids[1], signal.SIGUSR1)
     rank.wait_for_output("child done")
-    let_go(home, ":0")
+    resume(home, ":0")
     assert rank.wait() == 0
 
 
