@@ -86,10 +86,10 @@ def install(
     """Connect in the background, so that this rank is listed and can be broken into before it stops anywhere.
 
     Unless ``classic`` (or its synonym ``breakpoint``) is false (``DBG_CLASSIC=0``), the breakpoints in the program's
-    code call the agent from now on. These are the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
-    PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers.
-    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after the program has passed that call
-    ``skip`` times. A program that has a terminal and knows no broker keeps its own debuggers.
+    code call the agent from now on. These are the builtin ``breakpoint()``, and ``set_trace`` and ``post_mortem`` of
+    pdb, PuDB, ipdb and remote_pdb. A host and a port in such a call have no effect. Objects of these debuggers call the
+    agent, too. ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after the program has
+    passed that call ``skip`` times. A program that has a terminal and knows no broker keeps its own debuggers.
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small helper process reports to the broker where the program is while
     the interpreter is stuck in C code. It also reports the signal if one ended the program. For this, faulthandler is
@@ -105,8 +105,8 @@ def install(
     With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds.
     This includes groups made before or after this call, and groups with a timeout of their own. An operation that has
     already started keeps its timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get
-    their own timeouts back when the rank has not stopped for so many seconds, or by :func:`uninstall`. The next stop
-    sets the long timeout again.
+    their own timeouts back when this time has passed since the end of the rank's last stop, or by :func:`uninstall`.
+    The next stop sets the long timeout again.
 
     In the main thread, :func:`install` uses one more real-time signal, so that terminals can break into the running
     rank. The other arguments are the same as for :func:`set_trace`, and become its defaults in this process.
@@ -128,8 +128,9 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     """In an ``except`` block: keep this rank where the exception was raised, until a terminal resumes it.
 
     ``install(post_mortem=True)`` does the same for an uncaught exception. The program continues after this call. If the
-    call has no ``lease``, the one of :func:`install` applies. Return at once, with a warning, if there is no exception,
-    no broker, or, with ``CI`` set, no lease at all.
+    call has no ``lease``, the one of :func:`install` applies. Without an exception or without a broker, the call warns
+    and returns at once. The call does the same if ``CI`` is set, and neither this call nor :func:`install` has a
+    ``lease``.
     """
 
     def load() -> Callable[..., object]:
@@ -181,9 +182,9 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             return None
         return call(*arguments)
     except KeyboardInterrupt:
-        # If a KeyboardInterrupt ends the execution of a module, here perhaps one of the agent, CPython records this. At
-        # its exit the process would then die of SIGINT, even if the program has caught the exception. Executing another
-        # source text clears the record.
+        # If a KeyboardInterrupt ends the execution of a module, CPython records this. Here the module may be one of the
+        # agent's. Because of the record the process would die of SIGINT at its exit, even if the program has caught the
+        # exception. Executing another source text clears the record.
         exec("")  # noqa: S102
         raise
 

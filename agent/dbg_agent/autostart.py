@@ -1,11 +1,12 @@
 """The start of a process as a rank without a change to its code; called by a one-line file in site-packages.
 
 ``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script sets it to any word, and all processes of the
-job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank writes into the same
-variable that it is the rank (its claim), and the place that a launcher has assigned to it: run and rank number.
-Programs that the rank starts are part of it, unless a launcher has assigned them another place. With libraries such as
-Lightning the first rank starts the other ranks, and stays a rank. A program that only launches is never a rank. If
-such a launcher assigns no places to its children, a script that it starts takes over the launcher's place.
+job inherit the variable. The rank is the outermost Python program that is not a launcher. The rank writes its claim
+into the same variable: that it is the rank, and its place. The place is the run and the rank number that a launcher has
+assigned. Programs that the rank starts are part of it, unless a launcher has assigned them another place. With
+libraries such as Lightning the first rank starts the other ranks, and stays a rank. A program that only launches is
+never a rank. If such a launcher assigns no places to its children, a script that it starts takes over the launcher's
+place.
 
 Breakpoints also work in a process that is not a rank, such as a helper or a child. The process connects when it reaches
 a breakpoint. If no launcher has assigned it a place, it takes its parent's job, run and rank number from the variable.
@@ -178,7 +179,7 @@ def _rank_of_process() -> ModuleType:
 
 
 def _redirect_stops(environ: Mapping[str, str]) -> None:
-    """Redirect breakpoints in a rank's child to the agent: its stdin is not a terminal, so pdb would end the child."""
+    """Redirect breakpoints in a rank's child to the agent. pdb would end the child, whose stdin is not a terminal."""
     value = environ.get("DBG_CLASSIC")
     if value:
         from dbg_agent.settings import is_off

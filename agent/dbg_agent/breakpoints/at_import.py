@@ -32,7 +32,7 @@ CALL = "__dbg_stop_point__"
 """Name of the function in each inserted call. The function is a builtin, so that it hides no name of a module."""
 
 COMPILES = "invoke_and_store_as_constant"
-"""Name of the Dynamo function that calls a function marked as constant while Dynamo compiles."""
+"""Name of a function of Dynamo that runs while Dynamo compiles. It calls the functions that are marked as constant."""
 
 LATER = "the file is loaded already; the breakpoint takes effect at the rank's next stop"
 

@@ -165,7 +165,7 @@ class LineBreakpoints:
         self._mechanism = mechanism(self.reached)
         self._traced: dict[str, frozenset[int]] = {}
         """The lines that had breakpoints when the rank was last stopped. A thread that has been traced since that stop
-        stops at these lines in any case."""
+        stops at these lines even if the mechanism fails."""
         self._failure = ""
         """The error of `sys.monitoring` or :mod:`.at_import`. After an error only a traced thread stops at breakpoints.
         Empty if there is no error."""
@@ -327,7 +327,7 @@ class LineBreakpoints:
         check_stop(frame, is_due, partial(self._stop, file, line), self._failed)
 
     def _is_reached(self, frame: FrameType, is_traced: bool) -> bool:
-        """Return True if this class must check the breakpoints of the frame's line; in a traced frame, bdb does."""
+        """Return True if this class must check breakpoints at the frame's line; in a traced frame bdb checks them."""
         if os.getpid() != self._pid or self._halts.has_just_halted(frame):
             return False
         if is_traced and is_traced_by_us(frame):

@@ -124,8 +124,8 @@ class Monitored:
         codes = self._codes
         known = self._known(code) if id(code) not in codes else None
         if known is not None and len(codes) < MAX_CODES:
-            # Enable events before the code is stored: if another thread has freed the id, this raises, so code that
-            # reports no lines is not stored.
+            # Enable events before the code is stored. If another thread has freed the tool id, this call raises an
+            # exception, and the code is not stored. So all stored code reports its lines.
             self._set_line_events(code, enabled=True)
             codes[id(code)] = known
 

@@ -207,7 +207,7 @@ def _loaded_paths() -> Iterator[str]:
 
 
 def same_file(name: str, files: Collection[str]) -> str:
-    """Return the path in ``files`` of the file ``name``, a code object's ``co_filename``; empty if there is none."""
+    """Return the path in ``files`` that leads to the same file as ``name``, a ``co_filename``; else an empty string."""
     path = os.path.abspath(name)  # noqa: PTH100
     if path in files:
         return path
@@ -222,7 +222,7 @@ def is_ours(file: str) -> bool:
 
 
 def place_in(path: str, line: int) -> Placed:
-    """Return the line where a breakpoint for this line of a file stops, or the reason why it can't.
+    """Return the line where a breakpoint for this line of a file takes effect, or None and the problem.
 
     If there is a line, the problem is a warning.
     """

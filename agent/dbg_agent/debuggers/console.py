@@ -128,7 +128,7 @@ class StoppedThread(Protocol):
         """Halt after a step or at a breakpoint; with ``resumes`` the breakpoint's commands resume the thread."""
 
     def start_reporting(self) -> None:
-        """Report the stop if it was not reported so far, because it waits for a user now."""
+        """Report the calling thread's stop, which now waits for a user, unless the stop has already been reported."""
 
     def carry_out(self, work: Work | None) -> None:
         """Do work of the inbox; an exception that it raises unwinds the debugger."""
@@ -165,8 +165,8 @@ class Console(io.TextIOBase):
         self._log = SessionLog()
         self._tail = ""
         self._begun = 0
-        """Number of lines so far that were written without a newline at first. The latest number is the id of the
-        unfinished line, by which its timer notices that a newer line has begun."""
+        """Number of unfinished lines so far, and the id of the latest one. By this id a timer notices that a newer line
+        has begun."""
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
@@ -289,8 +289,8 @@ class Console(io.TextIOBase):
     def interrupt(self) -> bool:
         """Record an interrupt for a command that runs or is about to start; return False at a prompt.
 
-        The record is needed because a reply may still wait in the inbox, and a command that is about to start has no
-        ticket yet by which it could be interrupted. May be called from any thread.
+        The record is needed for a reply that still waits in the inbox. The reply's command has not started, so the
+        command has no ticket yet by which it could be interrupted. May be called from any thread.
         """
         with self._lock:
             prompt = self._prompt

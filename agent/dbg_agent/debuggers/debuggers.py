@@ -134,7 +134,7 @@ class Debuggers:
             self.open_one.show_breakpoints()
 
     def have_one(self) -> None:
-        """Load a debugger if none is loaded. It must trace breakpoints that were set before a debugger opened."""
+        """Load a debugger if none is loaded. Breakpoints that were set earlier may need a debugger that traces them."""
         if self.last is None:
             self.last = self._load(self.preferred())
 

@@ -63,7 +63,8 @@ class Engine(bdb.Bdb):
         self.ends_at_lines = False
         """Whether the present step is an IDE's: it does not end at a call or a return, but at the line that follows."""
         self._is_untraced = False
-        """Whether bdb must see no breakpoints as it continues, because all of them are served without tracing."""
+        """True while bdb continues and no breakpoint needs tracing. ``breaks`` is empty then, so bdb ends the
+        tracing."""
         # bdb's constructor replaces the table of breakpoints, which all engines share, by an empty one. The table is
         # restored, because it may contain breakpoints that users have set in the other engine.
         kept = workplace.breakpoints.lines

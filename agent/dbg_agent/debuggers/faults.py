@@ -21,8 +21,8 @@ MAX_WORDS = 200
 def is_fault(error: BaseException) -> bool:
     """Return True if a debugger's view, a value that it inspected, or an interrupt from a terminal raised this.
 
-    Return False for an exception that leaves the debugger on purpose, and for one of the program's signal handlers. The
-    handler's exception unwinds the program, as it would without the agent.
+    Return False for an exception that leaves the debugger on purpose, and for an exception that a signal handler of the
+    program has raised. The handler's exception unwinds the program, as it would without the agent.
     """
     if isinstance(error, UNWINDING):
         return False

@@ -42,7 +42,7 @@ END_OF_INPUT = "EOF"
 
 @contextmanager
 def _waiting_for(console: Console, state: PromptState) -> Iterator[None]:
-    """Report prompts in this context with this state, which is the kind of input that they wait for."""
+    """While the block runs, report each prompt with ``state``: the kind of input that the prompt waits for."""
     before, console.state = console.state, state
     try:
         yield
@@ -120,11 +120,11 @@ class CompletingPdb(Engine, pdb.Pdb):
     """A pdb that completes as on its own terminal, but runs no code that could block the rank."""
 
     ticket: int | None = None
-    """The ticket that interrupts the running command; None if no command runs."""
+    """The number by which :meth:`interrupt` names the running command; None if no command runs."""
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Hold a ticket that interrupts the command running in this context."""
+        """Make the command that runs in this block interruptible: ``ticket`` is set while the block runs."""
         before = self.ticket
         with self._workplace.interruptible.running() as ticket:
             self.ticket = ticket
@@ -198,7 +198,7 @@ class RankPdb(CompletingPdb):
     # ----------------------------------------------------------------------------------------------- stops made by bdb
 
     def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
-        """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
+        """Show pdb at this frame if a trace function stopped here; else at the next line, like pdb's ``set_trace``."""
         if traced or is_split(frame):
             return self._show(frame)
         self._start(frame)
@@ -208,8 +208,8 @@ class RankPdb(CompletingPdb):
         """Prepare tracing of this frame, so that pdb then stops at the same place as its own ``set_trace``."""
         self._first = id(frame)
         super().set_trace(frame)
-        # `set_trace` has switched tracing on, and a step must not end in the agent's calls that follow. The caller
-        # switches tracing on again as its last action.
+        # Switch off the tracing that `set_trace` has switched on: otherwise a step would end in the agent's own calls
+        # that follow. The caller switches tracing on again as its last action.
         sys.settrace(None)
         self.going_on = False
         self._stepper = threading.get_ident()
@@ -337,7 +337,7 @@ class RankPdb(CompletingPdb):
         return (command[:-2] if command in ("exit()", "quit()") else command), arg, line
 
     def _showing_errors(self, part: Callable[[], Any]) -> Any:
-        """Run a part of pdb; show the error if an argument's repr or a file makes it fail, and continue."""
+        """Run a part of pdb. If an argument's repr or a file makes the part fail, show the error and continue."""
         try:
             return part()
         except (KeyboardInterrupt, *UNWINDING):
@@ -419,8 +419,9 @@ class RankPdb(CompletingPdb):
         sys.displayhook = self.displayhook
         body = ast.parse(source).body
         try:
-            # The statements of one input stay together, because a `global` applies to all of them. The statements of a
-            # block run one by one, as if typed at a prompt, so that the values of all expressions are shown.
+            # Statements on one line are executed together, because a `global` applies to all of them. The statements of
+            # a block of several lines run one by one, as if typed at a prompt, so that the values of all expressions
+            # are shown.
             for statements in [body] if whole else [[statement] for statement in body]:
                 self._execute_one(ast.Interactive(statements), namespace, frame_locals)
         finally:

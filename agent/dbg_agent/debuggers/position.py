@@ -1,10 +1,11 @@
-"""The position of a rank in its program: the stack of the stopped or the program's thread, and the selected frame.
+"""The position of a rank in its program: the stack of a thread, and the selected frame.
 
-A running rank is neither traced nor sampled for this. It is inspected when the broker probes it, every 20 s or more
-often, and when a user requests its stack.
+The thread is the stopped one or, if no thread is stopped, the program's thread. A running rank is neither traced nor
+sampled for the stack. The rank is inspected when the broker probes it, every 20 s or more often, and when a user
+requests its stack.
 
-The user has chosen the frame of a stop by a call, a breakpoint or a step. For other stops, as after a break-in, the
-innermost frame is mostly inside a library, and the frame of the user's own code is selected.
+If a call, a breakpoint or a step has caused a stop, the user has chosen its frame. After any other stop, such as a
+break-in, the innermost frame is mostly inside a library. So the frame of the user's own code is selected.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ LOOKED_AT = 64
 either."""
 
 FREE_SECONDS = 50e-6
-"""Processor time between two checks, in seconds, that a thread may use without counting as moved. It allows for the end
-of a call into the kernel that started before the first check."""
+"""Processor time between two checks, in seconds, that a thread may use without counting as moved. A thread that entered
+the kernel before the first check may still use a little processor time there before it waits."""
 
 FREE_SHARE = 5e-6
 """Processor time that a thread may use in addition to FREE_SECONDS without counting as moved, as a fraction of the time
@@ -144,7 +145,7 @@ class Position:
         return thread_stacks(self._stops.owner if self._is_current() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
-        """Return for how many seconds the rank has been at :meth:`stack`, and whether it may be longer.
+        """Return for how many seconds the rank has had its present stack, and True if the real time may be longer.
 
         The seconds are None if they are unknown.
         """

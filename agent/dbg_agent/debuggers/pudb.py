@@ -332,8 +332,8 @@ def _traceback_of(error: BaseException) -> str:
 def _leaving_no_trace() -> Iterator[None]:
     """Keep PuDB's log records of this thread out of the job's log, and its configuration out of the user's home.
 
-    PuDB logs each value that it can't show, each time a key is pressed. It knows the path of its configuration if the
-    program has loaded PuDB itself.
+    PuDB logs each value that it can't show, each time a key is pressed. If the program has loaded PuDB itself, PuDB
+    knows the path of its configuration and would write the file.
     """
     log, thread, save = logging.getLogger("ui"), threading.get_ident(), pudb_settings.save_config
 
@@ -358,7 +358,8 @@ def _making_window() -> Iterator[None]:
     """Make PuDB create its window without accessing the rank's terminal or home.
 
     PuDB asks curses about the rank's TERM, and curses prints to the job's stderr if TERM is not set. PuDB also reads
-    old command lines from a folder that must exist. Its own package folder exists and has no such file.
+    old command lines from a file in a folder that must exist. Here the folder is PuDB's own package, which contains no
+    such file.
     """
     before = pudb_debugger.curses, pudb_debugger.get_save_config_path
     pudb_debugger.curses = None

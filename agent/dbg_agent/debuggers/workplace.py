@@ -47,7 +47,7 @@ class UserBreakpoints:
         return bool(self.lines) and (self.served is None or not self.served.refresh())
 
     def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
-        """Return whether :attr:`served` decides about breakpoints (otherwise bdb does), and its chosen breakpoint."""
+        """Return True, and :attr:`served`'s choice or None. Return False and None if bdb must choose the breakpoint."""
         if self.served is None:
             return False, None
         return True, self.served.chosen(frame, file, line)

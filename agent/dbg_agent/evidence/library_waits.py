@@ -33,8 +33,9 @@ MAX_WORKERS = 32
 """Maximum number of workers that are checked."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
-"""Three definitions of an idle worker, by the kinds of its wait. A worker that waits for a lock may be idle or busy. So
-the next definition is used only if no worker is busy by the one before. By the third, every worker is busy."""
+"""Three definitions of an idle worker, by the kinds of its wait. The first definition with a busy worker is used. A
+worker that waits for a lock may be idle or busy: the first definition counts the worker as idle, the second as busy.
+The third counts every worker as busy."""
 
 
 class Worker(NamedTuple):

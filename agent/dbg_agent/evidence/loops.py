@@ -155,7 +155,7 @@ def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
 
 
 def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
-    """Return the file that a call tests for, or None, and True if the call does so without a ``try``."""
+    """Return the file that a call tests for, or None. The flag is False if the call is a test only inside a ``try``."""
     given = [values.of(one) for one in call.args]
     owner, name = (values.of(call.func.value), call.func.attr) if isinstance(call.func, ast.Attribute) else (None, "")
     if isinstance(owner, MadePath) or is_path(owner):

@@ -83,7 +83,7 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
 def _tasks(
     threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
 ) -> Iterator[tuple[object, bool, ThreadWait]]:
-    """Yield the tasks of loops that threads wait in: loop, whether no other task waits for it, and its record."""
+    """For each task of the threads' event loops, yield its loop, True if no other task waits for it, and its record."""
     for thread in threads:
         loop = waits[thread.ident].loop
         if loop is None or loop is UNKNOWN:
@@ -265,7 +265,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
     """Return the wait of a thread at an object other than a lock, such as a queue; None if there is no such wait."""
     value = site.called.value if site.is_with else site.called.owner
     kind = class_of(value)
-    # class_of() does not return the module of a C class, because it is part of the class's name.
+    # class_of() reads the class's dictionary. Some C classes have no module there, so ask the class itself.
     built_in = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
     if built_in == "_queue.SimpleQueue" and site.called.name == "get":
@@ -276,7 +276,7 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> ActivityInfo | None:
     if built_in == "_multiprocessing.SemLock":
         return doing(Activity.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
     if site.called.name == "wait" and kind in _WORKS:
-        # The recorder reports a collective, but not gloo's sends and receives; this wait may be for one of these.
+        # This wait may be for a send or a receive of gloo. The recorder reports collectives, but neither of these.
         return doing(Activity.WORK, name=text)
     if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
         made = site.made.called
@@ -299,7 +299,7 @@ def _sleeping(thread: SeenThread, site: CallSite) -> ActivityInfo:
 
 
 def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
-    """Mark the wait with the `atexit` function that the main thread is in after the program has ended."""
+    """Add to the wait the name of the `atexit` function that the main thread runs after the program has ended."""
     main, outermost = threading.main_thread(), thread.frames[-1] if thread.frames else None
     if outermost is None or main.ident != thread.ident or main.is_alive():
         return wait

@@ -1,8 +1,8 @@
 """The call that a frame is in: the expression of the called function or of the ``with`` block, from the source.
 
-Expressions of names, attributes and items with a constant or a variable as key are resolved to their values. So are
-arithmetic on integers, and string and path joins. Any other expression, such as a call's result, stays unknown, because
-no code of the program is run.
+Names, attributes, and items whose key is a constant or a variable are resolved to their values. Arithmetic on integers
+and joins of strings or paths are computed. Any other expression, such as a call's result, stays unknown, because no
+code of the program is run.
 """
 
 from __future__ import annotations
