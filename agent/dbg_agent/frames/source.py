@@ -42,14 +42,14 @@ class Tree(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """The node that a frame is executing: an expression, or a statement if the instruction belongs to it directly."""
+    """The node that a frame is executing: an expression, or a statement if the instruction is part of no expression."""
 
     frame: FrameType
     node: ast.AST
     tree: Tree
 
     def outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield the node's parents within its function, nearest first, each with its child that contains the node."""
+        """Yield (parent, child) pairs in the function, nearest first; the child is the node or contains the node."""
         is_part = self.frame.f_code.co_name.endswith(("comp>", "expr>"))
         while (parent := self.tree.parents.get(node)) is not None:
             yield parent, node

@@ -98,8 +98,8 @@ def all_frames() -> dict[int, FrameType]:
         return sys._current_frames()
     frames: dict[int, FrameType]
     try:
-        # No other thread runs during this call of C code, which enables collection again at its end. Another thread may
-        # have disabled collection just before this call; then the code below disables it again.
+        # C code makes these four calls, so no other thread runs between them. The last call enables collection. If
+        # another thread disabled collection just before the first call, the code below disables it again.
         is_on, _, frames, _ = tuple(map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
     except BaseException:
         gc.enable()
@@ -188,7 +188,7 @@ def skip_runner(frames: Sequence[FrameType]) -> int:
 
 
 def place_of(frame: FrameType, line: int | None = None) -> Place:
-    """Return the place of the frame; ``line`` is used instead of the current line of a frame that has moved on."""
+    """Return the place of the frame at its current line, or at ``line`` if the frame has since moved on."""
     line = frame.f_lineno if line is None else line
     return clamp(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
 
@@ -200,7 +200,7 @@ def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Pla
 
 def whole_stack(frame: FrameType | None) -> tuple[Place, ...]:
     """Return all places from the outermost frame to this one, without the agent's frames."""
-    # The callers of `python -m dbg_agent` are only frames of runpy.
+    # The walk ends at the main module of `python -m dbg_agent`, because its callers are only frames of runpy.
     frames = list(takewhile(lambda one: not _is_main(one), outward(frame)))[::-1]
     return tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame))
 
@@ -320,7 +320,7 @@ def _name(thread: Any) -> str:
 
 
 def _is_own_thread(thread: Any, frame: FrameType) -> bool:
-    """Return True if the thread belongs to the agent: its outermost frame outside :mod:`threading` does."""
+    """Return True if the thread is the agent's, by its name or its outermost frame outside :mod:`threading`."""
     if _name(thread).startswith(OWN_NAMES):
         return True
     outermost = [one for one in outward(frame) if one.f_globals.get("__name__") != "threading"][-1:]

@@ -172,8 +172,8 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     if WRITES_THROUGH:
         return
     assigned = dict(values)
-    # Python 3.11 writes a copy back only if it was read since the last write. So it is read before this write, and
-    # after it for the next write, which a debugger may make.
+    # Python 3.11 writes a copy back only if the copy was read since the last write. So the copy is read before this
+    # write. The copy is read again after this write, because a debugger may make the next write.
     copy: Any = frame.f_locals
     copy.update(assigned)
     # The argument 0 keeps variables that the copy lacks. With 1, Python 3.12 would assign None to them, with a warning.
@@ -184,8 +184,8 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
 def release(frames: Iterable[FrameType]) -> None:
     """Empty the copies of locals that these frames keep after they were read, because copies keep tensors alive.
 
-    Call it in the frames' thread. A copy that the program or a debugger also has is kept. So is the copy of a frame
-    whose trace or profile function is running, because Python writes it back afterwards.
+    Call it in the frames' thread. A copy that the program or a debugger also has is kept. The copy of a frame
+    whose trace or profile function is running is kept, too, because Python writes this copy back afterwards.
     """
     if WRITES_THROUGH:
         return
@@ -213,7 +213,7 @@ def empty(frame: FrameType) -> None:
     copy: Any = frame.f_locals
     if type(copy) is dict and sys.getrefcount(copy) == SOLE_REFERENCES:
         code = frame.f_code
-        # Names that `exec` added are not variables of the frame: only the copy has them, so they stay.
+        # Names that `exec` added stay: they are not variables of the frame, so only the copy has them.
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             copy.pop(name, None)
 

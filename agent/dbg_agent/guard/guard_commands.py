@@ -217,7 +217,7 @@ def frames_of(text: str, pid: int, own: Sequence[str], begins: Mapping[str, int]
     """
     try:
         threads: list[dict[str, Any]] = json.loads(text)
-        # The main thread's number is the process id, or the process id in the process's own namespace of ids.
+        # The main thread's number is the process id, in this namespace of process ids or in the process's own.
         main = [thread for thread in threads if thread["os_thread_id"] in (pid, thread["pid"])] or threads[-1:]
         frames = [_place(frame, begins) for frame in main[0]["frames"]]
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):

@@ -159,7 +159,7 @@ def end() -> None:
 
 
 def _make_room() -> None:
-    """Detach the guard from a program that forks by itself, because the program may wait for any or all children."""
+    """Detach the guard before the program forks, because the program may then wait for any child or all children."""
     caller = sys._getframe().f_back
     name = caller.f_globals.get("__name__") if caller is not None else None
     if _guard is not None and name not in WAIT_BY_NUMBER:
@@ -264,8 +264,8 @@ class Guard:
         self._key, self._owner = key, owner
         self._about = {"broker": broker, "exec": may_exec, "rank": rank, "registration": registration}
         self._has_ended = False
-        # The lock is reentrant, because a signal handler of the program may call this object in a thread that already
-        # holds the lock.
+        # The lock is reentrant, because a signal handler of the program may call a method of this object in a thread
+        # that already holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._pipe = _Pipe()
@@ -365,8 +365,8 @@ class Guard:
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-        # To leave its parent, the guard continues in a process that it forks, and the rank's child ends. `leave` has
-        # set `child` to None, so this does not count as the end of the guard.
+        # To leave its parent, the guard continues in a process that it forks, and the rank's child ends. The end of the
+        # child does not count as the end of the guard, because `leave` has set `child` to None.
         self._has_ended = self.child is not None
         self.child = None
         self._no_child.set()

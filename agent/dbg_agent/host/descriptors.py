@@ -65,9 +65,9 @@ def openers(path: str) -> list[int]:
 
 
 def other_ends(pipe: str, *, reads: bool) -> list[int]:
-    """Return the pids, of this process and its children, that hold the pipe's write end.
+    """Return the pids of the processes at the other end of a pipe; only this process and its children are searched.
 
-    Without ``reads``, return those that hold its read end.
+    If the process at this end reads (``reads``), the other end is the write end; otherwise it is the read end.
     """
     mode = os.O_WRONLY if reads else os.O_RDONLY
     return [pid for pid, number in _descriptors([os.getpid(), *children()], pipe) if _mode(pid, number) == mode]
@@ -160,7 +160,7 @@ def does(pid: int) -> WaitWithHolder:
 
 
 def waits_in(call: SystemCall) -> WaitWithHolder | None:
-    """Return the wait of a thread in this system call, or None if the call does not determine it."""
+    """Return the wait of a thread in this system call, or None if the call does not show what the thread awaits."""
     name, first = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _PLAIN:
         return ActivityInfo(what=_PLAIN[name]), None
@@ -232,11 +232,12 @@ def _is_input(process: str, number: int, target: str) -> bool:
 
 
 def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> WaitWithHolder:
-    """Return the wait at a pipe with the processes at its other end, among this process and its children."""
+    """Return the wait at a pipe, and the processes at its other end as far as :func:`other_ends` finds them."""
     is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
-        # A write to a pipe with room returns at once. So if another process is seen in this call, its pipe is full.
+        # The room is checked only for a pipe of this process. If another process is seen in a write, its pipe is full,
+        # because a write to a pipe with room returns at once.
         is_full = not (is_own and _has_room(number))
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
@@ -271,9 +272,9 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     """Return the local and the peer address of a socket of this process; empty if it has none."""
     import _socket
 
-    # The family -1 makes the constructor query the socket's address family, which is needed to decode addresses. The
-    # type has one effect: if the program has set a default socket timeout, the constructor makes the descriptor
-    # non-blocking unless the type has SOCK_NONBLOCK.
+    # The family -1 makes the constructor query the socket's address family, which is needed to decode addresses.
+    # Without SOCK_NONBLOCK in the type, a default socket timeout of the program would make the constructor set the
+    # descriptor to non-blocking. The type has no other effect.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:

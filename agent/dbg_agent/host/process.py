@@ -39,7 +39,7 @@ MAX_COMMAND = 60
 
 
 class SystemCall(NamedTuple):
-    """A system call with its six arguments; ``name`` shows its number if the number is not in the table.
+    """A system call with its six arguments; ``name`` contains the call's number if the table lacks the call.
 
     ``process`` is the directory in /proc of the calling process.
     """

@@ -50,8 +50,8 @@ class Memory:
     """The memory of one process.
 
     ``held`` is its size in bytes at the most recent reading, ``noted`` the monotonic time of this reading. ``kills`` is
-    how many processes of the control group the kernel had killed for lack of memory at the reading before; None if
-    unknown. The more recent number may already include this process.
+    how many processes of the control group the kernel has killed for lack of memory; None if unknown. This number is
+    from the reading before the most recent one, because the most recent number may already include this process.
     """
 
     def __init__(self, pid: int, root: str = CGROUPS, proc: str = "/proc") -> None:

@@ -25,8 +25,8 @@ process creates for itself."""
 class Process:
     """The properties of a process that the rows read.
 
-    ``ancestors`` are process ids, the parent first. They are None in a container with its own process ids, because
-    those in the launcher's variables are the host's.
+    ``ancestors`` are process ids, the parent first. In a container with its own process ids ``ancestors`` is None,
+    because the launcher's variables contain process ids of the host.
     ``proxy_pid`` is the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
     """
 
@@ -64,7 +64,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Return a name of this launch's torchrun process; if it has several, the endpoint that all of these share."""
+    """Return a name of this launch's torchrun process; if there are several, the endpoint that all of them share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -123,9 +123,9 @@ class Row:
 
     The row applies if all of ``needs`` are set, one of ``any_of`` is set, ``holds`` is true, and the numbers are valid.
     An empty ``any_of`` and a missing ``holds`` are ignored. ``rank`` is the variable with the rank number, and
-    ``number`` a function that returns the number if no variable has it. In ``local``, ``world`` and ``job`` the first
-    source that is set is used; in ``run`` all are used. ``in_step`` is True if all ranks are in one step of the
-    scheduler (mpirun starts the ranks of other hosts in a separate step).
+    ``number`` a function that returns the number if no variable has it. From ``local``, ``world`` and ``job`` the first
+    source that is set is used; from ``run`` all sources are used. ``in_step`` is True if all ranks are in one step of
+    the scheduler. It is False, for example, for mpirun, which starts the ranks of other hosts in a separate step.
     """
 
     name: str

@@ -152,9 +152,9 @@ def identify(
     row, numbers = detect(process, framework)
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
     if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
-        # This child of a rank is connected only to other children of the rank, as in an inference engine inside a rank.
-        # So the framework's number is not a number in the job. This is assumed if the framework connects at most as
-        # many processes as the job has ranks.
+        # The framework connects at most as many processes as the job has ranks. So this child of a rank is assumed to
+        # be connected only to other children of that rank, as in a rank's inference engine. The framework's number is
+        # then not a number in the job.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
@@ -181,7 +181,7 @@ def this_process() -> Identity:
     """
     pid = os.getpid()
     argv, module = _command()
-    # The ancestors must only be known for SLURM and Hydra, which set these two variables.
+    # The ancestors are needed only under SLURM and Hydra, which set one of these two variables each.
     chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
@@ -318,8 +318,8 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row is NONE:
         parts.append(unique)
     if row.in_step and scheduler:
-        # The run's name gets the step and the number of requeues here. A job name that the user has chosen lacks the
-        # step, and no job name contains the number of requeues.
+        # The run's name gets the step, because a job name that the user has chosen lacks the step. The run's name also
+        # gets the number of requeues, because no job name contains this number.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
     shown_parts = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
     return job, _reduced(".".join([*shown_parts, str(process.number(row.restart) or 0)]))
@@ -400,7 +400,7 @@ def _command() -> tuple[list[str], str | None]:
 
 
 def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
-    """Return the module of ``python -m`` while ``argv`` begins with ``-m`` because Python is still looking for it."""
+    """Return the module of ``python -m`` while Python is looking for the module: ``argv`` then begins with ``-m``."""
     index = len(original) - len(argv)
     name = original[index] if 0 < index < len(original) else ""
     # `-m name`, or as one word, perhaps after other letters: `-umname`.

@@ -87,8 +87,8 @@ class BrokerFinder:
     def now(self) -> Route | Exception:
         """Return how to reach the broker if that is known within MOMENT_SECONDS, else the exception with the reason.
 
-        This method raises nothing itself, so that an exception from it can only be one of a signal handler of the
-        program.
+        This method raises nothing itself. So only a signal handler of the program can raise an exception in this
+        method.
         """
         question = self._lookups.start(self, self._find_route)
         if not question.ended.wait(MOMENT_SECONDS):
@@ -105,8 +105,8 @@ class BrokerFinder:
 logger = Logger("dbg_agent.link")
 
 MOST_FAILURES = 6
-"""Number of failures in a row to make an event loop, after which the link gives up. During the pauses between them, at
-most five seconds in all, the program may close some of its descriptors."""
+"""Number of failures in a row to make an event loop, after which the link gives up. The pauses between the attempts, at
+most five seconds in all, give the program time to close some of its descriptors."""
 
 
 class LinkOwner(Protocol):
@@ -157,7 +157,7 @@ class _Registration:
 
 
 class _Running(NamedTuple):
-    """The running event loop, and two events that other threads set: one makes the loop send the queue, one ends it."""
+    """The running event loop, and two events that other threads set: to send the queue, and to end the loop."""
 
     loop: asyncio.AbstractEventLoop
     something_to_send: asyncio.Event

@@ -3,9 +3,9 @@
 Any thread fills the queue; the link's thread empties it. The queue is empty while the link is down, because a
 registration sends the whole state again.
 
-All locks here and in the callers are reentrant, because code of the program that prints may interrupt a thread that
-holds one. A signal handler may run after any instruction of the main thread. A finalizer may run at any allocation,
-which may start the garbage collector.
+All locks here and in the callers are reentrant. A signal handler or finalizer of the program may print, and so acquire
+a lock that its own thread already holds. A signal handler may run after any instruction of the main thread. A finalizer
+may run at any allocation, which may start the garbage collector.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_MESSAGES = 4096
 reconnects."""
 
 MAX_MESSAGE_BYTES = 16 * MIB
-"""Maximum number of characters of waiting messages: sixteen of the longest messages. More than one of those waits only
-if many terminals ask a rank at once."""
+"""Maximum number of characters of waiting messages: sixteen of the longest messages. Two of the longest messages wait
+at the same time only if many terminals ask a rank at once."""
 
 
 class ReportNow:

@@ -122,7 +122,7 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
         line = f"{moment} {_log.name} {os.getpid()} {level} {logger}: {printable(text, MAX_LINE)}\n"
         data = line.encode("utf-8", "backslashreplace")
         # The file is opened for each line, because the program may close a descriptor that stays open. The program's
-        # next file would then get the same number, and the log's lines.
+        # next file would then get the same number, and the log would write its lines into the program's file.
         descriptor = _opened(_log.file)
         try:
             if os.fstat(descriptor).st_size + len(data) <= MAX_FILE:

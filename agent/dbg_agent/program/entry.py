@@ -158,7 +158,7 @@ def halted_at(frame: FrameType) -> bool:
 
 
 def no_step_ends() -> bool:
-    """Return True if no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
+    """Return False if a step or a breakpoint has halted a frame and :func:`halted_at` has not reported this yet."""
     rank = current()
     return rank is None or not rank.halt.was_stepped
 

@@ -84,7 +84,7 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
 
 
 def _keeps_debuggers(rank: Rank) -> bool:
-    """Return True if breakpoint calls still open stock debuggers: the program has a terminal, and knows no broker."""
+    """Return True if breakpoint calls still open stock debuggers, because there is a terminal and no known broker."""
     return os.isatty(0) and rank.settings.on_missing == "go-on" and isinstance(rank.link.wait_connected(0.0), NoBroker)
 
 

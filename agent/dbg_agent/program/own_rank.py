@@ -193,7 +193,7 @@ def send_goodbye() -> None:
         rank.program.exit_status = 1
     with suppress(Exception):  # Python would print an exception at the end of the job's log
         if _exit_lease is not None:
-            # If a signal interrupts this wait, the process must end. It does, so the exception is dropped.
+            # If a signal handler ends this wait by an exception, the exception is dropped: the process ends anyway.
             with suppress(ProgramRaised):
                 rank.holding.hold_exit(_exit_lease(rank))
         # The module is loaded only if a guard was started.
@@ -214,7 +214,8 @@ def _stay_interrupted() -> None:
     """Make the process die of SIGINT after Ctrl-C, as it would without the agent: shells and launchers notice this.
 
     The interpreter remembers an uncaught KeyboardInterrupt, and then dies of SIGINT. But it forgets the exception when
-    it executes source text, as the imports for the goodbye do. So the exception is raised and recorded once more.
+    it executes source text, and the imports for the goodbye execute such text. So the exception is raised once more,
+    and the interpreter records it again.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):

@@ -31,7 +31,7 @@ def _entry() -> Any:
 
 
 def _frame_of(frame: object = None) -> FrameType:
-    """Return the frame to stop at: ``frame`` or the caller's, or the next outer one that is not in a stock debugger."""
+    """Return the frame to stop at: the first one outside stock debuggers, from ``frame`` or the caller's outward."""
     found = frame if isinstance(frame, FrameType) else sys._getframe(1)
     while found.f_back is not None and found.f_globals.get("__name__") in _SKIPPED:
         found = found.f_back
@@ -255,7 +255,7 @@ def _change_remote_pudb(module: ModuleType) -> None:
 
 
 def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of ``Pdb`` that calls the agent, or pdb's own method for an object with its own streams."""
+    """Return a method for ``Pdb``: it calls the agent, or pdb's own method if the object has its own streams."""
 
     def method(debugger: Any, *arguments: Any, **named: Any) -> Any:
         if getattr(debugger, "use_rawinput", True):
@@ -286,4 +286,4 @@ _CHANGES: dict[str, Change] = {
 }
 
 _SKIPPED = frozenset({__name__, "importlib._bootstrap", "importlib._bootstrap_external", *_CHANGES})
-"""Modules whose frames are passed over on the way from a stop to the program's line that has requested it."""
+"""Modules whose frames are skipped in the search for the program's line that has requested a stop."""
