@@ -30,8 +30,8 @@ CONNECT_SECONDS = 10.0
 is ready within that time."""
 
 CRASH_LEASE_SECONDS = 600.0
-"""Time in seconds that a crashed rank is kept if no terminal attaches. A user has time to wake up and attach, but no
-more than this time of the GPUs is wasted during a night."""
+"""Time in seconds that a crashed rank is kept if no terminal attaches: long enough for a user to wake up and attach. If
+nobody attaches, the GPUs idle for ten minutes, not for the whole night."""
 
 HOLD_GRACE_SECONDS = 60.0
 """Time in seconds that a held rank waits for a chosen rank to arrive. Even if the ranks evaluate a model before the

@@ -64,7 +64,7 @@ def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
 
 
 def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, then: Callable[[], object]) -> None:
-    """Make the requested changes in a background thread, which may read files, and answer.
+    """Make the requested changes and answer, in a background thread, because the changes may read files.
 
     ``then`` is called if the question requested any change.
     """

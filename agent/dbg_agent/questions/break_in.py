@@ -1,7 +1,7 @@
 """Break-in by a real-time signal: its handler stops the main thread, or evaluates an expression in it and returns.
 
-The debugger runs inside the handler. A handler that only started the tracing would stop too late in a ``sleep`` or a
-lock, because Python resumes these waits after a handler.
+The debugger runs inside the handler. A handler that only started the tracing would stop the thread too late: Python
+first resumes a ``sleep``, or a wait for a lock, that the signal has interrupted.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class BreakIn:
     def forget(self) -> None:
         """Restore the signal's former handler, unless the program has set its own; a forked child does this, too."""
         if self.installed and self._is_ours():
-            # SIG_IGN drops a signal that is pending because the program blocks it. The signal's default action would
-            # end the process.
+            # The signal may still be pending if the program blocks it. SIG_IGN drops a pending signal; the signal's
+            # default action would end the process.
             signal.signal(BREAK_IN_SIGNAL, signal.SIG_IGN)
             signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
 
@@ -181,7 +181,8 @@ class BreakIn:
     def stop(self, ask: Ask | None) -> None:
         """Make the main thread stop.
 
-        ``ask`` is answered when it has stopped, or soon with the place if the thread is in C code.
+        ``ask`` is answered when the thread has stopped. If the thread is in C code, ``ask`` is answered soon, with the
+        thread's place.
         """
         if self._is_refused(ask):
             return

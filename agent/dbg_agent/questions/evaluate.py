@@ -145,8 +145,8 @@ def _mode_class(base: Any) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if not self._is_over:
                 if any(issubclass(kind, sharded_classes()) for kind in types):
-                    # The tensor's own class handles the operator first. The operators that this class runs arrive here
-                    # one by one.
+                    # The tensor's own class handles the operator first. The operators that the tensor's class then runs
+                    # arrive here one by one.
                     return NotImplemented
                 if getattr(func, "namespace", "") in NAMESPACES:
                     _check(self._torch, func, args, self._asked)

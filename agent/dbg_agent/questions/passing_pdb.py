@@ -49,8 +49,8 @@ def run_command(
     try:
         passing = OneShotPdb(workplace, printed, looked_at, frame)
         if known_locals is not None:
-            # The new pdb has read the variables from the frame. This has undone assignments in the open debugger, which
-            # are now made again.
+            # The new pdb has read the frame's variables. The read has undone assignments in the open debugger, so the
+            # assignments are made again.
             known_locals.update(assigned)
         request = passing.run_line(ask.text.strip())
         if workplace.breakpoints.lines:

@@ -272,8 +272,8 @@ class Questions:
         self._evaluate(ask, lambda frame: find_frame(frames, frame) if frame else users_frame(frames))
 
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
-        # The import is not at the module's top, because the link's thread would run it there. The stopped thread may be
-        # inside the import of a module that this one needs.
+        # The import is not at the module's top, where the link's thread would run it. That thread would wait if the
+        # stopped thread is inside the import of a module that `evaluate` needs.
         from dbg_agent.questions.evaluate import evaluate
 
         at = self._found(ask, find)
@@ -348,7 +348,10 @@ class Questions:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
-        """Answer the questions whose moves have ended; runs in the thread that moved."""
+        """Answer the questions that requested a move, such as a step, because the move has ended.
+
+        Runs in the thread that moved.
+        """
         self.forget()
         self._work.move_ends(Kind.VALUE, text)
 

@@ -20,8 +20,8 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
 
 ANSWER_MARGIN = 0.2
-"""Fraction of a question's time that is reserved for sending the answer; a move that takes longer is answered as
-running."""
+"""Fraction of a question's time that is reserved for sending the answer. A move that has not ended before this last
+part of the time is answered as running."""
 
 SHORTEST_SECONDS = 0.05
 """Minimum time for a question, in seconds."""
@@ -112,8 +112,8 @@ class StopWork:
             # This import is not at the module's top, where the link's thread would run it.
             from dbg_agent.questions.evaluate import refusing_lone_collectives
 
-            # Interrupts are possible only inside the outer context manager: an interrupt in its own code would leave
-            # torch changed.
+            # `running` is entered last, so no interrupt arrives in the code of `refusing_lone_collectives`, where the
+            # interrupt would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
                 self._call_later(max(SHORTEST_SECONDS, timeout), lambda: self._interrupt(ticket))
                 job()
@@ -136,14 +136,20 @@ class StopWork:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def move_begins(self, ask: Ask, printed: str) -> None:
-        """Answer a question when its move ends, or as running before its deadline; runs in the thread that moves."""
+        """Answer a question when its move ends. If the move takes too long, answer ``running`` before the deadline.
+
+        Runs in the thread that moves.
+        """
         with self._lock:
             self._moving.append((ask, printed))
         timeout = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
         self._call_later(timeout, partial(self._still_moving, ask))
 
     def move_ends(self, kind: Kind, text: str) -> None:
-        """Answer the questions whose moves have ended, or can't be made; runs in the thread that moved."""
+        """Answer the questions that requested a move, because the move has ended or can't be made.
+
+        Runs in the thread that moved.
+        """
         with self._lock:
             ended, self._moving = self._moving, []
         for ask, printed in ended:

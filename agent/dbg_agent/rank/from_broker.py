@@ -67,7 +67,7 @@ INTERRUPT_KEY = b"\x03"
 
 IDENTITY_SECONDS = 2.0
 """Seconds between two checks whether this process has another identity in the job. A check takes 100 µs. A library that
-changes the identity starts other ranks, and this takes more than two seconds anyway."""
+changes the identity starts other ranks, and their start takes more than two seconds anyway."""
 
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that show that a user works at the stop, although no key is typed in a terminal. Like a key, each of them

@@ -118,9 +118,8 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _is_stopped(known, waiting):
-                # Otherwise this broker doesn't know the chosen rank, but an earlier message said that the rank was
-                # stopped at the site. The earlier counts are then kept, because a broker that has just started may not
-                # have heard of the rank yet.
+                # The earlier counts are kept if they say that the chosen rank is stopped at the site, and this broker
+                # doesn't know the rank. A broker that has just started may not have heard of the rank yet.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -359,8 +358,8 @@ class Holding:
         if stop == self._let_go:
             return
         self._let_go = stop
-        # The resumed thread prints the reason, not the link's thread: the process may end right after it is resumed,
-        # and writing to the program's stderr may block.
+        # The resumed thread prints the reason. The link's thread must not wait for the program's stderr, and might
+        # print too late: the process may end right after the stop.
         self._inbox.put(
             stop, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}") if why else None)
         )

@@ -69,7 +69,7 @@ class Membership:
     def identify(self) -> Identity:
         """Return the current identity of this process.
 
-        If a library such as torch.distributed has given the number, it is kept after the library has disconnected.
+        A number from a library such as torch.distributed is kept after the library has disconnected.
         """
         now = self._identify()
         return self.identity if self.identity.by_library and not now.by_library else now
@@ -158,8 +158,8 @@ class Membership:
     def has_moved(self) -> bool:
         """Return True if a framework has changed the identity of this process, so that it must register again."""
         now, me = self.identify(), self.identity
-        # If a library only confirms the launcher's number, nothing changes, unless this process was a child of a rank
-        # so far: then it becomes a rank of its own.
+        # If a library only confirms the launcher's number, nothing changes for a rank. But a process that was a child
+        # of a rank so far becomes a rank of its own.
         is_numbered = now.by_library > me.by_library and (me.launcher == NO_PLACE or self._child is not None)
         return now.key != me.key or is_numbered
 

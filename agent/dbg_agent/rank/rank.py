@@ -176,8 +176,8 @@ class Rank:
         """Start the link and wait for the broker according to ``settings``. Return the error, or None.
 
         The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that the user has requested
-        from outside (``asked_for``) waits as long as the broker's process lives: as long as its kernel accepts
-        connections. Exceptions of the program's signal handlers are raised as ProgramRaised.
+        from outside (``asked_for``) waits as long as the broker's process lives. The process counts as alive while the
+        kernel of its host accepts connections. Exceptions of the program's signal handlers are raised as ProgramRaised.
         """
         self.program.missing = self._connect(settings, unanswered, asked_for=asked_for)
         return self.program.missing
@@ -223,7 +223,8 @@ class Rank:
         error, frames = self.program.last_words or ("", ())
         finalizes = not error and self._finalizes_mpi()
         if finalizes:
-            # A short program may end before it is connected, but its process may then block forever in MPI_Finalize.
+            # A short program may end before the link is connected. The goodbye must still be sent, because the process
+            # may later block forever in MPI_Finalize.
             self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
         status = self.program.exit_status
         self.broker.send(clamp(Goodbye, exit=status, error=error, finalizes=finalizes, frames=frames))

@@ -11,8 +11,8 @@ more.
 
 A deadline is one of four events. Collectives of other ranks that wait for this rank time out. The job ends. The
 launcher kills the rank after a SIGTERM. The longest lease ends the stop. The timeout of collectives runs from the start
-of the stop, the longest lease from its most recent use. The earliest deadline is printed at the stop, and updated in
-the list of ranks.
+of the stop, and the longest lease from the most recent use of the stop. The earliest deadline is printed at the stop,
+and updated in the list of ranks.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class Lease:
         self._go_on(number, why)
 
     def _go_on(self, number: int, why: str) -> None:
-        # The resumed thread prints the reason, not the link's thread: the process may end right after it is resumed,
-        # and writing to the program's stderr may block.
+        # The resumed thread prints the reason. The link's thread must not wait for the program's stderr, and might
+        # print too late: the process may end right after the stop.
         self._inbox.put(number, ResumeThread(lambda: write_stderr(f"{self._broker.address} continues: {why}")))
 
 
@@ -325,7 +325,7 @@ class StopLimits:
             self._broker.call_later(torch.timeouts.seconds, lambda: self._restore(begun))
 
     def _deadline(self) -> Deadline | None:
-        """Return the deadline that ends the stop first, as it is now; None without a deadline."""
+        """Return the earliest deadline as of now; None without a deadline."""
         first, end = self._first, self.lease.max_lease_deadline
         if end is None or (first is not None and first.at <= end):
             return first

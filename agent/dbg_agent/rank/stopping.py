@@ -113,8 +113,8 @@ class Stopping:
         if self._is_ignored(frame, site):
             sys.settrace(tracer)
             return
-        # After a break-in, Python resumes the system call that was interrupted. It may wait for long, so a debugger
-        # must open now, and not at the next line.
+        # After a break-in, Python resumes the interrupted system call. The call may wait for long, so a debugger must
+        # open now, and not at the next line.
         shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
         engine = self._debuggers.last
         if site is not None:
@@ -397,7 +397,7 @@ class Stopping:
         self._questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End an unreported stop. Send a report if no breakpoint remains, because the only one was temporary."""
+        """End an unreported stop. If no breakpoint remains, because the only one was temporary, send a report."""
         self._broker.report_loss(self._inbox.end(self._stops.number, self._stops.end, "the stop ended"))
         if not self._debuggers.workplace.breakpoints.lines:
             self._broker.publish()

@@ -314,7 +314,7 @@ class Inbox:
             return loss
 
     def fresh(self, frame: Input) -> bytes:
-        """Return the new bytes of a frame if it is of the current generation; only in the thread that calls `type`."""
+        """Return the new bytes of a frame if its generation is current. Called only in the thread that calls `type`."""
         with self._changed:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""

@@ -161,7 +161,10 @@ class Interruptible:
         self._call_later(AGAIN_SECONDS, lambda: self.interrupt(ticket))
 
     def _settle(self, thread: int, left: tuple[int, ...]) -> None:
-        """Wait for a thread that is interrupting ended work, and withdraw an interrupt that is not raised yet."""
+        """Withdraw an interrupt of ended work if the interrupt is not raised yet.
+
+        Another thread may be requesting such an interrupt now. It holds the lock meanwhile, so wait for the lock first.
+        """
         with self._lock:
             is_over = self._sent.get(thread, 0) not in (0, *left)
         if is_over and thread != threading.main_thread().ident:
@@ -170,8 +173,9 @@ class Interruptible:
     def raise_wanted(self) -> None:
         """Raise a requested KeyboardInterrupt. A function of the agent calls this right after it has released its lock.
 
-        The program may call that function so often that the signal almost always arrives inside it, where the handler
-        must not raise. So the function calls this method, which checks for locks in the frame of the function's caller.
+        The program may call that function so often that the signal almost always arrives while the function runs. The
+        handler must not raise there. So the function calls this method, which checks the frame of the function's caller
+        for locks.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
@@ -233,7 +237,7 @@ def _withdraw_interrupt(thread: int) -> None:
 
 
 def _give_back(before: Any) -> None:
-    # SIG_IGN drops a signal that is pending because the program blocks it. The signal's default action would end the
-    # process.
+    # The signal may still be pending if the program blocks it. SIG_IGN drops a pending signal; the signal's default
+    # action would end the process.
     signal.signal(INTERRUPT_SIGNAL, signal.SIG_IGN)
     signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)

@@ -439,7 +439,7 @@ class Stops:
 
 
 class _ThreadEnd:
-    """An object in a thread's `threading.local`; Python drops it when the thread exits, and it then calls ``ended``."""
+    """An object in a thread's `threading.local`; calls ``ended`` when Python drops it, because the thread exits."""
 
     __slots__ = ("_ended", "_number")
 
@@ -486,7 +486,7 @@ class Halt:
 
     @property
     def was_stepped(self) -> bool:
-        """Whether a step or a breakpoint has halted a frame that :meth:`has_just_halted` has not reported yet."""
+        """Whether the most recent halt by a step or a breakpoint was not yet reported by :meth:`has_just_halted`."""
         return self._stepped_to is not None
 
     def has_just_halted(self, frame: FrameType) -> bool:

@@ -183,7 +183,8 @@ def _counted(
         return group.sequence
     if library in states and states[library].is_used:
         return None
-    # gloo's count includes sends and receives. Only unfinished ones can be subtracted, as the stacks show them.
+    # gloo's count includes sends and receives. Only unfinished ones can be subtracted, because the stacks show no
+    # others.
     return group.sequence - sum(call.is_p2p and group_of(call, groups) is group for call in calls)
 
 
@@ -267,7 +268,7 @@ def _calls_seen(
             continue
         if not _is_recorded(call, group, entries, states):
             library = _libraries(group, entries)[0]
-            # The thread's call usually is the most recent one that the group has counted, so it has that number.
+            # The thread's call usually is the most recent one of the group, so the group's count is the call's number.
             sequence = None if call.is_p2p else _counted(library, group, groups, calls, states)
             found.append(_call_seen(call, group, library, sequence))
     return found

@@ -138,7 +138,7 @@ class GroupTimeouts:
             store.set_timeout(own[_STORE])
 
     def _change(self, torch: ModuleType) -> None:
-        """Let torch create groups with the longer timeout: in the creation, too, other ranks may wait for this rank."""
+        """Make torch create groups with the longer timeout: ranks wait for each other during the creation, too."""
         self._replace(torch, "_new_process_group_helper", self._creating)
         self._replace(torch, "_register_pg_in_world", self._registering)
         self.raise_again()
@@ -160,8 +160,8 @@ class GroupTimeouts:
             with suppress(Exception):
                 before = self._forget_destroyed()
                 self._raise_store(options.get("store", arguments[4] if len(arguments) > 4 else None))
-            # NCCL warns if options that the program passes have another timeout than the call. So a group with options
-            # gets the longer timeout after its creation.
+            # The program may pass options, which contain a timeout, too. NCCL warns if that timeout differs from the
+            # argument ``timeout``. So a group with options gets the longer timeout after its creation.
             if options.get("backend_options") is None and options.get("pg_options") is None:
                 options["timeout"] = raised
             created = stock(*arguments, **options)
@@ -172,7 +172,7 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Record ``own`` as the own timeout of the new groups. Then raise all timeouts that are shorter than wanted."""
+        """Record ``own`` as the own timeout of the new groups. Then raise all timeouts that are too short."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own

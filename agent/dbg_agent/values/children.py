@@ -124,8 +124,8 @@ INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
     slice: lambda taken: (taken.start, taken.stop, taken.step),
     ReferenceType: lambda reference: (reference(),),
 }
-"""Functions that return the parts of an object of the class, in addition to its attributes. The object's repr may not
-show some of these parts."""
+"""For each class, a function that returns the parts of an object, which are read in addition to the object's
+attributes. The object's repr may omit some of these parts."""
 
 
 def attributes_of(value: object) -> dict[str, object]:
@@ -165,7 +165,7 @@ def hides_content(kind: type) -> bool:
 
 
 def has_hidden_state(kind: type) -> bool:
-    """Return True if objects of a class have hidden state in C in addition to their attributes, such as generators."""
+    """Return True if objects of a class, such as generators, have state in C that their attributes don't show."""
     classes = [one for one in kind.__mro__ if not one.__flags__ & _IMMUTABLE]
     attributes = sum(type(value) is MemberDescriptorType for one in classes for value in vars(one).values())
     offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)

@@ -74,7 +74,7 @@ SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
 
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
-"""Signs in a repr that it omits elements or a random generator's state, or rounds numbers of a tensor or an array."""
+"""Signs that a repr omits elements or a random generator's state, or rounds the numbers of a tensor or an array."""
 
 
 class Walk(ValueRecord):
@@ -156,8 +156,8 @@ class Walk(ValueRecord):
         self.effort.count(size)
         if not self.compares:
             return
-        # A copy is hashed, because a buffer can't be resized while it is hashed: a thread of the program that resizes
-        # it would get an error.
+        # A copy is hashed, because a buffer can't be resized while it is hashed. A thread of the program that resized
+        # the buffer would get an error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
         self.fingerprint.feed(data)
@@ -299,8 +299,8 @@ class Walk(ValueRecord):
             self.fingerprint.feed_text("field", name)
             self.text.write(f", {name}=" if index else f"{name}=")
             self.value(value)
-        # Fields may be unset, so their number varies. The end is marked, because otherwise the data of a field and data
-        # that follows the object could produce the same fingerprint.
+        # Fields may be unset, so their number varies. Without a mark at the end, an object's last field and data after
+        # the object could produce the same fingerprint.
         self.fingerprint.feed_text("end", "")
         self.text.write(")")
 
@@ -489,7 +489,7 @@ class _Glimpse(Walk):
 
 
 def beginning_of(value: object, *, most: int, seconds: float) -> str:
-    """Return the text of `describe` for a value, cut to ``most`` characters and to HEAD characters.
+    """Return the text of `describe` for a value, cut to ``most`` characters, or to HEAD - 1 if ``most`` is larger.
 
     Only the visible part is read: large tensors are not read, and the walk through a container ends once the text is
     long enough. So the text may lack the remark that the value can't be compared, if the reason is in a later part.

@@ -328,7 +328,7 @@ _SIMPLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def _root_of(text: str) -> str:
-    """Return a typed expression in a form that steps can be appended to; empty if it has none."""
+    """Return a typed expression in a form to which a step such as ``.name`` can be appended; empty if impossible."""
     text = text.strip()
     if _SIMPLE.fullmatch(text):
         return text

@@ -61,8 +61,8 @@ MAX_KEPT = 768 * limits.KIB
 """Maximum number of stored bytes of a screen, some 200 redraws; more would not fit into the queue of a terminal."""
 
 MAX_SETUP = 4 * limits.KIB
-"""Maximum number of bytes before PuDB's first drawing that set up the terminal. They are kept even if a stored screen
-becomes too long and loses its older drawings."""
+"""Maximum number of bytes that PuDB sends before its first drawing, to set up the terminal. These bytes are kept even
+if a stored screen becomes too long and loses its older drawings."""
 
 MAX_PRINTED = 64 * limits.KIB
 """Maximum number of stored characters of the program's printed text: several pages."""
@@ -74,7 +74,7 @@ MAX_SHOWN = 120
 """Maximum length of the last printed line in the status line, in characters."""
 
 MAX_HELD = 64
-"""Maximum length of an incomplete escape sequence, in characters; the relevant sequences have a dozen."""
+"""Maximum length of an incomplete escape sequence, in characters; the sequences that matter have about a dozen."""
 
 NO_REACTION = (
     "this PuDB has not reacted to any key so far: stock pudb.remote accepts none on Python 3.12 and newer with "
@@ -302,8 +302,8 @@ class StockSession:
         self._printed = (self._printed + text)[-MAX_PRINTED:]
         if self._page_is_open:
             return self._show(_lines(text))
-        # A page has up to MAX_PAGE_LINES lines. If one was opened a moment ago, the next one is only opened if the
-        # program continues to run (`tick`).
+        # A page has up to MAX_PAGE_LINES lines. In the PAGE_SECONDS after it was opened, the next page is opened only
+        # if the program continues to run (`tick`).
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
     def _open_page(self, now: float) -> list[SessionOutput]:
