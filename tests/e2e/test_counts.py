@@ -98,7 +98,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
             message = await rank.next()
             received[number] += 1
             if isinstance(message, Ask):
-                await rank.say(answer_to(message.request, Kind.VALUE, "1"))
+                await rank.send(answer_to(message.request, Kind.VALUE, "1"))
 
     async with peers.running_broker(home) as broker:
         ranks = [await broker.rank(number, report=RUNNING, world_size=RANKS) for number in range(RANKS)]
@@ -107,7 +107,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
         keys = tuple(registration(number).identity.key for number in range(RANKS))
         others = []
         for request in (1, 2):
-            await terminal.say(Question(request=request, keys=keys, action=Action.WHERE, seconds=seconds(10)))
+            await terminal.send(Question(request=request, keys=keys, action=Action.WHERE, seconds=seconds(10)))
             while getattr(message := await terminal.next(), "request", None) != request:
                 others.append(message)
             assert isinstance(message, Answers)
@@ -149,9 +149,9 @@ def test_a_step_in_pudb_sends_only_the_changes_of_the_screen(processes: Processe
 async def bytes_of_steps(target: Target) -> int:
     """Step STEPS times, each once the one before is drawn; return the bytes that came for all."""
     terminal = await target.terminal()
-    await terminal.say(Subscribe(once=True))
+    await terminal.send(Subscribe(once=True))
     (rank,) = (await terminal.expect(Snapshot)).ranks
-    await terminal.say(attach(rank.key, rows=24, columns=80))
+    await terminal.send(attach(rank.key, rows=24, columns=80))
     seat = await terminal.expect(Seat)
     opened = await terminal.expect(Report, lambda message: message.report.session is not None)
     session, stop = opened.report.session, opened.report.stop

@@ -28,9 +28,9 @@ async def raw_terminal(broker: RunningBroker) -> AsyncIterator[Peer]:
     )
     try:
         peer = Peer(websocket, Sender.CLIENT)
-        await peer.say(Greet(minor=0, release="0.1.0", name="me@here"))
+        await peer.send(Greet(minor=0, release="0.1.0", name="me@here"))
         await peer.expect(Welcome)
-        await peer.say(Subscribe())
+        await peer.send(Subscribe())
         yield peer
     finally:
         await cut(websocket)

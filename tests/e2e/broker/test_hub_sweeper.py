@@ -50,7 +50,7 @@ async def test_process_id_of_another_kernel_is_ignored(quick: Broker, process: s
 
 async def state_is_settled(broker: Broker, wanted: RankState) -> None:
     terminal = await broker.terminal("list@h")
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     await broker.rank(1)
     await terminal.expect(Change, lambda change: change.rank.rank == 1)
     rank = broker.parts.ranks.registry.find(KEY)

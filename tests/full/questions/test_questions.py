@@ -155,6 +155,6 @@ async def where(broker: RunningBroker) -> RankAnswer:
         question = Question(
             request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=DetailLevel.EVIDENCE
         )
-        await peer.say(question)
+        await peer.send(question)
         (answer,) = told(await peer.expect(Answers))
         return answer

@@ -63,7 +63,7 @@ def command(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
                 status = main(words)
             except SystemExit as ended:
                 status = int(ended.code or 0)
-        said = capsys.readouterr()
-        return Done(status, said.out, said.err)
+        written = capsys.readouterr()
+        return Done(status, written.out, written.err)
 
     return run

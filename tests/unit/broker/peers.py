@@ -1,4 +1,4 @@
-"""Ranks and terminals as raw WebSocket clients that send what a test tells them to."""
+"""Ranks and terminals as raw WebSocket clients that send the messages of a test."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ M = TypeVar("M", bound=Message)
 
 def registration(number: int = 0, **changes: Any) -> Register:
     """Return the registration of rank ``number`` of a job on one host."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "minor": 0,
         "release": "0.1.0",
         "key": f"4711.0/0.0/gpu013:{number}/{8800 + number}",
@@ -80,13 +80,13 @@ def registration(number: int = 0, **changes: Any) -> Register:
         "python": "3.11.7",
         "report": STOPPED,
     }
-    return record_of(Register, {**said, **changes})
+    return record_of(Register, {**fields, **changes})
 
 
 def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:
     """Return a terminal's request to attach to a rank."""
-    wish = Attach(key=key, mode=mode, rows=40, columns=120, colors=256)
-    return wish.replace(**changes)
+    request = Attach(key=key, mode=mode, rows=40, columns=120, colors=256)
+    return request.replace(**changes)
 
 
 def trusting_context() -> ssl.SSLContext:
@@ -110,17 +110,13 @@ class Peer:
         self.websocket = websocket
         self._sender = sender
 
-    async def say(self, message: Message) -> None:
-        """Send a message."""
-        await self.websocket.send(encode(message))
+    async def send(self, message: Message | Output | Input) -> None:
+        """Send a message or terminal bytes."""
+        await self.websocket.send(encode_data(message) if isinstance(message, (Output, Input)) else encode(message))
 
-    async def say_instead(self, message: Message, **fields: object) -> None:
+    async def send_altered(self, message: Message, **fields: object) -> None:
         """Send a message with some fields replaced, also by values that its class does not allow."""
         await self.websocket.send(json.dumps({**json.loads(encode(message)), **fields}))
-
-    async def send(self, data: Output | Input) -> None:
-        """Send terminal bytes."""
-        await self.websocket.send(encode_data(data))
 
     async def next(self) -> Message | bytes:
         """Return the next message or binary frame."""
@@ -136,8 +132,8 @@ class Peer:
                 return message
 
     async def all_so_far(self) -> list[Message | bytes]:
-        """Return what the broker has said to a terminal, up to the answer to a question that it asks now."""
-        await self.say(Question(request=8, keys=(), action=Action.WHERE, seconds=1.0))
+        """Return the messages of the broker to a terminal up to the answer to a question that this sends."""
+        await self.send(Question(request=8, keys=(), action=Action.WHERE, seconds=1.0))
         messages: list[Message | bytes] = []
         while getattr(message := await self.next(), "request", None) != 8:
             messages.append(message)
@@ -209,14 +205,14 @@ class Broker:
     async def rank(self, number: int = 0, **changes: Any) -> Peer:
         """Connect and register a rank, and wait for its welcome."""
         peer = Peer(await self.dial("/agent", self.tokens.rank), Sender.AGENT)
-        await peer.say(registration(number, **changes))
+        await peer.send(registration(number, **changes))
         await peer.expect(Welcome)
         return peer
 
     async def terminal(self, name: str = "me@login1", role: Role = Role.DRIVER, **options: Any) -> Peer:
         """Connect and greet as a terminal."""
         peer = Peer(await self.dial("/client", self.tokens.of(role), **options), Sender.CLIENT)
-        await peer.say(Greet(minor=0, release="0.1.0", name=name))
+        await peer.send(Greet(minor=0, release="0.1.0", name=name))
         await peer.expect(Welcome)
         return peer
 
@@ -224,7 +220,7 @@ class Broker:
         """Connect a terminal and attach it to a rank."""
         role = Role.WATCHER if mode is Mode.WATCH else Role.DRIVER
         peer = await self.terminal(name, role, **options)
-        await peer.say(attach(key, mode))
+        await peer.send(attach(key, mode))
         await peer.expect(Seat)
         return peer
 

@@ -38,11 +38,11 @@ async def turned_away(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", OTHER])
-async def test_another_process_does_not_take_the_place_of_one_that_is_there(broker: Broker, secret: str) -> None:
+async def test_another_process_cannot_replace_a_connected_one(broker: Broker, secret: str) -> None:
     rank = await broker.rank(secret=SECRET)
     driver = await broker.seated(KEY)
     impostor = await knocking(broker)
-    await impostor.say(registration(secret=secret))
+    await impostor.send(registration(secret=secret))
     await turned_away(impostor)
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"n"))
     keys = await rank.expect_data()
@@ -50,30 +50,30 @@ async def test_another_process_does_not_take_the_place_of_one_that_is_there(brok
     assert keys.data == b"n"
 
 
-async def test_the_process_itself_comes_back_with_its_secret(broker: Broker) -> None:
+async def test_process_reconnects_with_its_secret(broker: Broker) -> None:
     await broker.rank(secret=SECRET)
     driver = await broker.seated(KEY)
     again = await knocking(broker)
-    await again.say(registration(secret=SECRET))
+    await again.send(registration(secret=SECRET))
     await again.expect(Welcome)
     await driver.expect(Seat)
 
 
 @pytest.mark.parametrize("state", [RankState.LOST, RankState.EXITED])
-async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_go_to_the_second(
+async def test_driver_must_attach_again_before_keys_reach_a_replacement_process(
     broker: Broker, state: RankState
 ) -> None:
     first = await broker.rank(secret=SECRET)
     driver = await broker.seated(KEY)
     if state is RankState.EXITED:
-        await first.say(Goodbye(exit=0))
+        await first.send(Goodbye(exit=0))
     await first.cut()
     await broker.left(lambda parts: parts.ranks.registry.counts[state] == 1)
     second = await broker.rank(secret=OTHER)
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"rm"))
     assert (await driver.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
-    await driver.say(attach(KEY, Mode.DRIVE))
+    await driver.send(attach(KEY, Mode.DRIVE))
     seat = await driver.expect(Seat)
     await driver.send(Input(session=1, stop=1, generation=seat.generation or 0, offset=0, data=b"n"))
     keys = await second.expect_data()
@@ -81,38 +81,38 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
     assert keys.data == b"n"
 
 
-async def test_a_process_whose_host_is_silent_gives_way(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_on_a_silent_host_is_replaced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await broker.rank(secret=SECRET)
     guard = await knocking(broker)
-    await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.CALLED, secret=SECRET))
+    await guard.send(GuardsWord(minor=0, key=KEY, kind=Finding.CALLED, secret=SECRET))
     await guard.expect(Welcome)
     connection = broker.parts.ranks.links[KEY].connection
     monkeypatch.setattr(type(connection), "seconds_since_ack", lambda _: limits.SILENT_SECONDS)
     second = await knocking(broker)
-    await second.say(registration(secret=OTHER))
+    await second.send(registration(secret=OTHER))
     await second.expect(Welcome)
     assert broker.parts.ranks.links[KEY].connection is not connection
     assert not broker.parts.ranks.guards
 
 
-async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> None:
+async def test_only_the_guard_of_a_process_can_report_for_it(broker: Broker) -> None:
     await broker.rank(secret=SECRET)
     for secret in ("", OTHER):
         impostor = await knocking(broker)
-        await impostor.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
+        await impostor.send(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
         await turned_away(impostor)
     assert broker.parts.ranks.registry.counts[RankState.STOPPED] == 1
     guard = await knocking(broker)
-    await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
+    await guard.send(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
     await guard.closed()
     assert broker.parts.ranks.registry.counts[RankState.EXITED] == 1
 
 
-async def test_a_connection_with_a_token_that_ends_is_freed_when_it_has_ended(broker: Broker) -> None:
+async def test_ended_connection_with_an_expiring_token_is_freed(broker: Broker) -> None:
     ends = time.time() + 2 * MAX_TIMER_SECONDS
     broker.parts.admission.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
     terminal = Peer(await broker.dial("/client", "alice"), Sender.CLIENT)
-    await terminal.say(Greet(minor=0, release="0.1.0", name="alice"))
+    await terminal.send(Greet(minor=0, release="0.1.0", name="alice"))
     await terminal.expect(Welcome)
     (number,) = broker.parts.terminals.links
     await terminal.cut()

@@ -61,14 +61,14 @@ def address(broker: Broker) -> str:
     return str(broker.endpoint).removeprefix("wss://")
 
 
-async def test_check_goes_through_all_steps(broker: Broker, home: Path) -> None:
+async def test_check_runs_all_steps(broker: Broker, home: Path) -> None:
     done = await asyncio.to_thread(checked, home, address(broker), {"DBG_TOKEN": broker.tokens.driver})
     assert done.error is None
     assert done.steps == [(step, "ok") for step in STEPS]
     assert all(re.search(r"ok +\d+\.\d ms", line) for line in done.lines[1 : 1 + len(STEPS)])
 
 
-async def test_check_goes_the_way_of_a_rank_where_only_its_token_is(broker: Broker, home: Path) -> None:
+async def test_check_as_rank_uses_the_token_of_ranks(broker: Broker, home: Path) -> None:
     environ = {"DBG_TOKEN": broker.tokens.rank}
     done = await asyncio.to_thread(lambda: checked(home, address(broker), environ, as_rank=True))
     assert (done.error, done.steps[-1]) == (None, ("round trip", "ok"))
@@ -100,7 +100,7 @@ async def test_check_refuses_another_certificate_before_it_sends_anything(
     assert done.status == 5
 
 
-def test_a_web_server_is_no_broker_and_gets_no_token(made_home: Path) -> None:
+def test_web_server_receives_no_token(made_home: Path) -> None:
     pin = load_own(made_home).fingerprint
     with Impostor(0, "http") as web_server:
         done = checked(made_home, f"127.0.0.1:{web_server.port}#{pin}", GIVEN)
@@ -108,7 +108,7 @@ def test_a_web_server_is_no_broker_and_gets_no_token(made_home: Path) -> None:
     assert GIVEN["DBG_TOKEN"].encode() not in b"".join(web_server.heard())
 
 
-def test_a_name_that_is_none_and_a_port_where_nobody_listens(made_home: Path) -> None:
+def test_unknown_host_name_and_closed_port_fail_at_their_steps(made_home: Path) -> None:
     name = checked(made_home, f"no-such-host.invalid:6900#{PIN}", GIVEN)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

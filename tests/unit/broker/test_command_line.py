@@ -58,7 +58,7 @@ REFUSED = [
 ]
 
 
-def test_what_can_not_be_done_is_one_sentence_and_status_2(command: Command, approved: Approved) -> None:
+def test_invalid_command_line_is_one_sentence_with_status_2(command: Command, approved: Approved) -> None:
     lines: list[str] = []
     for line in REFUSED:
         done = command(*line.split(" ") if line else [])
@@ -78,7 +78,7 @@ MISTYPED: list[tuple[list[str], list[str]]] = [
 ]
 
 
-def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
+def test_mistyped_word_is_refused_with_a_suggestion(approved: Approved) -> None:
     approved(refusals(lambda words: refuse_mistyped(PARSER, *words), MISTYPED))
     for words in (["serve", "--listen", "x"], ["--version"], []):
         refuse_mistyped(PARSER, words, [])
@@ -98,7 +98,7 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
         ("zebra ", ["serve", "status", "token", "certificate", "log", "check", "completion"]),
     ],
 )
-def test_what_a_word_may_become(line: str, words: list[str]) -> None:
+def test_words_are_completed(line: str, words: list[str]) -> None:
     assert [each.partition("\t")[0] for each in complete_words(line.split(" "))] == words
 
 
@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.Monke
 # ------------------------------------------------------------------------------------------- tokens and certificates
 
 
-def test_token_prints_the_one_of_its_role(command: Command, home: Path) -> None:
+def test_token_prints_the_token_of_the_role(command: Command, home: Path) -> None:
     printed = [command("token", "--role", role).out.strip() for role in ("rank", "driver", "watcher")]
     assert printed == [*load_tokens(home).by_name().values()]
     assert command("token").out.strip() == printed[0]
@@ -155,7 +155,7 @@ ASKED = AuditEntry(
 )
 
 
-def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None:
+def test_log_entry_is_one_line_without_control_characters(approved: Approved) -> None:
     entries = [
         ASKED,
         AuditEntry(at=0.0, what=AuditEvent.CUT, count=7),
@@ -167,7 +167,7 @@ def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None
 
 
 @pytest.mark.parametrize("name", ['me" from 10.0.0.1:1', 'me\\" from 10.0.0.1:1', 'a: b "c\\', "é\x1b", "\\x1b"])
-def test_a_name_ends_where_the_log_says_so(name: str) -> None:
+def test_name_in_the_log_is_quoted(name: str) -> None:
     line = shown(
         AuditEntry(at=0.0, what=AuditEvent.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)")
     )
@@ -198,7 +198,7 @@ def test_the_log_is_shown_by_job_and_time(
     assert len(command("log", *words).out.splitlines()) == len(jobs)
 
 
-def test_a_log_that_is_not_there_is_empty_and_one_that_can_not_be_read_is_named(home: Path, command: Command) -> None:
+def test_missing_log_is_empty_and_unreadable_log_is_named(home: Path, command: Command) -> None:
     done = command("log")
     assert (done.status, done.out, done.err) == (0, "", "")
     (home / "audit.jsonl").mkdir()
@@ -229,7 +229,7 @@ async def test_status_counts_ranks_by_their_states(made_home: Path, approved: Ap
         for number in (10, 9):
             await broker.rank(number)
         gone = await broker.rank(4)
-        await gone.say(Goodbye(exit=-9))
+        await gone.send(Goodbye(exit=-9))
         text, document = await both(broker, made_home)
     assert (document["schema"], document["up"], document["pid"]) == (1, True, 4711)
     assert document["states"]["stopped"] == 2

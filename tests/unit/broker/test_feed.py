@@ -13,7 +13,7 @@ from dbg_broker.terminals.link import PendingChanges
 from dbg_broker.timers import Timers
 
 
-def test_a_reader_is_told_each_key_once_in_the_order_of_the_last_changes() -> None:
+def test_reader_receives_each_key_once_in_order_of_last_change() -> None:
     feed: Feed[str] = Feed()
     for key in "abca":
         feed.changed(key)
@@ -25,13 +25,13 @@ def test_a_reader_is_told_each_key_once_in_the_order_of_the_last_changes() -> No
 
 
 class Loop:
-    """An event loop that makes a call only when the test says so, and readers that are told one after another."""
+    """An event loop that makes calls only when the test starts them, and readers that are notified one by one."""
 
     def __init__(self, readers: int) -> None:
         self.now = 0.0
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.steps: Iterator[None] = iter(())
-        self.readers, self.waiting, self.told = readers, 0, 0
+        self.readers, self.waiting, self.notified = readers, 0, 0
         timers = Timers(lambda: self.now, lambda seconds, call: self.due.append((self.now + seconds, call)))
         self.passes = Passes(self.all, self.begin, timers, rest=0.05, rest_each=0.01)
 
@@ -39,12 +39,12 @@ class Loop:
         self.steps = steps
 
     def all(self) -> Iterator[Callable[[], None]]:
-        told, self.waiting = self.waiting, 0
-        return iter([self.tell] * (self.readers if told else 0))
+        changes, self.waiting = self.waiting, 0
+        return iter([self.notify] * (self.readers if changes else 0))
 
-    def tell(self) -> None:
-        self.told += 1
-        if self.told == 2:
+    def notify(self) -> None:
+        self.notified += 1
+        if self.notified == 2:
             raise MemoryError
 
     def change(self) -> None:
@@ -58,39 +58,39 @@ class Loop:
         call()
         return rest
 
-    def go_on(self, steps: int) -> int:
+    def run(self, steps: int) -> int:
         return len(list(islice(self.steps, steps)))
 
 
-def test_all_readers_are_told_though_one_fails_and_then_comes_a_rest() -> None:
+def test_all_readers_are_notified_before_the_pause_although_one_fails() -> None:
     loop = Loop(5)
     loop.change()
     loop.change()
     assert loop.start() == 0.0
-    assert loop.go_on(9) == 5
-    assert loop.told == 5
+    assert loop.run(9) == 5
+    assert loop.notified == 5
     loop.change()
     assert loop.start() == 0.1
-    assert loop.go_on(9) == 5
+    assert loop.run(9) == 5
 
 
 def test_a_change_during_a_pass_waits_for_the_next_one() -> None:
     loop = Loop(1000)
     loop.change()
     loop.start()
-    assert loop.go_on(500) == 500
+    assert loop.run(500) == 500
     loop.change()
     assert loop.due == []
-    assert loop.go_on(1000) == 500
+    assert loop.run(1000) == 500
     assert loop.start() == MAX_REST_SECONDS
-    assert loop.go_on(2000) == 1000
+    assert loop.run(2000) == 1000
 
 
-def test_a_pass_that_tells_nobody_is_followed_by_no_rest() -> None:
+def test_pass_without_readers_is_followed_by_no_pause() -> None:
     loop = Loop(0)
     loop.change()
     loop.start()
-    assert loop.go_on(1) == 0
+    assert loop.run(1) == 0
     loop.change()
     assert loop.start() == 0.0
 
@@ -102,7 +102,7 @@ def listed(changes: PendingChanges) -> list[str]:
     return keys
 
 
-def test_snapshot_comes_in_order_and_before_changes() -> None:
+def test_snapshot_is_sent_in_order_before_changes() -> None:
     feed, changes = Feed[str](), PendingChanges()
     feed.changed("a")
     changes.subscribe(["a", "b", "c"], feed.end, once=False)
@@ -117,7 +117,7 @@ def test_snapshot_comes_in_order_and_before_changes() -> None:
     assert changes.change(feed, None) is None
 
 
-def test_without_a_subscription_a_terminal_is_told_of_the_rank_where_it_sits() -> None:
+def test_terminal_without_subscription_receives_changes_of_its_own_rank() -> None:
     feed, changes = Feed[str](), PendingChanges()
     for key in "ab":
         feed.changed(key)
@@ -128,21 +128,21 @@ def test_without_a_subscription_a_terminal_is_told_of_the_rank_where_it_sits() -
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
-def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: list[tuple[str, bool]]) -> None:
-    feed, changes, truth, heard = Feed[str](), PendingChanges(), dict.fromkeys("abc", 0), {}
+def test_slow_subscriber_receives_the_last_state_of_each_rank(events: list[tuple[str, bool]]) -> None:
+    feed, changes, truth, received = Feed[str](), PendingChanges(), dict.fromkeys("abc", 0), {}
     changes.subscribe("abc", feed.end, once=False)
     for key, reads in events:
         truth[key] += 1
         feed.changed(key)
         if reads and changes.has_snapshot:
             if (next_key := changes.next_listed()) is not None:
-                heard[next_key] = truth[next_key]
+                received[next_key] = truth[next_key]
             changes.end_page()
         elif reads and (changed := changes.change(feed, None)) is not None:
-            heard[changed] = truth[changed]
+            received[changed] = truth[changed]
     for key in listed(changes):
-        heard[key] = truth[key]
+        received[key] = truth[key]
     changes.end_page()
     while (changed := changes.change(feed, None)) is not None:
-        heard[changed] = truth[changed]
-    assert heard == truth
+        received[changed] = truth[changed]
+    assert received == truth

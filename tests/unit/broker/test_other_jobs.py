@@ -1,4 +1,4 @@
-"""A token for one job: ranks and guards of others are turned away, and a terminal neither hears of others nor asks."""
+"""A token for one job: ranks and guards of others are refused, and a terminal can neither see nor question others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 async def terminal(broker: Broker, role: Role = Role.DRIVER) -> Peer:
     peer = Peer(await broker.dial("/client", TOKENS[role]), Sender.CLIENT)
-    await peer.say(Greet(minor=0, release="0.1.0", name="alice@h"))
+    await peer.send(Greet(minor=0, release="0.1.0", name="alice@h"))
     await peer.expect(Welcome)
     return peer
 
@@ -74,29 +74,29 @@ async def turned_away(peer: Peer) -> str:
     return refusal.text
 
 
-async def test_ranks_of_the_job_come_in_and_no_others(approved: Approved, broker: Broker) -> None:
+async def test_only_ranks_of_the_job_are_admitted(approved: Approved, broker: Broker) -> None:
     token = broker.tokens.for_job(OURS.identity.job)
     rank = Peer(await broker.dial("/agent", token), Sender.AGENT)
-    await rank.say(OURS)
+    await rank.send(OURS)
     await rank.expect(Welcome)
     other = Peer(await broker.dial("/agent", token), Sender.AGENT)
-    await other.say(THEIRS)
+    await other.send(THEIRS)
     approved(await turned_away(other))
 
 
-async def test_nobody_takes_the_place_of_a_rank_of_another_job(broker: Broker) -> None:
+async def test_rank_of_another_job_cannot_be_replaced(broker: Broker) -> None:
     await broker.rank(1, job="other", key=THEIRS.identity.key)
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
-    await impostor.say(registration(0, key=THEIRS.identity.key))
+    await impostor.send(registration(0, key=THEIRS.identity.key))
     await turned_away(impostor)
 
 
-async def test_nobody_takes_a_key_before_the_rank_of_another_job_does(broker: Broker) -> None:
+async def test_key_of_another_job_cannot_be_taken_in_advance(broker: Broker) -> None:
     token = broker.tokens.for_job(OURS.identity.job)
-    said = registration(0, key=THEIRS.identity.key)
-    for message in (said, GuardsWord(minor=0, key=said.identity.key, kind=Finding.SUSPENDED, registration=said)):
+    forged = registration(0, key=THEIRS.identity.key)
+    for message in (forged, GuardsWord(minor=0, key=forged.identity.key, kind=Finding.SUSPENDED, registration=forged)):
         squatter = Peer(await broker.dial("/agent", token), Sender.AGENT)
-        await squatter.say(message)
+        await squatter.send(message)
         await turned_away(squatter)
     await broker.rank(1, job="other", key=THEIRS.identity.key)
 
@@ -114,9 +114,9 @@ async def test_nobody_takes_a_key_before_the_rank_of_another_job_does(broker: Br
         ),
     ],
 )
-async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, message: Message) -> None:
+async def test_key_must_begin_with_the_job_for_every_token(broker: Broker, message: Message) -> None:
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(message)
+    await peer.send(message)
     assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert not broker.parts.ranks.registry.keys()
 
@@ -125,54 +125,54 @@ async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(brok
     lost = await broker.rank(1, job="other", key=THEIRS.identity.key, secret="a" * 32)
     await lost.cut()
     driver = await broker.terminal()
-    await driver.say(Subscribe())
+    await driver.send(Subscribe())
     await driver.expect(Snapshot, lambda page: page.ranks[0].state is RankState.LOST)
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
-    await impostor.say(registration(0, pid=THEIRS.process.pid, kernel=THEIRS.kernel))
+    await impostor.send(registration(0, pid=THEIRS.process.pid, kernel=THEIRS.kernel))
     await impostor.expect(Welcome)
     assert set(broker.parts.ranks.registry.keys()) == {OURS.identity.key, THEIRS.identity.key}
 
 
-async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
+async def test_guard_cannot_report_ranks_of_another_job(broker: Broker) -> None:
     await broker.rank(1, job="other", key=THEIRS.identity.key)
     guard = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
-    await guard.say(GuardsWord(minor=0, key=THEIRS.identity.key, kind=Finding.ENDED, signal=9))
+    await guard.send(GuardsWord(minor=0, key=THEIRS.identity.key, kind=Finding.ENDED, signal=9))
     await turned_away(guard)
 
 
-async def test_a_terminal_hears_of_its_job_alone(broker: Broker) -> None:
+async def test_terminal_receives_changes_of_its_job_only(broker: Broker) -> None:
     rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice = await terminal(broker, Role.WATCHER)
-    await alice.say(Subscribe())
+    await alice.send(Subscribe())
     snapshot = await alice.expect(Snapshot)
     assert [info.key for info in snapshot.ranks] == [OURS.identity.key]
-    await other.say(Goodbye(exit=0))
+    await other.send(Goodbye(exit=0))
     await broker.rank(2, job="other", key="other/2")
-    await rank.say(Goodbye(exit=0))
-    heard = await alice.next()
-    assert isinstance(heard, Change)
-    assert heard.rank.key == OURS.identity.key
+    await rank.send(Goodbye(exit=0))
+    received = await alice.next()
+    assert isinstance(received, Change)
+    assert received.rank.key == OURS.identity.key
 
 
-async def test_a_client_gets_texts_of_log_points_of_its_job_alone(broker: Broker) -> None:
+async def test_client_receives_log_texts_of_its_job_only(broker: Broker) -> None:
     rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice, everybody = await terminal(broker), await broker.terminal()
     for client in (alice, everybody):
-        await client.say(Subscribe(logs=True))
+        await client.send(Subscribe(logs=True))
         await client.expect(Snapshot)
-    await other.say(Notice(text="theirs", is_log=True))
+    await other.send(Notice(text="theirs", is_log=True))
     assert (await everybody.expect(Logged)).text == "theirs"
-    await rank.say(Notice(text="ours", is_log=True))
+    await rank.send(Notice(text="ours", is_log=True))
     assert [(await client.expect(Logged)).text for client in (alice, everybody)] == ["ours", "ours"]
 
 
-async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Broker) -> None:
+async def test_terminal_is_notified_when_a_rank_of_its_job_is_forgotten(broker: Broker) -> None:
     for key, job in ((THEIRS.identity.key, "other"), (OURS.identity.key, OURS.identity.job)):
         rank = await broker.rank(key=key, job=job)
-        await rank.say(Goodbye(exit=0))
+        await rank.send(Goodbye(exit=0))
         await rank.cut()
     alice = await terminal(broker)
-    await alice.say(Subscribe())
+    await alice.send(Subscribe())
     await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
     for key in broker.parts.ranks.registry.expire(broker.parts.timers.clock() + 2 * ENDED_RANK_SECONDS):
         broker.parts.ranks.forget(key)
@@ -185,8 +185,8 @@ async def test_a_terminal_asks_and_attaches_within_its_job(broker: Broker) -> No
     await broker.rank(report=RUNNING)
     await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice = await terminal(broker)
-    await alice.say(attach(THEIRS.identity.key, Mode.TAKE))
+    await alice.send(attach(THEIRS.identity.key, Mode.TAKE))
     assert (await alice.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
-    await alice.say(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
+    await alice.send(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
     (answer,) = told(await alice.expect(Answers))
     assert answer.kind == Kind.LOST

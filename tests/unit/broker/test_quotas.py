@@ -11,7 +11,7 @@ from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
 
 
-def test_a_seconds_worth_is_free() -> None:
+def test_first_second_of_data_is_free() -> None:
     pace = TokenBucket(0.0, 1000)
     assert pace.spend(1000, 0.0) == 0.0
     assert pace.spend(500, 0.0) == 0.5
@@ -26,7 +26,7 @@ def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5000)), max_size=50))
-def test_who_waits_as_told_never_exceeds_the_rate(steps: list[tuple[float, int]]) -> None:
+def test_sender_that_waits_as_required_never_exceeds_the_rate(steps: list[tuple[float, int]]) -> None:
     pace, now, sent = TokenBucket(0.0, 1000), 0.0, 0
     for gap, size in steps:
         now += gap

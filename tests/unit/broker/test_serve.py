@@ -51,7 +51,7 @@ from tests.support.time_unit import seconds
 ENDPOINT = Endpoint(host="login1", port=6900, fingerprint="sha256:" + "0" * 64)
 
 
-def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
+def announced(settings: ServeSettings, classic: socket.socket | None = None) -> str:
     lines: list[str] = []
     announce(settings, ENDPOINT, classic, lines.append)
     return "\n".join(lines)
@@ -66,8 +66,8 @@ def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
     ],
     ids=["loopback", "everywhere", "of a run"],
 )
-def test_a_broker_says_what_a_user_has_to_know(settings: ServeSettings, approved: Approved) -> None:
-    text = said(settings)
+def test_broker_announces_how_to_connect(settings: ServeSettings, approved: Approved) -> None:
+    text = announced(settings)
     assert ("export DBG_HOME=/h" in text) is (settings.idle_seconds is None)
     here = {RELEASE: "RELEASE", f"(pid {os.getpid()}": "(pid PID", socket.gethostname(): "HOST"}
     for found, shown in here.items():
@@ -89,7 +89,7 @@ PID = 4711
 
 
 class Timers:
-    """Timers that fire when a test says so."""
+    """Timers that a test fires."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
@@ -125,7 +125,7 @@ def received(receiver: socket.socket) -> list[str]:
             return lines
 
 
-def test_a_broker_tells_its_life(manager: tuple[socket.socket, str]) -> None:
+def test_broker_notifies_the_service_manager(manager: tuple[socket.socket, str]) -> None:
     receiver, name = manager
     timers, statuses = Timers(), iter(["0 ranks", "0 ranks", "1 rank"])
     environ = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(PID)}
@@ -167,7 +167,7 @@ def test_tokens_are_hidden_in_messages_values_and_tracebacks() -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize(("verbosity", "level"), [(0, "WARNING"), (1, "INFO"), (2, "DEBUG"), (7, "DEBUG")])
-def test_each_v_shows_a_level_more_in_the_form_that_was_chosen(
+def test_each_v_option_adds_a_log_level_in_the_chosen_format(
     verbosity: int, level: str, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = logging.RootLogger(logging.WARNING)
@@ -178,7 +178,7 @@ def test_each_v_shows_a_level_more_in_the_form_that_was_chosen(
     assert [type(handler.formatter) for handler in root.handlers] == [form]
 
 
-def test_a_record_is_one_document_without_tokens() -> None:
+def test_json_log_record_is_one_document_without_tokens() -> None:
     formatter = JsonLogFormatter()
     formatter.hide([HIDDEN])
     line = formatter.format(record("with %s\nin it", HIDDEN))
@@ -197,23 +197,23 @@ def test_a_record_is_one_document_without_tokens() -> None:
 
 
 class Watching:
-    """Credentials of a broker that serves, and what the event loop is told of them, in order."""
+    """Credentials of a broker that serves, and the updates that its event loop gets, in order."""
 
     def __init__(self, home: Path, given: tuple[str, str] | None = None) -> None:
-        self.told: queue.Queue[object] = queue.Queue()
+        self.updates: queue.Queue[object] = queue.Queue()
         self.credentials = Credentials(home, given, LogFormatter())
         self.credentials.serve_at("h", 1)
         self.credentials.write()
-        self.credentials.watch(lambda call, value: call(value), self.told.put, self.told.put)
+        self.credentials.watch(lambda call, value: call(value), self.updates.put, self.updates.put)
 
     def next(self) -> object:
-        """Return what the event loop is told next."""
-        return self.told.get(timeout=seconds(20))
+        """Return the next update of the event loop."""
+        return self.updates.get(timeout=seconds(20))
 
 
 @pytest.fixture
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching]]:
-    monkeypatch.setattr("dbg_broker.serve.credentials.CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_broker.serve.credentials.LOOK_SECONDS", 0.01)
     begun: list[Watching] = []
 
     def start(home: Path, given: tuple[str, str] | None = None) -> Watching:
@@ -225,7 +225,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching
         one.credentials.close()
 
 
-def test_a_token_that_was_revoked_is_told_once_the_files_of_the_home_have_the_others(
+def test_changed_tokens_are_reported_after_the_home_files_are_written(
     watching: Callable[..., Watching], made_home: Path
 ) -> None:
     found = watching(made_home)
@@ -241,7 +241,7 @@ def test_a_token_that_was_revoked_is_told_once_the_files_of_the_home_have_the_ot
     assert parse_driver_tokens((made_home / DRIVER_FILE).read_text(), "p") == load_tokens(made_home).of_terminals()
 
 
-def test_what_can_not_be_read_is_told_once_and_a_later_change_is_taken(
+def test_unreadable_tokens_are_reported_once_and_a_later_change_is_used(
     watching: Callable[..., Watching], made_home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = load_tokens(made_home)
@@ -260,13 +260,13 @@ def test_what_can_not_be_read_is_told_once_and_a_later_change_is_taken(
         assert lasted.acquire(timeout=seconds(20))
     revoked = RevokedToken(digest="0" * 64, since=1.0)
     save_issued(made_home, IssuedTokens(revoked=(revoked,)))
-    told = found.next()
-    assert isinstance(told, Tokens)
-    assert (told.rank, told.issued.revoked) == (made.rank, (revoked,))
+    changed = found.next()
+    assert isinstance(changed, Tokens)
+    assert (changed.rank, changed.issued.revoked) == (made.rank, (revoked,))
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 2
 
 
-def test_a_broker_that_is_named_while_the_files_are_written_is_in_the_next_ones(
+def test_broker_announced_during_a_write_is_in_the_next_write(
     watching: Callable[..., Watching], made_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials, written = watching(made_home).credentials, threading.Semaphore(0)
@@ -285,7 +285,7 @@ def test_a_broker_that_is_named_while_the_files_are_written_is_in_the_next_ones(
         assert written.acquire(timeout=seconds(20))
 
 
-def test_a_given_certificate_that_was_renewed_is_shown_and_a_bad_one_changes_nothing(
+def test_renewed_certificate_is_used_and_an_invalid_one_ignored(
     watching: Callable[..., Watching], made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path)

@@ -72,7 +72,7 @@ def serve(*words: str, **environ: str) -> ServeSettings:
         ),
     ],
 )
-def test_settings_are_read_from_words_and_variables(
+def test_settings_are_read_from_arguments_and_variables(
     words: list[str], environ: dict[str, str], settings: dict[str, object]
 ) -> None:
     found = serve(*words, **environ)
@@ -88,7 +88,7 @@ REFUSED = [
 ]
 
 
-def test_what_can_not_go_together_is_refused(approved: Approved) -> None:
+def test_invalid_options_are_refused(approved: Approved) -> None:
     approved(refusals(lambda line: serve(*line.split()), REFUSED))
 
 
@@ -110,7 +110,7 @@ SERVERS += ["nats://h1,tls://h2", "nats://h1/path", "nats://[gpu]"]
     ],
     ids=["listen", "classic", "command", "cluster", "allow", "idle", "home"],
 )
-def test_what_can_not_be_read_is_named_with_what_to_write(
+def test_invalid_value_is_refused_with_the_expected_form(
     read: Callable[[str], object], texts: list[str], approved: Approved
 ) -> None:
     approved(refusals(read, texts))
@@ -170,7 +170,7 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
     ],
     ids=["listen", "classic", "cluster", "ports", "reach"],
 )
-def test_words_are_read(read: Callable[[str], object], expected: Mapping[str, object]) -> None:
+def test_option_values_are_read(read: Callable[[str], object], expected: Mapping[str, object]) -> None:
     assert {text: read(text) for text in expected} == expected
 
 
@@ -209,12 +209,12 @@ def test_home_is_the_argument_then_the_variable_then_the_default(
         ("no address", False),
     ],
 )
-def test_who_is_in_a_network_may_come_and_this_host_may(host: str, may: bool) -> None:
+def test_addresses_of_allowed_networks_and_this_host_are_admitted(host: str, may: bool) -> None:
     assert ALLOWED.admits((host, 4711)) is may
     assert EVERYBODY.admits((host, 4711))
 
 
-def test_an_address_of_this_host_may_come_and_what_is_none_may_not() -> None:
+def test_own_address_is_admitted_and_an_invalid_one_is_not() -> None:
     assert ALLOWED.admits(("10.2.2.3", 1), lambda: ("10.2.2.3", 6900))
     assert not ALLOWED.admits(("10.2.2.3", 1), lambda: ("10.2.2.4", 6900))
     none: list[Any] = ["", (), None, 7]

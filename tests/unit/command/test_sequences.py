@@ -54,17 +54,17 @@ def filtered(*reads: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("sequence", CHARACTERS + DRAWING)
-def test_what_draws_passes_unchanged(sequence: bytes) -> None:
+def test_drawing_sequences_pass_unchanged(sequence: bytes) -> None:
     assert filtered(b"a" + sequence + b"b") == b"a" + sequence + b"b"
 
 
 @pytest.mark.parametrize("sequence", QUERIES + LASTING)
-def test_what_asks_or_lasts_is_dropped_whole(sequence: bytes) -> None:
+def test_queries_and_lasting_sequences_are_dropped_whole(sequence: bytes) -> None:
     assert filtered(b"a" + sequence + b"b") == b"ab"
 
 
 @pytest.mark.parametrize("sequence", QUERIES + LASTING)
-def test_control_characters_inside_hide_nothing(sequence: bytes) -> None:
+def test_control_characters_inside_a_sequence_do_not_hide_it(sequence: bytes) -> None:
     disguised = sequence[:1] + b"\n" + sequence[1:2] + b"\x05\x7f" + sequence[2:]
     shown = filtered(b"a" + disguised + b"\x1b\\b")
     assert shown.replace(b"\n", b"").replace(b"\x7f", b"").replace("\ufffd".encode(), b"")[:1] == b"a"
@@ -73,22 +73,22 @@ def test_control_characters_inside_hide_nothing(sequence: bytes) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"\x1b[1;", b"\x1b]0;x", b"\x1bPq", b"\x1b", b"\x1b(", b"\x1b_x"])
-def test_a_sequence_ends_an_interrupted_one(begun: bytes) -> None:
+def test_new_sequence_ends_an_interrupted_one(begun: bytes) -> None:
     assert filtered(begun, b"\x1b[1m", b"text") == b"\x1b[1mtext"
 
 
 @pytest.mark.parametrize("sequence", [b"\x1b[1\n;2H", b"\x1b[?1001;25h"])
-def test_what_is_not_known_to_draw_as_a_whole_is_dropped(sequence: bytes) -> None:
+def test_partly_unknown_sequence_is_dropped(sequence: bytes) -> None:
     assert b"\x1b" not in filtered(sequence)
 
 
 @given(anything)
-def test_one_byte_at_a_time_passes_the_same_as_the_whole(data: bytes) -> None:
+def test_single_bytes_give_the_same_output_as_the_whole(data: bytes) -> None:
     assert filtered(*(bytes([byte]) for byte in data)) == filtered(data)
 
 
 @given(anything, st.lists(st.integers(0, 1000), max_size=6))
-def test_each_feed_ends_at_rest_and_in_valid_characters(data: bytes, cuts: list[int]) -> None:
+def test_output_of_each_feed_is_complete_and_valid(data: bytes, cuts: list[int]) -> None:
     passing = QueryFilter()
     for read in in_reads(data, cuts):
         shown = passing.feed(read)
@@ -98,13 +98,13 @@ def test_each_feed_ends_at_rest_and_in_valid_characters(data: bytes, cuts: list[
 
 
 @given(anything)
-def test_what_has_passed_passes_again_unchanged(data: bytes) -> None:
+def test_filtered_output_passes_again_unchanged(data: bytes) -> None:
     once = filtered(data)
     assert filtered(once) == once
 
 
 @given(anything)
-def test_nothing_that_passed_makes_a_terminal_answer(data: bytes) -> None:
+def test_filtered_output_makes_no_terminal_answer(data: bytes) -> None:
     answers: list[str] = []
     screen = pyte.Screen(80, 24)
     screen.write_process_input = answers.append
@@ -133,12 +133,12 @@ def test_an_endless_sequence_is_dropped_in_bounded_memory(intro: bytes, size: in
 
 
 @pytest.mark.parametrize("length", [MAX_SEQUENCE - 1, MAX_SEQUENCE, MAX_SEQUENCE + 1])
-def test_the_bound_is_the_same_whole_and_in_parts(length: int) -> None:
+def test_size_limit_is_the_same_whole_and_in_parts(length: int) -> None:
     link = b"\x1b]8;;https://" + b"x" * (length - 15) + b"\x1b\\"
     expected = link if length <= MAX_SEQUENCE else b""
     assert filtered(link) == expected
     assert filtered(*(bytes([byte]) for byte in link)) == expected
 
 
-def test_half_a_terminator_survives_the_bound() -> None:
+def test_terminator_split_at_the_size_limit_is_recognized() -> None:
     assert filtered(b"\x1b]0;" + b"x" * MAX_SEQUENCE + b"\x1b", b"\\", b"text") == b"text"

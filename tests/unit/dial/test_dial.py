@@ -59,7 +59,7 @@ async def opened(where: Route, opening: float = OPENING) -> BrokerWebSocket:
         raise explain(where.endpoint.url, error, opening) from None
 
 
-async def test_the_pinned_broker_is_heard() -> None:
+async def test_messages_of_the_pinned_broker_are_received() -> None:
     with FakeBroker(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))) as broker:
         websocket = await opened(reach(broker.port, broker.fingerprint))
         assert await websocket.recv() == "hello"
@@ -83,7 +83,7 @@ async def test_the_pinned_broker_is_heard() -> None:
     ],
     ids=["token", "role", "version", "full", "another subprotocol", "silent"],
 )
-async def test_a_refusal_is_told_in_the_brokers_words(
+async def test_refusal_shows_the_text_of_the_broker(
     approved: Approved, answer: fake.Answer, error: type[DbgError]
 ) -> None:
     opening = 0.3 if answer is fake.say_nothing else OPENING
@@ -110,7 +110,7 @@ async def test_a_refusal_is_told_in_the_brokers_words(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_each_failure_has_its_sentence_and_what_is_not_about_the_peer_is_left_as_it_is(
+def test_each_connect_failure_has_a_message_and_other_errors_are_unchanged(
     approved: Approved, error: BaseException, kind: type[DbgError] | None
 ) -> None:
     explained = explain(URL, error, 2.0)
@@ -121,7 +121,7 @@ def test_each_failure_has_its_sentence_and_what_is_not_about_the_peer_is_left_as
         approved(str(explained))
 
 
-async def test_only_a_name_is_asked_for() -> None:
+async def test_only_host_names_are_looked_up() -> None:
     asked: list[Callable[[], AddressInfos]] = []
 
     async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
@@ -195,7 +195,7 @@ async def refusal(way: Way, reach: Route) -> DbgError:
 
 
 @ALL_WAYS
-async def test_an_authority_and_the_hosts_name_are_enough_and_a_pin_beside_them_must_hold(way: Way) -> None:
+async def test_trusted_certificate_needs_no_pin_but_a_given_pin_must_match(way: Way) -> None:
     with Broker(OURS.issue_cert("127.0.0.1")) as broker:
         # The token is sent, and so can be refused.
         assert isinstance(await refusal(way, at(broker, OURS)), WrongToken)
@@ -220,7 +220,7 @@ YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     ],
     ids=["other authority", "common name", "expired", "not yet valid"],
 )
-async def test_a_peer_that_no_authority_vouches_for_is_told_nothing(
+async def test_untrusted_peer_receives_no_request(
     approved: Approved, way: Way, certificate: trustme.LeafCert, why: str
 ) -> None:
     with Broker(certificate) as broker:
@@ -232,7 +232,7 @@ async def test_a_peer_that_no_authority_vouches_for_is_told_nothing(
 
 
 @ALL_WAYS
-async def test_a_name_is_compared_with_the_one_that_was_dialled(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_certificate_name_is_compared_with_the_dialled_name(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.getaddrinfo
 
     def look_up(host: str | bytes, *rest: object, **options: object) -> object:
@@ -247,7 +247,7 @@ async def test_a_name_is_compared_with_the_one_that_was_dialled(way: Way, monkey
         assert isinstance(await refusal(way, at(broker, OURS, host="dbg.example")), UntrustedCertificate)
 
 
-def test_a_file_of_authorities_that_holds_nonsense_is_named(approved: Approved) -> None:
+def test_invalid_authority_file_is_named(approved: Approved) -> None:
     nonsense = "-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n"
     with pytest.raises(BadSecretFile) as caught:
         client_context(Endpoint(host="h", port=1, fingerprint=None, ca=nonsense))

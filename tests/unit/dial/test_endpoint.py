@@ -58,7 +58,7 @@ def test_an_address_carries_a_pin(address: str, pin: str) -> None:
 
 
 @pytest.mark.parametrize("pin", ["", PIN[:-1], f"{PIN},{OTHER_PIN}", SECRET])
-def test_a_pin_that_is_none_is_refused(pin: str) -> None:
+def test_invalid_pin_is_refused(pin: str) -> None:
     with pytest.raises(BadEndpoint, match="64 hexadecimal digits") as caught:
         parse_endpoint(f"login1#{pin}", source="DBG_BROKER")
     assert SECRET not in said(caught.value)
@@ -87,7 +87,7 @@ def test_a_bad_address_is_refused_with_its_source(approved: Approved, text: str)
 
 
 @given(any_text | near_misses)
-def test_no_text_raises_anything_but_bad_endpoint(text: str) -> None:
+def test_any_text_is_parsed_or_raises_bad_endpoint(text: str) -> None:
     refused = refusal(lambda: parse_endpoint(text, source="DBG_BROKER"))
     assert refused is None or (type(refused) is BadEndpoint and str(refused).isprintable())
 
@@ -99,7 +99,7 @@ def test_no_text_raises_anything_but_bad_endpoint(text: str) -> None:
     | st.sampled_from(["{h}?a@{t}", "{h}#" + PIN + "?{t}", "{h}/#{t}", "{h}\\{t}", "{h}\n{t}", "u:a/{t}@{h}"]),
     near_misses,
 )
-def test_a_refusal_never_shows_what_may_be_a_token(scheme: str, host: str, form: str, tail: str) -> None:
+def test_refusal_never_shows_a_possible_token(scheme: str, host: str, form: str, tail: str) -> None:
     with pytest.raises(BadEndpoint) as caught:
         parse_endpoint(scheme + form.format(t=SECRET, h=host) + tail, source="DBG_BROKER")
     assert SECRET not in said(caught.value)
@@ -121,7 +121,7 @@ def test_a_fingerprint_reads_back(der: bytes, upper: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["", "sha256:", PIN[7:], PIN + "0", PIN + ":", "sha256:" + ":ab" * 32, PIN + "\n", SECRET]
 )
-def test_what_is_no_fingerprint_is_none(text: str) -> None:
+def test_invalid_fingerprint_gives_none(text: str) -> None:
     assert canonical_pin(text) is None
 
 
@@ -129,7 +129,7 @@ def test_what_is_no_fingerprint_is_none(text: str) -> None:
 
 
 @given(tokens, st.sampled_from(["", "\n", "\r\n"]))
-def test_a_token_comes_without_its_line_end(token: str, end: str) -> None:
+def test_token_is_parsed_without_its_line_end(token: str, end: str) -> None:
     assert parse_token(token + end, source="file") == token
 
 
@@ -137,7 +137,7 @@ def test_a_token_comes_without_its_line_end(token: str, end: str) -> None:
     "text",
     ["", "\n", "short", "x" * (MIN_TOKEN - 1), "x" * (MAX_TOKEN + 1), SECRET + " x", SECRET + "\nx", SECRET + "é"],
 )
-def test_a_bad_token_is_refused_unseen(text: str) -> None:
+def test_bad_token_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(BadSecretFile, match="/run/token") as caught:
         parse_token(text, source="/run/token")
     assert SECRET not in said(caught.value)
@@ -164,7 +164,7 @@ def test_another_hosts_loopback_is_named(approved: Approved, host: str) -> None:
         ("fe80::1", "login1", "gpu013"),
     ],
 )
-def test_an_address_that_may_work_has_no_reason(host: str, theirs: str, ours: str) -> None:
+def test_usable_address_has_no_wrong_host_reason(host: str, theirs: str, ours: str) -> None:
     endpoint = Endpoint(host=host, port=6900, fingerprint=PIN)
     assert wrong_host_reason(endpoint, theirs, ours) is None
 
@@ -186,7 +186,7 @@ def by_weight(brokers: Sequence[Endpoint], name: str) -> list[Endpoint]:
     return sorted(brokers, key=lambda one: weight_of(one.url, name), reverse=True)
 
 
-def test_names_spread_evenly_over_endpoints_and_those_of_one_that_is_gone_over_the_others() -> None:
+def test_names_spread_evenly_over_endpoints_and_again_after_one_is_removed() -> None:
     firsts = {name: by_weight(BROKERS, name)[0] for name in NAMES}
     times = Counter(firsts.values())
     assert all(900 < times[broker] < 1100 for broker in BROKERS)
@@ -196,7 +196,7 @@ def test_names_spread_evenly_over_endpoints_and_those_of_one_that_is_gone_over_t
     assert all(by_weight(left, name)[0] == first for name, first in firsts.items() if first != BROKERS[0])
 
 
-def test_the_order_of_a_name_is_the_same_in_all_processes() -> None:
+def test_endpoint_order_of_a_name_is_the_same_in_all_processes() -> None:
     hosts = [endpoint.host for endpoint in by_weight(BROKERS, "4711.0/gpu013:5")]
     assert hosts == ["login3", "login2", "login1"]
 
@@ -207,20 +207,20 @@ def reach(endpoint: Endpoint, *others: Endpoint, address: str = "broker.json", t
     )
 
 
-def test_a_rank_dials_the_brokers_of_its_home_in_the_order_of_its_name_and_a_terminal_the_homes_own_first() -> None:
+def test_rank_dials_brokers_in_the_order_of_its_name_and_terminal_the_home_broker_first() -> None:
     first, *others = by_weight(BROKERS, "me")
     assert spread(reach(others[0], others[1], first), (), "me").routes() == [reach(one) for one in (first, *others)]
     kept = spread(reach(others[1], first, others[0]), (), "me", keeps_first=True)
     assert (kept.endpoint, kept.others) == (others[1], (first, others[0]))
 
 
-def test_an_address_that_the_user_named_comes_first_and_then_what_a_welcome_has_taught() -> None:
+def test_address_given_by_the_user_is_dialled_before_addresses_of_a_welcome() -> None:
     entry = Endpoint(host="balancer", port=6900, fingerprint=PIN)
     found = spread(reach(entry, address="DBG_BROKER"), BROKERS, "me")
     assert (found.endpoint, found.others) == (entry, tuple(by_weight(BROKERS, "me")))
 
 
-def test_the_home_says_last_which_fingerprints_its_own_broker_has() -> None:
+def test_fingerprint_in_the_home_overrides_a_learned_one() -> None:
     learned = replace(BROKERS[0], fingerprint=OTHER_PIN)
     assert spread(reach(BROKERS[0]), [learned], "me") == reach(BROKERS[0])
 

@@ -32,7 +32,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602])
-def test_a_secret_of_ours_is_read_and_one_that_others_can_touch_is_not(secret: Path, mode: int) -> None:
+def test_own_secret_is_read_unless_others_can_access_it(secret: Path, mode: int) -> None:
     assert read_secret(str(secret)) == SECRET
     secret.chmod(mode)
     with pytest.raises(BadSecretFile) as caught:
@@ -40,7 +40,7 @@ def test_a_secret_of_ours_is_read_and_one_that_others_can_touch_is_not(secret: P
     assert SECRET not in said(caught.value)
 
 
-def test_one_of_another_user_is_not(approved: Approved, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_of_another_user_is_refused(approved: Approved, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # This user is neither the owner of the file nor root.
     monkeypatch.setattr(os, "getuid", partial(int, os.getuid() + 1))
     if os.geteuid() == 0:
@@ -50,7 +50,7 @@ def test_one_of_another_user_is_not(approved: Approved, secret: Path, monkeypatc
     approved(str(caught.value))
 
 
-def test_the_file_that_was_looked_at_is_the_one_that_is_read(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked_file_is_the_one_that_is_read(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     really = os.fstat
 
     def swapped(descriptor: int) -> os.stat_result:
@@ -64,7 +64,7 @@ def test_the_file_that_was_looked_at_is_the_one_that_is_read(secret: Path, monke
     assert read_secret(str(secret)) == SECRET
 
 
-def test_owner_and_mode_are_those_of_the_open_file(secret: Path) -> None:
+def test_owner_and_mode_of_the_open_file_are_checked(secret: Path) -> None:
     with open_at_once(str(secret)) as file:
         secret.unlink()
         secret.symlink_to("/etc/passwd")
@@ -76,14 +76,14 @@ def test_owner_and_mode_are_those_of_the_open_file(secret: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/tty", "/proc/self", "pipe"])
-def test_what_is_no_file_is_no_secret(tmp_path: Path, path: str) -> None:
+def test_secret_must_be_a_regular_file(tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     path = path if path.startswith("/") else str(tmp_path / path)
     with pytest.raises((BadSecretFile, OSError)):
         read_secret(path)
 
 
-def test_a_file_of_any_length_is_read_within_bounds(secret: Path) -> None:
+def test_secret_file_is_read_up_to_a_limit(secret: Path) -> None:
     secret.write_text("x" * 1_000_000)
     assert len(read_secret(str(secret))) == MAX_SECRET_BYTES
 
@@ -120,7 +120,7 @@ def test_a_terminal_takes_its_token_from_the_second_file_if_there_is_one(tmp_pat
     assert (reach.token, reach.sources["token"]) == (TOKENS[role], source)
 
 
-def test_a_home_of_the_environment_or_of_the_call_names_the_broker(tmp_path: Path) -> None:
+def test_broker_is_found_by_the_home_of_environment_or_argument(tmp_path: Path) -> None:
     with pytest.raises(NoBroker):
         find_broker(seeker(), None, {}, str(tmp_path))
     write_home(tmp_path)
@@ -130,7 +130,7 @@ def test_a_home_of_the_environment_or_of_the_call_names_the_broker(tmp_path: Pat
 
 
 @pytest.mark.parametrize("role", ["driver", "rank"])
-def test_terminals_and_ranks_are_told_of_a_home_that_is_open_to_others(
+def test_home_that_is_open_to_others_is_reported_to_terminals_and_ranks(
     approved: Approved, tmp_path: Path, role: TokenRole
 ) -> None:
     tmp_path.chmod(0o755)
@@ -139,13 +139,13 @@ def test_terminals_and_ranks_are_told_of_a_home_that_is_open_to_others(
     approved(str(caught.value))
 
 
-def test_a_rank_dials_a_broker_whose_home_others_have_been_let_into(tmp_path: Path) -> None:
+def test_rank_dials_a_broker_whose_home_is_open_to_others(tmp_path: Path) -> None:
     write_home(tmp_path)
     tmp_path.chmod(0o755)
     assert find_broker(seeker(role="rank"), None, {}, str(tmp_path)).endpoint.url == RENDEZVOUS.url
 
 
-def test_a_home_that_is_broken_is_told_unless_nothing_is_wanted_of_it(tmp_path: Path) -> None:
+def test_broken_home_is_reported_unless_it_is_not_needed(tmp_path: Path) -> None:
     write_home(tmp_path).chmod(0o666)
     environ = {"DBG_TOKEN": SECRET, "DBG_HOME": str(tmp_path)}
     with pytest.raises(BadSecretFile):
@@ -155,7 +155,7 @@ def test_a_home_that_is_broken_is_told_unless_nothing_is_wanted_of_it(tmp_path: 
         find_broker(seeker(role="rank"), "one:1", environ)
 
 
-def test_what_can_not_be_read_is_told_in_the_seekers_words(approved: Approved, tmp_path: Path) -> None:
+def test_unreadable_home_is_reported(approved: Approved, tmp_path: Path) -> None:
     write_home(tmp_path).write_bytes(b"\xff\xfe")
     with pytest.raises(BadSecretFile) as caught:
         find_broker(seeker(), None, {}, str(tmp_path))

@@ -58,7 +58,7 @@ def test_a_file_open_to_others_is_refused(approved: Approved, mode: int, uid: in
 @pytest.mark.parametrize(
     ("mode", "uid"), [(0o755, ROOT), (0o700, ME), (0o711, ME), (0o1777, ROOT), (0o1775, ME), (0o2755, ROOT)]
 )
-def test_a_directory_above_that_only_we_and_root_can_change_passes(mode: int, uid: int) -> None:
+def test_parent_directory_that_only_owner_and_root_can_change_passes(mode: int, uid: int) -> None:
     check_above(stat.S_IFDIR | mode, uid, {ROOT, ME}, "/srv")
 
 
@@ -72,17 +72,17 @@ def test_a_directory_above_that_only_we_and_root_can_change_passes(mode: int, ui
         (0o2775, ROOT, r"\(mode 775\)"),
     ],
 )
-def test_a_directory_above_that_others_can_change_is_named(mode: int, uid: int, reason: str) -> None:
+def test_parent_directory_that_others_can_change_is_named(mode: int, uid: int, reason: str) -> None:
     with pytest.raises(BadSecretFile, match=f"is below /srv/a b, .*{reason}"):
         check_above(stat.S_IFDIR | mode, uid, {ROOT, ME}, "/srv/a b")
 
 
-def test_a_directory_is_closed_if_nobody_else_can_go_through_it() -> None:
+def test_directory_is_closed_if_others_cannot_enter_it() -> None:
     assert [mode for mode in (0o700, 0o744, 0o710, 0o701, 0o755) if is_closed(mode)] == [0o700, 0o744]
 
 
 @given(st.integers(0, 0o777), st.text(st.characters(), min_size=1))
-def test_ours_passes_exactly_if_nobody_else_can_read_or_write(mode: int, path: str) -> None:
+def test_own_file_passes_only_if_others_cannot_read_or_write_it(mode: int, path: str) -> None:
     refused = refusal(lambda: check_private(stat.S_IFREG | mode, ME, ME, path))
     assert (refused is not None) == bool(mode & 0o066)
     assert str(refused).isprintable()
@@ -99,18 +99,18 @@ def test_ours_passes_exactly_if_nobody_else_can_read_or_write(mode: int, path: s
         ({"XDG_STATE_HOME": "/x"}, "/x/dbg-broker"),
     ],
 )
-def test_the_home_is_the_first_that_is_set(environ: dict[str, str], home: str) -> None:
+def test_home_is_the_first_variable_that_is_set(environ: dict[str, str], home: str) -> None:
     assert home_directory(environ) == home
 
 
 @pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "h"}, {"DBG_HOME": "d\x1b", "HOME": "/h"}])
-def test_no_usable_home_says_what_to_set(environ: dict[str, str]) -> None:
+def test_missing_home_error_names_the_variable_to_set(environ: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="DBG_HOME") as caught:
         home_directory(environ)
     assert str(caught.value).isprintable()
 
 
-def test_variables_that_more_than_one_role_knows_have_one_name() -> None:
+def test_variables_of_several_roles_have_one_name() -> None:
     fields = {f"DBG_{name.upper()}" for name in Settings.__dataclass_fields__}
     assert fields >= {
         home.BROKER,

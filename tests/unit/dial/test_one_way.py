@@ -93,7 +93,7 @@ def reach(port: int) -> Route:
 
 @pytest.mark.parametrize("kind", ["http", "tls"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, kind: Kind) -> None:
+async def test_no_call_connects_to_an_unknown_broker(way: str, kind: Kind) -> None:
     with Impostor(0, kind) as impostor, pytest.raises(BadEndpoint):
         await WAYS[way](reach(impostor.port))
     assert b"".join(impostor.heard()) == b""
@@ -103,7 +103,7 @@ PINNED = Endpoint(host="login1", port=6900, fingerprint=PIN)
 UNPINNED = Endpoint(host="login1", port=6900, fingerprint=None)
 
 
-def test_a_certificate_is_known_by_its_fingerprint_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificate_fingerprint_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
     really = hmac.compare_digest
 
@@ -120,7 +120,7 @@ def test_a_certificate_is_known_by_its_fingerprint_compared_in_constant_time(mon
 
 
 @pytest.mark.parametrize(("endpoint", "certificate"), [(PINNED, None), (PINNED, b""), (UNPINNED, b"certificate")])
-def test_no_certificate_or_no_pin_is_no_match(endpoint: Endpoint, certificate: bytes | None) -> None:
+def test_missing_certificate_or_pin_is_refused(endpoint: Endpoint, certificate: bytes | None) -> None:
     with pytest.raises(WrongCertificate):
         check_certificate(endpoint, certificate)
 

@@ -40,7 +40,7 @@ from tests.support.reach import (
 )
 
 
-def test_the_file_is_exactly_this_and_hides_its_tokens() -> None:
+def test_file_has_the_documented_form_and_hides_its_tokens() -> None:
     assert format_rendezvous(RENDEZVOUS) == (
         '{"schema":1,"url":"wss://login1:6900","host":"login1","pid":4711,"fingerprint":"' + PIN + '","tokens":'
         f'{{"rank":"rank-{SECRET}","driver":"driver-{SECRET}","watcher":"watcher-{SECRET}"}}}}'
@@ -110,7 +110,7 @@ json_values = st.recursive(
 
 
 @given(any_text | json_values.map(json.dumps))
-def test_no_file_raises_anything_but_bad_secret_file(text: str) -> None:
+def test_invalid_file_always_raises_bad_secret_file(text: str) -> None:
     with pytest.raises(BadSecretFile):
         parse_rendezvous(text, "broker.json")
 
@@ -174,7 +174,7 @@ FOUND: dict[str, tuple[str | None, dict[str, str], Rendezvous | None, tuple[str,
 
 
 @pytest.mark.parametrize(("argument", "environ", "rendezvous", "expected"), FOUND.values(), ids=FOUND)
-def test_an_argument_goes_before_a_variable_and_that_before_the_file(
+def test_argument_overrides_variable_and_variable_overrides_file(
     argument: str | None,
     environ: dict[str, str],
     rendezvous: Rendezvous | None,
@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[str | None, dict[str, str], Rendezvous | None, type[Exc
 
 
 @pytest.mark.parametrize(("argument", "environ", "rendezvous", "error"), REFUSED.values(), ids=REFUSED)
-def test_a_mistake_is_told_without_the_token(
+def test_mistake_is_reported_without_the_token(
     approved: Approved,
     argument: str | None,
     environ: dict[str, str],
@@ -243,7 +243,7 @@ def test_a_mistake_is_told_without_the_token(
     st.sampled_from(TOKEN_ROLES),
     st.sampled_from([lambda path: SECRET, lambda path: SECRET + "\x00", lambda path: open("\x00").read()]),  # noqa: PTH123, SIM115
 )
-def test_nothing_raises_but_bad_input(
+def test_any_input_resolves_or_raises_bad_input(
     argument: str | None,
     environ: dict[str, str],
     rendezvous: Rendezvous | None,
@@ -265,7 +265,7 @@ OTHERS = tuple(Endpoint(host=f"login{n}", port=6900, fingerprint=OTHER_PIN) for 
 SITE = replace(RENDEZVOUS, brokers=OTHERS)
 
 
-def test_the_file_names_other_brokers_and_a_reach_by_it_has_them() -> None:
+def test_route_from_the_file_has_the_other_brokers_of_the_file() -> None:
     text = format_rendezvous(SITE)
     assert json.loads(text)["brokers"] == [
         {"url": "wss://login2:6900", "fingerprint": OTHER_PIN},
@@ -275,10 +275,10 @@ def test_the_file_names_other_brokers_and_a_reach_by_it_has_them() -> None:
 
 
 @pytest.mark.parametrize(("address", "count"), [(f"login2#{OTHER_PIN}", 2), (f"elsewhere#{OTHER_PIN}", 0)])
-def test_an_address_that_the_user_named_has_the_others_if_it_is_one_of_the_homes_site(address: str, count: int) -> None:
+def test_address_given_by_the_user_has_other_brokers_only_if_it_is_in_the_site(address: str, count: int) -> None:
     assert len(resolve(address, {}, SITE).others) == count
 
 
-def test_of_the_brokers_that_one_names_those_that_can_be_none_are_left_out() -> None:
-    told = [("wss://login2:6900", OTHER_PIN), ("wss://login4:6900", ""), ("http://x", PIN)]
-    assert known_endpoints(told) == OTHERS[:1]
+def test_invalid_brokers_of_a_list_are_left_out() -> None:
+    listed = [("wss://login2:6900", OTHER_PIN), ("wss://login4:6900", ""), ("http://x", PIN)]
+    assert known_endpoints(listed) == OTHERS[:1]

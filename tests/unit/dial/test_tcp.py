@@ -43,7 +43,7 @@ async def transport_of(connected: socket.socket) -> asyncio.Transport:
     return transport
 
 
-async def test_what_is_dialled_sends_small_frames_at_once() -> None:
+async def test_dialled_socket_sends_small_frames_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sock = await connected((socket.AF_INET, listener.getsockname()))
         transport = await transport_of(sock)
@@ -54,7 +54,7 @@ async def test_what_is_dialled_sends_small_frames_at_once() -> None:
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_connection_that_is_given_up_leaves_nothing_open(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelled_connection_leaves_no_socket_open(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[socket.socket] = []
 
     def make(*arguments: int) -> OwnSocket:
@@ -75,7 +75,7 @@ async def test_a_connection_that_is_given_up_leaves_nothing_open(turns: int, mon
         connecting.result().close()
 
 
-def test_a_socket_leaves_a_number_to_the_file_that_the_program_has_opened_under_it(tmp_path: Path) -> None:
+def test_socket_does_not_close_a_descriptor_that_the_program_reused(tmp_path: Path) -> None:
     near, far = socket.socketpair()
     own = OwnSocket(fileno=near.detach())
     with far, (tmp_path / "theirs").open("w+b", buffering=0) as theirs:
@@ -94,7 +94,7 @@ def test_a_socket_leaves_a_number_to_the_file_that_the_program_has_opened_under_
 PATIENCE = seconds(10)
 
 
-async def test_a_deadline_cancels_what_was_waited_for_and_without_seconds_there_is_none() -> None:
+async def test_deadline_cancels_the_awaitable_and_no_seconds_mean_no_deadline() -> None:
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     with pytest.raises(TimeoutError):
         await within(0.01, never)
@@ -102,7 +102,7 @@ async def test_a_deadline_cancels_what_was_waited_for_and_without_seconds_there_
     assert await within(None, asyncio.sleep(0, "answer")) == "answer"
 
 
-async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
+async def test_cancellation_at_the_moment_of_the_answer_is_not_lost() -> None:
     answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(within(PATIENCE, answer))
     await asyncio.sleep(0)
@@ -121,7 +121,7 @@ def at(port: int, fingerprint: str | None) -> Route:
     return Route(endpoint=endpoint, token=TOKEN, sources={})
 
 
-async def test_all_steps_lead_to_frames_both_ways() -> None:
+async def test_connection_steps_end_with_received_messages() -> None:
     answer = fake.accept_and_send(fake.frame(fake.TEXT, b"one"), fake.frame(fake.TEXT, b"two"))
     with FakeBroker(answer) as broker:
         websocket = BrokerWebSocket(at(broker.port, broker.fingerprint).endpoint, "/client")
@@ -136,7 +136,7 @@ async def local(port: int) -> socket.socket:
     return await connected((socket.AF_INET, ("127.0.0.1", port)))
 
 
-async def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out() -> None:
+async def test_impostor_receives_nothing_if_steps_are_repeated_or_skipped() -> None:
     with Impostor(0, "tls") as impostor:
         websocket = BrokerWebSocket(at(impostor.port, PIN).endpoint, "/client")
         await websocket.secure(await local(impostor.port))
@@ -149,7 +149,7 @@ async def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_o
     assert impostor.heard() == [b""]
 
 
-def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: Path) -> None:
+def test_file_is_replaced_as_a_whole_with_the_given_mode(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old", encoding="utf-8")
     path.chmod(0o666)
@@ -165,7 +165,7 @@ def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: P
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"\xff", 0o664)
 
 
-def test_nothing_is_left_of_a_write_that_fails_and_a_name_may_be_long(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file_and_long_names_work(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(OSError, match="directory"):
@@ -191,7 +191,7 @@ def page(ranks: list[dict[str, str]], *, last: bool) -> bytes:
     return fake.message(type="snapshot", ranks=ranks, last=last)
 
 
-async def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
+async def test_rank_list_is_read_from_pages_fragments_and_long_frames() -> None:
     ping = fake.frame(0x9, b"dbg")
     pages = fake.accept_and_send(WELCOME, page(RANKS[:2], last=False), ping, page(RANKS[2:], last=True))
     assert await look(pages) == RANKS
@@ -214,18 +214,18 @@ async def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> 
         (fake.accept_and_send(fake.frame(fake.TEXT, b"{")), NotABroker),
     ],
 )
-async def test_what_is_no_list_is_an_error(answer: Answer, error: type[Exception]) -> None:
+async def test_invalid_rank_list_is_an_error(answer: Answer, error: type[Exception]) -> None:
     with pytest.raises(error):
         await look(answer)
 
 
 @pytest.mark.parametrize("answer", [fake.say_nothing, fake.accept_and_send(WELCOME)])
-async def test_a_broker_that_says_nothing_is_not_waited_for(answer: Answer) -> None:
+async def test_silent_broker_is_given_up_after_the_time_limit(answer: Answer) -> None:
     with pytest.raises(BrokerUnreachable):
         await look(answer, 0.2)
 
 
-def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_name_has_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="login1.cluster.example"))
     assert user_name() == f"{getpass.getuser()}@login1"
     monkeypatch.setenv("LOGNAME", "")
@@ -233,7 +233,7 @@ def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest
     assert user_name() == "ada@login1"
 
 
-def test_a_kernels_name_is_boot_and_namespace_and_one_that_hides_it_is_nobodys(tmp_path: Path) -> None:
+def test_kernel_name_is_boot_and_namespace_or_none_if_hidden(tmp_path: Path) -> None:
     kernel = kernel_name()
     assert kernel is not None
     boot, _, namespace = kernel.partition("/")
@@ -242,32 +242,32 @@ def test_a_kernels_name_is_boot_and_namespace_and_one_that_hides_it_is_nobodys(t
     assert kernel_name(str(tmp_path)) is None
 
 
-def is_told(watch: int) -> bool:
+def has_event(watch: int) -> bool:
     if not select.select([watch], [], [], 0)[0]:
         return False
     os.read(watch, 4096)
     return True
 
 
-def test_what_grows_in_a_file_or_a_directory_is_told(tmp_path: Path) -> None:
+def test_growth_of_a_file_or_directory_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("begin")
     watch, of_directory = watch_growth(str(path)), watch_growth(str(tmp_path))
     assert watch is not None
     assert of_directory is not None
-    assert not is_told(watch)
+    assert not has_event(watch)
     path.write_text("more")
-    assert is_told(watch)
+    assert has_event(watch)
     (tmp_path / "new").touch()
-    assert is_told(of_directory)
+    assert has_event(of_directory)
     (tmp_path / "new").rename(tmp_path / "renamed")
-    assert is_told(of_directory)
+    assert has_event(of_directory)
     for each in (watch, of_directory):
         os.close(each)
     assert watch_growth(str(tmp_path / "missing")) is None
 
 
-async def test_silent_addresses_share_the_time_of_one() -> None:
+async def test_silent_addresses_share_one_time_limit() -> None:
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         # The system answers no more of those who knock once its queue is full.

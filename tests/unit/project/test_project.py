@@ -14,13 +14,13 @@ from tests.support.packages import ROOT, parsed
 PROJECT = (ROOT / "pyproject.toml").read_text()
 
 
-def test_the_changelog_begins_with_what_is_unreleased_or_with_this_release() -> None:
+def test_changelog_begins_with_unreleased_or_this_release() -> None:
     newest = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     is_release = re.fullmatch(r"\d+\.\d+\.\d+", RELEASE)
     assert newest == (RELEASE if is_release else "Unreleased")
 
 
-def test_all_addresses_are_below_one() -> None:
+def test_all_addresses_begin_with_the_source_address() -> None:
     """A reader on PyPI follows each link of the README, and sees its picture."""
     (source,) = re.findall(r'^Source = "(.+)"$', PROJECT, re.MULTILINE)
     addresses = re.findall(r"https://github\.com/[^\s\"']+", PROJECT)
@@ -86,5 +86,5 @@ def all_logged() -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_table_lists_what_the_code_logs() -> None:
+def test_table_lists_all_log_calls_of_the_code() -> None:
     assert sorted(_ROW.findall(PAGE)) == sorted(all_logged())

@@ -68,7 +68,7 @@ def reporting(arrivals: object) -> str:
 
 
 @given(messages)
-def test_every_message_comes_back_as_it_was(message: Message) -> None:
+def test_every_message_reads_back_unchanged(message: Message) -> None:
     for sender in message.sender:
         assert decode(encode(message), sender) == message
 
@@ -81,14 +81,12 @@ def test_fields_of_a_later_minor_are_ignored(message: Message, more: dict[str, o
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")) | junk.map(json.dumps), st.sampled_from(Sender))
-def test_no_text_raises_anything_but_a_refusal(text: str, sender: Sender) -> None:
+def test_any_text_is_decoded_or_refused(text: str, sender: Sender) -> None:
     assert refusal_of(text, sender).isprintable()
 
 
 @given(messages, st.data())
-def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_it_is(
-    message: Message, data: st.DataObject
-) -> None:
+def test_any_value_of_a_field_is_accepted_or_refused(message: Message, data: st.DataObject) -> None:
     document = json.loads(encode(message))
     name = data.draw(st.sampled_from(sorted(document)))
     document[name] = data.draw(junk)
@@ -116,14 +114,14 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         '{"type":"greet","minor":0,"release":"1","name":"x"}',
     ],
 )
-def test_what_is_wrong_is_named(approved: Approved, text: str) -> None:
+def test_error_in_a_message_is_named(approved: Approved, text: str) -> None:
     with pytest.raises(PeerError) as caught:
         decode(text, Sender.AGENT)
     approved(str(caught.value))
     assert not isinstance(caught.value, UnknownType)
 
 
-def test_a_type_of_a_later_minor_can_be_told_from_a_mistake() -> None:
+def test_unknown_type_has_its_own_error() -> None:
     with pytest.raises(UnknownType, match="'made-up\\\\x1b'"):
         decode('{"type":"made-up\\u001b"}', Sender.AGENT)
 
@@ -140,7 +138,7 @@ def test_sizes_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("text", ["{" * 9_000, json.dumps({str(n): [n] for n in range(9_000)})])
-def test_brackets_in_a_text_are_no_reason_to_refuse_it(text: str) -> None:
+def test_text_with_many_brackets_is_accepted(text: str) -> None:
     message = answer_to(1, Kind.VALUE, "", rows=tuple(text[at : at + 9_000] for at in range(0, len(text), 9_000)))
     assert decode(encode(message), Sender.AGENT) == message
 
@@ -149,21 +147,19 @@ words32, words64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 
 
 @given(words32, words64, st.binary(max_size=100))
-def test_output_frames_come_back_as_they_were(session: int, offset: int, data: bytes) -> None:
+def test_output_frames_read_back_unchanged(session: int, offset: int, data: bytes) -> None:
     frame = Output(session, offset, data)
     assert decode_data(encode_data(frame), Sender.AGENT) == frame
 
 
 @given(words32, words32, words32, words64, st.binary(max_size=100))
-def test_input_frames_come_back_as_they_were(
-    session: int, stop: int, generation: int, offset: int, data: bytes
-) -> None:
+def test_input_frames_read_back_unchanged(session: int, stop: int, generation: int, offset: int, data: bytes) -> None:
     frame = Input(session, stop, generation, offset, data)
     assert decode_data(encode_data(frame), Sender.CLIENT) == frame
 
 
 @given(st.binary(max_size=60), st.sampled_from(Sender))
-def test_no_bytes_raise_anything_but_a_refusal(data: bytes, sender: Sender) -> None:
+def test_any_bytes_are_decoded_or_refused(data: bytes, sender: Sender) -> None:
     try:
         decode_data(data, sender)
     except PeerError:
@@ -215,7 +211,7 @@ def test_every_message_is_one_printable_line(message: Message) -> None:
         ),
     ],
 )
-def test_what_a_line_says(message: Message, line: str) -> None:
+def test_log_line_shows_the_fields_of_a_message(message: Message, line: str) -> None:
     assert log_form(message) == line
     assert str(LogForm(message)) == line
 
@@ -238,14 +234,14 @@ def test_what_a_line_says(message: Message, line: str) -> None:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_what_somebody_typed_or_a_program_holds_is_not_shown(message: Message) -> None:
+def test_log_line_hides_typed_text_and_program_values(message: Message) -> None:
     assert HIDDEN in encode(message)
     assert HIDDEN not in log_form(message)
 
 
 @settings(max_examples=50)
 @given(messages, st.text(st.characters(categories=["Lo"]), min_size=12, max_size=12))
-def test_no_text_without_bounds_is_shown_whatever_the_message(message: Message, hidden: str) -> None:
+def test_log_line_hides_free_text_of_every_message(message: Message, hidden: str) -> None:
     kind = type(message)
     values = {name: getattr(message, name) for name in kind.__struct_fields__}
     assume(hidden not in log_form(message))

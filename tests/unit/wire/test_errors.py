@@ -68,5 +68,5 @@ def test_exit_statuses_are_the_published_ones() -> None:
 
 
 @pytest.mark.parametrize(("lease", "notice"), [(28800.0, 300.0), (3000.0, 300.0), (600.0, 60.0), (1.0, 0.1)])
-def test_how_long_before_its_end(lease: float, notice: float) -> None:
+def test_notice_time_is_a_tenth_of_the_lease_up_to_five_minutes(lease: float, notice: float) -> None:
     assert notice_seconds(lease) == pytest.approx(notice)

@@ -1,4 +1,4 @@
-"""PROTOCOL.md and the code say the same: every message is described, and every example is one."""
+"""PROTOCOL.md and the code agree: every message is described, and every example is one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def described() -> dict[str, set[Sender]]:
     return found
 
 
-def test_every_message_is_described_under_those_who_send_it() -> None:
+def test_every_message_is_described_under_its_senders() -> None:
     passed_on = {"report", "applied", "discarded", "probe_reply", "replied", "completions", "notice"}
     passed_on |= {"reply", "complete", "interrupt", "replay"}
     expected = {name_of(message): set(message.sender) for message in MESSAGES}
@@ -54,7 +54,7 @@ def test_every_message_has_an_example() -> None:
     assert {json.loads(line)["type"] for line in EXAMPLES} == {name_of(message) for message in MESSAGES}
 
 
-def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
+def test_numbers_in_the_page_match_the_code() -> None:
     assert f"subprotocol `{subprotocol()}`" in PAGE
     assert PAGE.startswith(f"# The wire protocol `dbg.v{PROTOCOL_MAJOR}`")
     assert f"At most {limits.MAX_DATA_BYTES:,} payload bytes" in PAGE

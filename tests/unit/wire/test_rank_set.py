@@ -95,7 +95,7 @@ def test_checks_the_size_before_it_expands() -> None:
         parse_ranks(",".join(["0-9999999"] * 1_000_000))
 
 
-def test_refuses_a_number_of_many_digits_in_its_own_words() -> None:
+def test_refuses_a_number_of_many_digits_with_a_short_message() -> None:
     with pytest.raises(BadTarget, match="too large") as caught:
         parse_ranks("9" * 100_000)
     assert len(str(caught.value)) < 200
@@ -116,7 +116,7 @@ def test_prints_equal_sets_equally(text: str) -> None:
 
 @unhurried
 @given(rank_sets)
-def test_prints_pieces_in_order_and_steps_that_are_worth_it(numbers: set[int]) -> None:
+def test_prints_pieces_in_order_and_only_long_steps(numbers: set[int]) -> None:
     text = format_ranks(numbers)
     printed = [sorted(parse_ranks(piece)) for piece in text.split(",")]
     assert [number for members in printed for number in members] == sorted(numbers)
@@ -126,7 +126,7 @@ def test_prints_pieces_in_order_and_steps_that_are_worth_it(numbers: set[int]) -
 
 @unhurried
 @given(st.text(max_size=20) | near_sets)
-def test_refuses_any_ranks_politely(text: str) -> None:
+def test_reads_any_text_or_refuses_it_in_printable_text(text: str) -> None:
     ranks = ranks_or_refused(text)
     if isinstance(ranks, BadTarget):
         assert str(ranks).isprintable()

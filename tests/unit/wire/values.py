@@ -120,17 +120,17 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def wished(hint: Any) -> st.SearchStrategy[Any]:
+def any_value(hint: Any) -> st.SearchStrategy[Any]:
     """Return values of the right type that a program may come up with, within the bound or not."""
     if hint == AnyRow or hint == AnyInquiry | None:
         return _allowed(hint)
     base = base_of(hint)
     if is_optional(hint):
-        return st.none() | wished(inner_of(hint))
+        return st.none() | any_value(inner_of(hint))
     if base is msgspec.Raw:
         return _allowed(hint)
     if typing.get_origin(base) is tuple:
-        return st.lists(wished(typing.get_args(base)[0]), max_size=3).map(tuple)
+        return st.lists(any_value(typing.get_args(base)[0]), max_size=3).map(tuple)
     if base is int:
         return st.integers()
     if base is float:

@@ -101,7 +101,7 @@ async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
 
 async def watching(port: ClassicBroker) -> Peer:
     terminal = await port.broker.terminal("list@login1")
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     return terminal
 
 
@@ -120,7 +120,7 @@ async def test_a_stock_debugger_is_listed_like_a_rank(port: ClassicBroker) -> No
     assert again.key != rank.key
 
 
-async def test_terminals_come_and_go_and_the_debugger_never_notices(port: ClassicBroker) -> None:
+async def test_terminals_attach_and_detach_without_affecting_the_debugger(port: ClassicBroker) -> None:
     terminal = await watching(port)
     stock = await port.call(SCREEN)
     rank = await port.listed(terminal, f"{HOST}:?1")
@@ -137,7 +137,7 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
         assert isinstance(output, Output)
         assert b"PuDB here" in output.data
         await driver.cut()
-        await watcher.say(Detach())
+        await watcher.send(Detach())
     assert port.broker.parts.ranks.registry.counts[RankState.STOPPED] == 1
 
 
@@ -150,13 +150,13 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
         (Action.NATIVE, None),
     ],
 )
-async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
+async def test_question_that_needs_an_agent_is_answered_with_a_reason(
     approved: Approved, port: ClassicBroker, action: Action, inquiry: AnyInquiry | None
 ) -> None:
     terminal = await watching(port)
     await port.call(SCREEN)
     rank = await port.listed(terminal, f"{HOST}:?1")
-    await terminal.say(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
+    await terminal.send(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
     (answer,) = told(await terminal.expect(Answers))
     assert answer.kind == Kind.ERROR
     approved(answer.text)
@@ -165,14 +165,14 @@ async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
 # ---------------------------------------------------------------------------------------------------------- strangers
 
 
-async def test_whoever_shows_no_debugger_is_refused_and_never_listed(
+async def test_caller_without_a_debugger_is_refused_and_not_listed(
     port: ClassicBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talker = await port.call(b"GET / HTTP/1.1\r\n" * (MAX_HEAD // 10))
     assert (await talker.rest()).startswith(REFUSAL)
     monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
-    for said in (b"", b"\x16\x03\x01\x02\x00"):
-        stranger = await port.call(said)
+    for first in (b"", b"\x16\x03\x01\x02\x00"):
+        stranger = await port.call(first)
         assert await stranger.rest() == REFUSAL
     assert port.broker.parts.ranks.registry.keys() == ()
 
@@ -186,7 +186,7 @@ async def test_one_caller_too_many_is_refused_and_the_others_stay(port: ClassicB
     assert port.broker.parts.ranks.registry.counts[RankState.STOPPED] == MAX_CALLERS
 
 
-async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:
+async def test_flood_is_read_slowly_and_does_not_block_others(port: ClassicBroker) -> None:
     terminal = await watching(port)
     flood = await port.call(SCREEN)
     await port.listed(terminal, f"{HOST}:?1")

@@ -61,7 +61,7 @@ def keys(data: bytes, offset: int = 0, generation: int = 1) -> Input:
 
 
 @given(st.lists(st.sampled_from(["a", "bb", "ccc", "LEAVE"]), max_size=12), st.integers(1, 50))
-def test_a_replay_gives_the_screen_that_a_viewer_has(steps: list[str], size: int) -> None:
+def test_replay_gives_the_same_screen_as_live_output(steps: list[str], size: int) -> None:
     session = stopped()
     live = shown(session.message(Repaint()))
     for step in steps:
@@ -71,7 +71,7 @@ def test_a_replay_gives_the_screen_that_a_viewer_has(steps: list[str], size: int
     assert screen(shown(session.message(Repaint()))) == screen(live)
 
 
-def test_hostile_prints_can_not_act_on_a_terminal() -> None:
+def test_hostile_output_cannot_control_the_terminal() -> None:
     session = stopped()
     live = shown(session.received(LEAVE + b"\x1b]52;c;aGk=\x07\x1b[2Jhi\x9b\x05\n", 0.0))
     assert b"hi" in live
@@ -102,7 +102,7 @@ def test_keys_typed_while_the_program_runs_reach_no_later_stop() -> None:
     assert session.report(2.0).state is RankState.RUNNING
 
 
-def test_a_screen_that_is_cut_is_drawn_again_and_told() -> None:
+def test_truncated_screen_is_drawn_again() -> None:
     session = stopped()
     while not of_type(session.message(Repaint()), Write):
         session.received(drawing("x" * 60, 20) * 50, 0.0)
@@ -112,7 +112,7 @@ def test_a_screen_that_is_cut_is_drawn_again_and_told() -> None:
     assert len(shown(outputs)) <= MAX_KEPT + 100
 
 
-def test_the_last_printed_line_is_told_to_a_terminal_that_comes() -> None:
+def test_new_terminal_receives_the_last_printed_line() -> None:
     session = stopped(viewers=0)
     session.received(LEAVE + b"epoch 1\nepoch 2\n" + ENTER + drawing("two"), 0.0)
     (notice,) = session.message(viewers_message())

@@ -19,7 +19,7 @@ def written(directory: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_a_user_with_a_password_and_a_token(tmp_path: Path) -> None:
+def test_user_with_password_or_token_is_read(tmp_path: Path) -> None:
     assert read_login(written(tmp_path, "me:pass:word\n")) == {"user": "me", "password": "pass:word"}
     assert read_login(written(tmp_path, "a-token\n")) == {"token": "a-token"}
 
@@ -28,7 +28,7 @@ def test_a_user_with_a_password_and_a_token(tmp_path: Path) -> None:
     ("text", "mode"),
     [("", 0o600), ("two words\n", 0o600), ("me:secret\n", 0o644)],
 )
-def test_what_can_not_be_used_is_said_without_quoting_it(
+def test_unusable_credentials_are_reported_without_quoting_them(
     approved: Approved, tmp_path: Path, text: str, mode: int
 ) -> None:
     with pytest.raises(BadSecretFile) as caught:
@@ -37,10 +37,10 @@ def test_what_can_not_be_used_is_said_without_quoting_it(
     assert "secret" not in str(caught.value).replace("BadSecret", "")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadSecretFile, match=r"--cluster-credentials .*none can't be read \(No such file"):
         read_login(tmp_path / "none")
 
 
-def test_no_form_of_it_shows_the_password(tmp_path: Path) -> None:
+def test_repr_hides_the_password(tmp_path: Path) -> None:
     assert "word" not in repr(Servers(("nats://h1",), read_login(written(tmp_path, "me:word"))))

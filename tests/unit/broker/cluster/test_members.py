@@ -18,37 +18,38 @@ def presence(name: str, **changes: Any) -> Presence:
 
 
 class Watched:
-    """Members with a clock that stands still, and what they have told."""
+    """Members with a clock that the test sets, and the changes that they report."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.told: list[str] = []
+        self.reported: list[str] = []
         timers = Timers(lambda: self.now, lambda _seconds, _call: None)
-        came, gone = (lambda name: self.told.append(f"+{name}")), (lambda name: self.told.append(f"-{name}"))
-        self.members = Members(presence("own"), timers, came, gone)
+        note = self.reported.append
+        self.members = Members(presence("own"), timers, lambda name: note(f"+{name}"), lambda name: note(f"-{name}"))
 
     def beat(self, *names: str, seconds: float = 1.0, is_heard: bool = True) -> list[str]:
-        """Let time pass, hear these, and return what was told."""
+        """Let time pass, receive these presences, and return the reported changes."""
         self.now += seconds
         for name in names:
             self.members.saw(presence(name))
         self.members.sweep(is_heard=is_heard)
-        told, self.told = self.told, []
-        return told
+        reported = list(self.reported)
+        self.reported.clear()
+        return reported
 
 
-def test_a_broker_that_is_silent_is_gone_and_comes_again() -> None:
+def test_silent_broker_is_removed_and_added_again() -> None:
     watched = Watched()
     assert watched.beat("b", "a") == ["+b", "+a"]
     assert [one.name for one in watched.members.all()] == ["own", "a", "b"]
-    told = [one for _ in range(int(GONE_SECONDS)) for one in watched.beat("a")]
-    assert told == ["-b"]
+    reported = [one for _ in range(int(GONE_SECONDS)) for one in watched.beat("a")]
+    assert reported == ["-b"]
     assert watched.beat("a", "b") == ["+b"]
     watched.members.left("a")
     assert [one.name for one in watched.members.all()] == ["own", "b"]
 
 
-def test_nobody_is_gone_while_nats_is_or_after_this_broker_was_suspended() -> None:
+def test_no_broker_is_removed_while_nats_is_down_or_after_a_suspension() -> None:
     watched = Watched()
     watched.beat("a")
     for _ in range(10):
@@ -57,18 +58,18 @@ def test_nobody_is_gone_while_nats_is_or_after_this_broker_was_suspended() -> No
     assert watched.beat(seconds=1.0) == []
 
 
-def test_another_certificate_is_told_and_another_site_is_not_heard() -> None:
+def test_changed_certificate_is_reported_and_another_site_is_ignored() -> None:
     watched = Watched()
     watched.members.saw(presence("theirs", site="another"))
     watched.members.saw(presence("own"))
     watched.members.saw(presence("a"))
     watched.members.saw(presence("a"))
     watched.members.saw(presence("a", fingerprint="sha256:1"))
-    assert watched.told == ["+a", "+a"]
+    assert watched.reported == ["+a", "+a"]
     assert watched.members.all()[1].address.fingerprint == "sha256:1"
 
 
-def test_there_are_no_more_than_a_peer_is_told_of() -> None:
+def test_number_of_members_is_bounded() -> None:
     watched = Watched()
     watched.beat(*(f"b{number}" for number in range(MAX_MEMBERS + 5)))
     assert len(watched.members.all()) == MAX_MEMBERS

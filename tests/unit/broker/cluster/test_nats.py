@@ -8,16 +8,16 @@ from dbg_broker.cluster.nats import MAX_WAITING, Nats, Servers
 from dbg_broker.timers import Timers
 
 
-def test_after_dropped_messages_all_is_said_again_once() -> None:
+def test_all_is_resent_once_after_dropped_messages() -> None:
     scheduled: list[Callable[[], None]] = []
     nats = Nats(Servers(("nats://h1",), {}), "one", Timers(lambda: 0.0, lambda _, call: scheduled.append(call)))
-    said: list[int] = []
-    nats.is_back = lambda: said.append(1)
+    calls: list[int] = []
+    nats.is_back = lambda: calls.append(1)
 
     for _ in range(MAX_WAITING + 1000):
         nats.publish("subject", b"")
     assert len(scheduled) == 1
     scheduled.pop()()
-    assert said == [1]
+    assert calls == [1]
     nats.publish("subject", b"")
     assert len(scheduled) == 1

@@ -1,4 +1,4 @@
-"""What ranks at two brokers hear of each other: two real brokers, joined by a stand-in for NATS in this process."""
+"""News between the ranks of two brokers: two real brokers, joined by a stand-in for NATS in this process."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Wires:
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send something."""
-        for pattern, told in self.subscriptions if not self.is_cut else ():
+        for pattern, on_message in self.subscriptions if not self.is_cut else ():
             if fnmatch(subject, pattern):
-                asyncio.get_running_loop().call_soon(told, subject.rpartition(".")[2], data)
+                asyncio.get_running_loop().call_soon(on_message, subject.rpartition(".")[2], data)
 
-    async def subscribe(self, subject: str, told: OnMessage) -> None:
+    async def subscribe(self, subject: str, on_message: OnMessage) -> None:
         """Have what comes for a subject taken."""
-        self.subscriptions.append((subject, told))
+        self.subscriptions.append((subject, on_message))
 
 
 class Two:
@@ -65,7 +65,7 @@ class Two:
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[Two]:
-    """Run two brokers that hear each other."""
+    """Run two brokers that receive each other's news."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir(mode=0o700)
     async with running_broker(tmp_path / "one") as first, running_broker(tmp_path / "two") as second:
@@ -76,7 +76,7 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
 
 
 class Changes(Watcher):
-    """Tells that the list of a broker has changed."""
+    """Sets an event when the list of a broker has changed."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -101,48 +101,46 @@ def state_at(broker: Broker, key: str) -> RankState | None:
     return None if rank is None else rank.state
 
 
-async def test_a_rank_is_held_for_one_at_another_broker_and_let_go_with_it(two: Two) -> None:
+async def test_held_rank_receives_changes_of_a_rank_at_another_broker(two: Two) -> None:
     held = await two.two.rank(1, report=HELD)
     chosen = await two.one.rank(0, report=RUNNING)
-    await chosen.say(Report(report=AT_SITE))
-    (told,) = (await held.expect(Chosen, lambda said: said.ranks[0].arrived == 1)).ranks
-    assert (told.rank, told.completed, told.state) == (0, 0, RankState.STOPPED)
-    await chosen.say(Report(report=DONE))
-    (told,) = (await held.expect(Chosen, lambda said: said.ranks[0].completed == 1)).ranks
-    assert told.rank == 0
+    await chosen.send(Report(report=AT_SITE))
+    (info,) = (await held.expect(Chosen, lambda message: message.ranks[0].arrived == 1)).ranks
+    assert (info.rank, info.completed, info.state) == (0, 0, RankState.STOPPED)
+    await chosen.send(Report(report=DONE))
+    (info,) = (await held.expect(Chosen, lambda message: message.ranks[0].completed == 1)).ranks
+    assert info.rank == 0
 
 
-async def test_who_comes_later_is_told_what_was_before(two: Two) -> None:
+async def test_late_broker_receives_earlier_reports(two: Two) -> None:
     two.wires.is_cut = True
     await two.one.rank(0, report=AT_SITE)
     held = await two.two.rank(1, report=HELD)
-    (told,) = (await held.expect(Chosen)).ranks
-    assert told.arrived == 0
+    (info,) = (await held.expect(Chosen)).ranks
+    assert info.arrived == 0
     two.wires.is_cut = False
     two.desks[1].announce_all(asks=True)
-    await held.expect(Chosen, lambda said: said.ranks[0].arrived == 1)
+    await held.expect(Chosen, lambda message: message.ranks[0].arrived == 1)
 
 
-async def test_a_rank_hears_of_a_crash_at_another_broker_and_of_its_end(two: Two) -> None:
+async def test_rank_is_notified_of_a_crash_at_another_broker_and_its_end(two: Two) -> None:
     other = await two.two.rank(1, report=RUNNING)
     crashed = await two.one.rank(0, report=RUNNING)
-    await crashed.say(Report(report=CRASHED))
+    await crashed.send(Report(report=CRASHED))
     assert (await other.expect(KeptRanks)).ranks == (0,)
-    await crashed.say(Goodbye(exit=1))
+    await crashed.send(Goodbye(exit=1))
     assert (await other.expect(KeptRanks)).ranks == ()
 
 
-async def test_the_ranks_of_a_broker_that_has_gone_are_lost_for_those_that_wait(two: Two) -> None:
+async def test_ranks_of_a_lost_broker_are_lost_for_waiting_ranks(two: Two) -> None:
     held = await two.two.rank(1, report=HELD)
     await two.one.rank(0, report=AT_SITE)
-    await held.expect(Chosen, lambda said: said.ranks[0].arrived == 1)
+    await held.expect(Chosen, lambda message: message.ranks[0].arrived == 1)
     deque(two.desks[1].losing("one"), maxlen=0)
-    await held.expect(Chosen, lambda said: said.ranks[0].state is RankState.LOST)
+    await held.expect(Chosen, lambda message: message.ranks[0].state is RankState.LOST)
 
 
-async def test_a_broker_lets_go_of_a_rank_that_has_gone_on_to_another_one(
-    two: Two, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_broker_forgets_a_rank_that_moved_to_another_broker(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "FORGET_SECONDS", 0.1)
     left = await two.one.rank(0, epoch=1)
     await two.two.rank(0, epoch=2)
@@ -151,9 +149,9 @@ async def test_a_broker_lets_go_of_a_rank_that_has_gone_on_to_another_one(
     await until(two.one, lambda: state_at(two.one, KEY) is None)
 
 
-async def test_what_has_ended_is_handed_over_to_another_broker(two: Two) -> None:
+async def test_ended_rank_is_handed_over_to_another_broker(two: Two) -> None:
     rank = await two.one.rank(0)
-    await rank.say(Goodbye(exit=3, error="ValueError: bad batch"))
+    await rank.send(Goodbye(exit=3, error="ValueError: bad batch"))
     await until(two.one, lambda: state_at(two.one, KEY) is RankState.EXITED)
     before = two.one.parts.ranks.registry.find(KEY)
     two.desks[0].hand_over("two")
@@ -175,9 +173,9 @@ def test_a_failure_at_another_broker_explains_why_a_rank_was_killed() -> None:
     assert failures.hear(killed.run, "another", 4.5, "rank 2 had exited with status 1", lambda: [killed]) == []
 
 
-async def test_what_cannot_be_read_is_left_out(two: Two, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreadable_news_is_ignored(two: Two, caplog: pytest.LogCaptureFixture) -> None:
     two.wires.publish("dbg_broker.to.all.three", b"\xff")
     held = await two.two.rank(1, report=HELD)
     await two.one.rank(0, report=AT_SITE)
-    await held.expect(Chosen, lambda said: said.ranks[0].arrived == 1)
+    await held.expect(Chosen, lambda message: message.ranks[0].arrived == 1)
     assert "three" in caplog.text

@@ -55,7 +55,7 @@ def shown_of(home: Path) -> tuple[ssl.SSLContext, str]:
 
 
 @pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_the_fingerprint_is_of_the_certificate_that_is_shown(tmp_path: Path, newest: ssl.TLSVersion) -> None:
+def test_fingerprint_matches_the_served_certificate(tmp_path: Path, newest: ssl.TLSVersion) -> None:
     context, fingerprint = shown_of(tmp_path)
     assert fingerprint_of(shown_by(context, newest)) == fingerprint == canonical_pin(fingerprint)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -68,7 +68,7 @@ def test_the_next_start_shows_the_same_certificate(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_the_key_is_ours_alone(tmp_path: Path) -> None:
+def test_key_file_is_private(tmp_path: Path) -> None:
     shown_of(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [CERTIFICATE_FILE, KEY_FILE]
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
@@ -82,7 +82,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, bits: int) -> Non
         shown_of(tmp_path)
 
 
-def test_without_one_of_the_two_files_both_are_made_anew(tmp_path: Path) -> None:
+def test_both_files_are_created_again_if_one_is_missing(tmp_path: Path) -> None:
     _, before = shown_of(tmp_path)
     (tmp_path / CERTIFICATE_FILE).unlink()
     context, after = shown_of(tmp_path)
@@ -106,7 +106,7 @@ def refusal(certificate: Path, key: Path) -> str:
     return str(caught.value)
 
 
-def test_a_pair_is_served_also_where_links_lead_to_it(authority: Authority, tmp_path: Path) -> None:
+def test_given_pair_is_served_also_through_links(authority: Authority, tmp_path: Path) -> None:
     certificate, key = files(authority.issue("own", "login1"))
     certificate.chmod(0o644)
     shown = load_given(certificate, key)
@@ -116,19 +116,19 @@ def test_a_pair_is_served_also_where_links_lead_to_it(authority: Authority, tmp_
     assert load_given(link, key).fingerprint == shown.fingerprint
 
 
-def test_a_pair_that_does_not_match(approved: Approved, authority: Authority) -> None:
+def test_mismatched_pair_is_refused(approved: Approved, authority: Authority) -> None:
     one, key = files(authority.issue("one", "h"))[0], files(authority.issue("two", "h"))[1]
     approved(refusal(one, key))
 
 
-def test_a_time_that_is_over_or_to_come(authority: Authority) -> None:
+def test_expired_or_future_certificate_is_refused(authority: Authority) -> None:
     certificate, key = files(authority.issue("old", "h", days=-1, from_days=-2))
     assert refusal(certificate, key).startswith(f"--certificate {certificate} expired 20")
     certificate, key = files(authority.issue("future", "h", from_days=1))
     assert refusal(certificate, key).startswith(f"--certificate {certificate} ")
 
 
-def test_a_key_with_a_password_is_not_asked_for_it(approved: Approved, authority: Authority) -> None:
+def test_key_with_a_password_is_refused(approved: Approved, authority: Authority) -> None:
     certificate, key = files(authority.issue("own", "h"))
     made = serialization.load_pem_private_key(key.read_bytes(), password=None)
     for form in (serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL):
@@ -139,27 +139,27 @@ def test_a_key_with_a_password_is_not_asked_for_it(approved: Approved, authority
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
-def test_a_key_that_others_can_read(authority: Authority, mode: int) -> None:
+def test_given_key_that_others_can_read_is_refused(authority: Authority, mode: int) -> None:
     certificate, key = files(authority.issue("own", "h"))
     key.chmod(mode)
     assert refusal(certificate, key).endswith(f"type `chmod 600 {key}`")
 
 
-def test_a_certificate_that_others_can_write(authority: Authority) -> None:
+def test_given_certificate_that_others_can_write_is_refused(authority: Authority) -> None:
     certificate, key = files(authority.issue("own", "h"))
     certificate.chmod(0o666)
     assert str(certificate) in refusal(certificate, key)
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nAA\n"])
-def test_what_is_no_certificate(authority: Authority, content: bytes) -> None:
+def test_invalid_certificate_is_refused(authority: Authority, content: bytes) -> None:
     certificate, key = files(authority.issue("own", "h"))
     certificate.write_bytes(content)
     assert refusal(certificate, key).startswith(f"--certificate {certificate} ")
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", b"\xff\xfe", b"-----BEGIN PRIVATE KEY-----\nAA\n"])
-def test_what_is_no_key(authority: Authority, content: bytes) -> None:
+def test_invalid_key_is_refused(authority: Authority, content: bytes) -> None:
     certificate, key = files(authority.issue("own", "h"))
     key.write_bytes(content)
     assert f"--key {key} " in refusal(certificate, key)

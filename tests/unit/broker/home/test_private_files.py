@@ -48,7 +48,7 @@ def test_a_directory_that_all_can_write_must_be_sticky(
 
 
 @pytest.mark.parametrize(("value", "is_taken"), [("1", True), ("0", False), ("", False), (None, False)])
-def test_where_there_is_no_other_user_a_volume_may_be_open(
+def test_open_volume_is_accepted_for_a_sole_user(
     open_tmp: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, is_taken: bool
 ) -> None:
     volume = directory(open_tmp / "volume", 0o2777)
@@ -62,12 +62,12 @@ def test_where_there_is_no_other_user_a_volume_may_be_open(
         open_home(str(volume / "home"))
 
 
-def test_what_lies_below_a_closed_directory_is_out_of_reach(tmp_path: Path) -> None:
+def test_directory_below_a_closed_one_is_accepted(tmp_path: Path) -> None:
     closed = directory(tmp_path / "closed", 0o700)
     check_way(directory(closed / "below", 0o777) / "home")
 
 
-def test_a_link_leads_out_of_a_closed_directory(tmp_path: Path, open_tmp: Path) -> None:
+def test_link_out_of_a_closed_directory_is_checked(tmp_path: Path, open_tmp: Path) -> None:
     outside = directory(open_tmp / "outside", 0o777)
     inside = directory(open_tmp / "inside", 0o700)
     (inside / "link").symlink_to(outside / "home")
@@ -84,7 +84,7 @@ def test_a_link_that_others_can_change_is_refused(open_tmp: Path) -> None:
         check_way(theirs / "link" / "home")
 
 
-def test_links_without_end_are_an_error(tmp_path: Path) -> None:
+def test_link_loop_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OSError, match="symbolic links"):
         check_way(tmp_path / "loop" / "home")
@@ -96,7 +96,7 @@ def test_links_without_end_are_an_error(tmp_path: Path) -> None:
     ("name", "members", "is_refused"),
     [("me", [], False), ("me", ["me"], False), ("lab", [], True), ("me", ["x"], True)],
 )
-def test_a_group_of_the_user_alone_is_nobody_else(
+def test_private_group_of_the_user_is_accepted(
     approved: Approved, open_tmp: Path, monkeypatch: pytest.MonkeyPatch, name: str, members: list[str], is_refused: bool
 ) -> None:
     above = directory(open_tmp / "above", 0o775)

@@ -45,7 +45,7 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_home_is_made_for_us_alone(tmp_path: Path) -> None:
+def test_home_is_created_private(tmp_path: Path) -> None:
     home = open_home(str(tmp_path / "state" / "dbg-broker"))
     assert mode(home) == 0o700
     assert mode(home.parent) == 0o700
@@ -64,7 +64,7 @@ def test_a_home_that_others_can_enter_is_refused(approved: Approved, tmp_path: P
 
 
 @pytest.mark.usefixtures("stranger")
-def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_home_of_another_user_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSecretFile, match=rf"belongs to user {os.getuid()}, not to you; set DBG_HOME"):
         open_home(str(tmp_path))
 
@@ -73,7 +73,7 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_private_file_reads_back_and_is_ours_alone(tmp_path: Path) -> None:
+def test_private_file_reads_back_and_only_its_owner_can_access_it(tmp_path: Path) -> None:
     home = open_home(str(tmp_path / "home"))
     write_private(home / "file", "one")
     write_private(home / "file", "two")
@@ -114,7 +114,7 @@ def test_a_file_open_to_others_is_refused(approved: Approved, home: Path) -> Non
     approved(str(caught.value), "2")
 
 
-def test_what_is_no_text_file_of_ours_is_refused(home: Path) -> None:
+def test_unreadable_private_file_is_refused(home: Path) -> None:
     (home / "directory").mkdir()
     os.mkfifo(home / "pipe", 0o600)
     (home / "loop").symlink_to(home / "loop")
@@ -139,7 +139,7 @@ def test_broker_json_reads_back(tmp_path: Path) -> None:
     assert (home / RENDEZVOUS_FILE).read_text() == format_rendezvous(RENDEZVOUS) + "\n"
 
 
-def test_the_tokens_of_terminals_are_in_a_file_of_their_own(home: Path) -> None:
+def test_tokens_of_terminals_are_in_a_separate_file(home: Path) -> None:
     write_rendezvous(home, replace(RENDEZVOUS, tokens={"rank": TOKENS["rank"]}, driver_tokens=TOKENS))
     assert TOKENS["driver"] not in (home / RENDEZVOUS_FILE).read_text()
     assert parse_driver_tokens((home / DRIVER_FILE).read_text(), "p") == TOKENS
@@ -153,7 +153,7 @@ def test_a_bad_broker_json_is_named(approved: Approved, home: Path) -> None:
     assert SECRET not in said(caught.value)
 
 
-def test_broker_json_is_removed_by_the_one_who_wrote_it(home: Path) -> None:
+def test_broker_json_is_removed_by_its_writer(home: Path) -> None:
     write_rendezvous(home, RENDEZVOUS)
     remove_rendezvous(home, pid=RENDEZVOUS.pid, host=RENDEZVOUS.host)
     assert list(home.iterdir()) == []
@@ -171,19 +171,17 @@ def test_broker_json_of_another_broker_stays(home: Path) -> None:
 # the lock
 
 
-def test_one_broker_holds_a_home(home: Path) -> None:
+def test_only_one_broker_can_lock_a_home(home: Path) -> None:
     held = lock(home)
     assert held is not None
     assert lock(home) is None
     held.close()
-    with lock(home) or pytest.fail("the lock was not let go"):
+    with lock(home) or pytest.fail("the lock was not released"):
         assert lock(home) is None
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_without_locks_keeps_no_broker_out(
-    home: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_file_system_without_locks_refuses_no_broker(home: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse(number))
     with lock(home) or pytest.fail("taken for held"), lock(home) or pytest.fail("taken for held"):
         pass

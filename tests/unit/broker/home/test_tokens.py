@@ -56,7 +56,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {} "])
-def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
+def test_token_gives_its_role(role: Role, form: str) -> None:
     bearer = TOKENS.bearer_of(form.format(TOKENS.of(role)))
     assert bearer is not None
     assert (bearer.role, bearer.name, bearer.job, bearer.expires) == (role, "", None, None)
@@ -80,7 +80,7 @@ def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
         "Bearer \ud800",
     ],
 )
-def test_anything_else_stands_for_nobody(header: str | None) -> None:
+def test_other_headers_give_no_bearer(header: str | None) -> None:
     assert TOKENS.bearer_of(header) is None
 
 
@@ -106,13 +106,13 @@ def test_tokens_are_not_shown() -> None:
 
 
 @given(st.sampled_from(Role), any_text)
-def test_other_paths_are_open_to_nobody(role: Role, path: str) -> None:
+def test_no_role_may_open_other_paths(role: Role, path: str) -> None:
     assert not may_open(role, path)
     assert not may_open(role, f"/agent{path}/")
 
 
 @pytest.mark.usefixtures("umask")
-def test_tokens_are_made_once_and_for_us_alone(tmp_path: Path) -> None:
+def test_tokens_are_created_once_in_private_files(tmp_path: Path) -> None:
     tokens = load_tokens(tmp_path)
     directory = tmp_path / TOKENS_DIRECTORY
     assert directory.stat().st_mode & 0o777 == 0o700
@@ -155,7 +155,7 @@ def bearer_of(tokens: Tokens, token: str) -> Bearer | None:
     return tokens.bearer_of(f"Bearer {token}")
 
 
-def test_a_jobs_token_stands_for_ranks_of_that_job() -> None:
+def test_job_token_admits_ranks_of_its_job() -> None:
     token = TOKENS.for_job("train.py-4711.2")
     bearer = bearer_of(TOKENS, token)
     assert bearer is not None
@@ -164,26 +164,26 @@ def test_a_jobs_token_stands_for_ranks_of_that_job() -> None:
     assert not replace(TOKENS, rank="n" * 43).still_know(bearer)
 
 
-def test_a_jobs_token_can_not_be_made_into_that_of_another() -> None:
+def test_job_token_cannot_be_changed_to_another_job() -> None:
     token = TOKENS.for_job("train-1")
     assert bearer_of(TOKENS, token.replace("train-1", "train-2")) is None
     assert bearer_of(TOKENS, f"{JOB_MARK}train-1.") is None
     assert bearer_of(replace(TOKENS, rank=TOKENS.driver), token) is None
 
 
-def test_no_code_made_for_one_purpose_is_a_token_of_another() -> None:
+def test_site_code_is_not_accepted_as_job_token() -> None:
     assert bearer_of(TOKENS, f"{JOB_MARK}rank.{TOKENS.site()}") is None
     assert TOKENS.for_job("site: rank").rpartition(".")[2] != TOKENS.for_job("rank").rpartition(".")[2]
 
 
-def test_an_issued_token_stands_for_what_it_was_made_for() -> None:
+def test_issued_token_gives_its_role_job_and_end() -> None:
     made = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of(SECRET), made=1.0, job="j", expires=9.0)
     tokens = replace(TOKENS, issued=IssuedTokens((made,)))
     bearer = bearer_of(tokens, SECRET)
     assert bearer == made.bearer
     assert tokens.still_know(made.bearer)
     assert not TOKENS.still_know(made.bearer)
-    # A bearer whom another broker tells of, without the end of the token.
+    # A bearer that another broker reports, without the end of the token.
     assert tokens.still_know(Bearer(role=made.role, digest=made.bearer.digest, name="alice"))
     other = IssuedTokens((replace(made, digest=digest_of("other")),))
     assert not replace(tokens, issued=other).still_know(made.bearer)
@@ -197,13 +197,13 @@ def test_rotation_leaves_no_old_token(tmp_path: Path) -> None:
     assert load_tokens(tmp_path) == after
 
 
-def test_a_bearer_is_over_at_its_end() -> None:
+def test_bearer_expires_at_its_end() -> None:
     assert not ANY_RANK.is_expired(1e12)
     alice = Bearer(role=Role.DRIVER, expires=9.0)
     assert (alice.is_expired(8.9), alice.is_expired(9.0)) == (False, True)
 
 
-def test_a_bearer_sees_its_job_and_is_named_as_in_a_log() -> None:
+def test_bearer_sees_only_its_job_and_shows_role_and_name() -> None:
     alice = Bearer(role=Role.WATCHER, name="alice", job="train-1", digest=b"d")
     assert (alice.may_see("train-1"), alice.may_see("train-2")) == (True, False)
     assert (alice.shown, ANY_RANK.shown) == ("a watcher (alice)", "a rank")
@@ -219,7 +219,7 @@ def home(tmp_path: Path) -> Path:
     return open_home(str(tmp_path / "home"))
 
 
-def test_a_list_comes_back_and_holds_no_token(home: Path) -> None:
+def test_list_reads_back_and_contains_no_token(home: Path) -> None:
     assert load_issued(home) == IssuedTokens()
     both = IssuedTokens((ALICE, BOB))
     save_issued(home, both)
@@ -228,7 +228,7 @@ def test_a_list_comes_back_and_holds_no_token(home: Path) -> None:
     assert TEXT not in (home / ISSUED_FILE).read_text()
 
 
-def test_a_name_is_taken_once(approved: Approved) -> None:
+def test_name_can_be_issued_only_once(approved: Approved) -> None:
     with pytest.raises(BadInput, match="the name 'alice' already; use another name"):
         IssuedTokens((ALICE,)).issue(ALICE)
     assert IssuedTokens((ALICE, BOB)).revoke("alice", 3.0).tokens == (BOB,)
@@ -237,7 +237,7 @@ def test_a_name_is_taken_once(approved: Approved) -> None:
     approved(str(caught.value))
 
 
-def test_what_one_home_has_revoked_stays_revoked() -> None:
+def test_token_revoked_in_one_home_stays_revoked() -> None:
     here, there = IssuedTokens((ALICE, BOB)), IssuedTokens((ALICE, BOB)).revoke("alice", 3.0)
     assert here.joined(there) == there.joined(here) == there
     assert there.joined(here).tokens == (BOB,)
@@ -266,10 +266,10 @@ lists = st.builds(
 
 
 @given(lists, lists, lists)
-def test_lists_join_to_the_same_in_any_order(one: IssuedTokens, two: IssuedTokens, three: IssuedTokens) -> None:
+def test_lists_join_equally_in_any_order(one: IssuedTokens, two: IssuedTokens, three: IssuedTokens) -> None:
     assert one.joined(two) == two.joined(one)
     assert one.joined(one) == one
-    # So that a broker which has taken another one's list has nothing to tell it.
+    # A broker that has joined another one's list has nothing new to send to it.
     assert one.joined(two).joined(two) == one.joined(two)
     all_three = one.joined(two).joined(three)
     # What was renamed on the way keeps its name, so that the third join makes up for the order.
@@ -314,7 +314,7 @@ def entry(**changes: object) -> dict[str, object]:
         json.dumps({"schema": 1, "tokens": [entry(), entry()]}),
     ],
 )
-def test_another_file_is_refused_with_what_to_do(approved: Approved, home: Path, text: str) -> None:
+def test_invalid_list_is_refused_with_advice(approved: Approved, home: Path, text: str) -> None:
     write_private(home / ISSUED_FILE, text)
     with pytest.raises(BadSecretFile) as caught:
         load_issued(home)
@@ -322,7 +322,7 @@ def test_another_file_is_refused_with_what_to_do(approved: Approved, home: Path,
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_any_text_is_refused_as_list(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     home = tmp_path_factory.mktemp("home", numbered=True)
     write_private(home / ISSUED_FILE, text)
     with pytest.raises(BadSecretFile):
@@ -332,7 +332,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
 TOKENS_JOB_TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 
 
-def test_a_new_token_of_ranks_makes_new_tokens_for_all_jobs(tmp_path: Path) -> None:
+def test_new_rank_token_renews_all_job_tokens(tmp_path: Path) -> None:
     path = tmp_path / JOB_TOKENS_DIRECTORY / "train-1"
     path.parent.mkdir()
     path.write_text("old")
@@ -348,7 +348,7 @@ def make(home: Path, name: str) -> None:
     print_token(home, TokenOptions(role=Role.WATCHER, name=name), silent, silent)
 
 
-def test_a_token_that_is_made_while_another_is_revoked_does_not_bring_that_back(home: Path) -> None:
+def test_concurrent_issue_does_not_restore_a_revoked_token(home: Path) -> None:
     for number in range(8):
         make(home, f"old-{number}")
     start = threading.Barrier(16)
@@ -366,7 +366,7 @@ def test_a_token_that_is_made_while_another_is_revoked_does_not_bring_that_back(
     assert names == {f"new-{number}" for number in range(8, 16)}
 
 
-def test_a_link_in_its_place_is_refused(home: Path) -> None:
+def test_link_in_place_of_the_lock_is_refused(home: Path) -> None:
     (home / TOKENS_LOCK_FILE).symlink_to("elsewhere")
     with pytest.raises(BadSecretFile, match="can't be made"), tokens_locked(home):
         pass

@@ -15,7 +15,7 @@ def watched(path: Path) -> Watched[str]:
     return Watched((path, path.with_name("other")), path.read_text)
 
 
-def test_a_value_is_read_again_when_a_file_was_replaced_written_made_or_removed(tmp_path: Path) -> None:
+def test_value_is_read_again_after_any_change_of_its_files(tmp_path: Path) -> None:
     path, other = tmp_path / "file", tmp_path / "other"
     path.write_text("one")
     found = watched(path)
@@ -32,7 +32,7 @@ def test_a_value_is_read_again_when_a_file_was_replaced_written_made_or_removed(
         found.is_changed()
 
 
-def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path) -> None:
+def test_replaced_file_of_the_same_size_and_time_is_a_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("one")
     found, before = watched(path), path.stat()
@@ -41,7 +41,7 @@ def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path) -> None
     assert (found.is_changed(), found.value) == (True, "two")
 
 
-def test_a_reading_that_fails_is_tried_again_and_the_value_stays(tmp_path: Path) -> None:
+def test_failed_read_is_repeated_and_keeps_the_value(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("one")
     found = watched(path)
@@ -54,7 +54,7 @@ def test_a_reading_that_fails_is_tried_again_and_the_value_stays(tmp_path: Path)
     assert (found.is_changed(), found.value) == (True, "two")
 
 
-def test_a_change_while_the_value_is_read_is_seen_by_the_next_look(tmp_path: Path) -> None:
+def test_change_during_a_read_is_found_by_the_next_check(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("one")
 

@@ -35,14 +35,14 @@ entries = st.builds(
 
 
 @given(entries)
-def test_an_entry_comes_back(entry: AuditEntry) -> None:
+def test_entry_reads_back(entry: AuditEntry) -> None:
     line = encode_entry(entry)
     assert line.isascii()
     assert line.count(b"\n") == 1
     assert decode_entry(line) == entry
 
 
-def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
+def test_lines_are_appended_to_a_private_file(tmp_path: Path) -> None:
     append(tmp_path, b"one\n")
     append(tmp_path, b"two\n")
     path = tmp_path / AUDIT_FILE
@@ -51,7 +51,7 @@ def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
     assert audit_files(tmp_path) == [path]
 
 
-def test_two_that_write_at_the_same_time_rotate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_writers_rotate_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound, write = len(b"first\n"), os.write
     other = threading.Thread(target=append, args=(tmp_path, b"other\n", bound))
 
@@ -69,7 +69,7 @@ def test_two_that_write_at_the_same_time_rotate_once(tmp_path: Path, monkeypatch
     assert [path.read_bytes() for path in audit_files(tmp_path)] == [b"first\n", b"other\n"]
 
 
-def test_a_large_file_becomes_an_earlier_one_and_the_oldest_goes(tmp_path: Path) -> None:
+def test_large_file_is_rotated_and_the_oldest_removed(tmp_path: Path) -> None:
     for number in range(KEPT + 3):
         append(tmp_path, f"{number}\n".encode(), max_bytes=2)
     found = audit_files(tmp_path)
@@ -78,7 +78,7 @@ def test_a_large_file_becomes_an_earlier_one_and_the_oldest_goes(tmp_path: Path)
     assert audit_files(tmp_path)[-1].read_text() == "last\n"
 
 
-def test_a_disk_that_takes_a_part_leaves_no_part_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_is_undone_and_its_error_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(tmp_path, b"one\n")
     write = os.write
 
@@ -96,14 +96,14 @@ def test_a_disk_that_takes_a_part_leaves_no_part_and_says_why(tmp_path: Path, mo
     assert (tmp_path / AUDIT_FILE).read_bytes() == b"one\nfour\n"
 
 
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+def test_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / AUDIT_FILE).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="Too many levels"):
         append(tmp_path, b"x\n")
     assert not (tmp_path / "elsewhere").exists()
 
 
-WISH = BreakpointChanges(
+CHANGES = BreakpointChanges(
     clear=(LineOfFile(file="/a.py", line=3),),
     set=(
         BreakpointSpec(file="/a.py", line=7, condition="x > 1", hits="3"),
@@ -112,7 +112,7 @@ WISH = BreakpointChanges(
 )
 
 
-def said(action: Action, text: str = "", inquiry: AnyInquiry | None = None) -> str:
+def noted(action: Action, text: str = "", inquiry: AnyInquiry | None = None) -> str:
     question = Question(request=1, keys=("k",), action=action, seconds=1.0, text=text, inquiry=inquiry)
     return text_of(question)
 
@@ -128,14 +128,14 @@ def said(action: Action, text: str = "", inquiry: AnyInquiry | None = None) -> s
         (Inspection(sight=InspectionKind.EXCEPTION), "exception"),
     ],
 )
-def test_a_look_into_a_rank_is_noted_in_words(asked: Inspection, text: str) -> None:
-    assert said(Action.INSPECT, inquiry=asked) == text
+def test_inspection_is_noted_as_text(asked: Inspection, text: str) -> None:
+    assert noted(Action.INSPECT, inquiry=asked) == text
 
 
-def test_breakpoints_are_noted_by_their_places() -> None:
+def test_breakpoints_are_noted_with_their_places() -> None:
     expected = "clear /a.py:3, set /a.py:7 if x > 1 hits 3, set /b.py:1 log x is {x}"
-    assert said(Action.BREAKPOINTS, inquiry=WISH) == expected
-    assert said(Action.BREAKPOINTS) == ""
+    assert noted(Action.BREAKPOINTS, inquiry=CHANGES) == expected
+    assert noted(Action.BREAKPOINTS) == ""
 
 
 def entry(number: int) -> AuditEntry:
@@ -163,7 +163,7 @@ def worker(tmp_path: Path, disk: Disk, most: int = 100) -> WorkerThread[AuditEnt
     return WorkerThread("test", AuditFile(tmp_path, disk.write).put, most=most, at_once=200)
 
 
-def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+def test_slow_disk_blocks_no_caller_and_lost_entries_are_counted(tmp_path: Path) -> None:
     disk = Disk()
     log = worker(tmp_path, disk, most=10)
     log.put(entry(0))
@@ -178,7 +178,7 @@ def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(tmp_path: Pat
     assert [line.count for line in written if line.what is AuditEvent.CUT] == [990]
 
 
-def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
+def test_full_disk_is_reported_once_and_losses_are_written_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "dbg_broker")

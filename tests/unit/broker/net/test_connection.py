@@ -60,7 +60,7 @@ async def test_only_the_right_token_opens_a_path(
     assert any_broker.parts.meters.refusals[status] == 1
 
 
-async def test_web_pages_are_refused_whatever_they_know(broker: Broker) -> None:
+async def test_web_pages_are_refused_even_with_a_token(broker: Broker) -> None:
     with pytest.raises(InvalidStatus) as refused:
         await broker.dial("/client", broker.tokens.driver, origin="http://127.0.0.1")
     assert refused.value.response.status_code == 403
@@ -91,7 +91,7 @@ async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes,
     assert answer.endswith(ends)
 
 
-async def test_metrics_count_and_tell_no_secret(broker: Broker) -> None:
+async def test_metrics_count_connections_and_show_no_token(broker: Broker) -> None:
     await broker.rank()
     await broker.seated(KEY)
     page = (await http(broker, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
@@ -106,7 +106,7 @@ async def figures(broker: Broker, token: str | None = None) -> str:
     return (await http(broker, f"GET /metrics HTTP/1.1\r\n{authorization}\r\n".encode())).decode()
 
 
-async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
+async def test_public_metrics_do_not_reveal_when_a_key_is_typed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank = await broker.rank()
@@ -122,25 +122,25 @@ async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
 
 
-async def test_first_message_must_be_the_first(broker: Broker) -> None:
+async def test_connection_must_begin_with_register_or_greet(broker: Broker) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await rank.send(Output(session=1, offset=0, data=b"x"))
     assert (await rank.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await rank.closed())[0] == 1002
     terminal = Peer(await broker.dial("/client", broker.tokens.driver), Sender.CLIENT)
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await terminal.closed())[0] == 1002
 
 
-async def test_unknown_message_is_refused_by_name_and_the_connection_goes_on(broker: Broker) -> None:
+async def test_unknown_message_is_refused_by_name_and_the_connection_stays_open(broker: Broker) -> None:
     terminal = await broker.terminal()
     await terminal.websocket.send('{"type":"dance\\u001b[31m","how":"well"}')
     refusal = await terminal.expect(Refusal)
     assert refusal.code == RefusalCode.UNKNOWN_TYPE
     assert "dance" in refusal.text
     assert "\x1b" not in refusal.text
-    await terminal.say(Take())
+    await terminal.send(Take())
     assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
 
 
@@ -159,13 +159,13 @@ async def test_unknown_message_is_refused_by_name_and_the_connection_goes_on(bro
         b"\x02" + bytes(20 + limits.MAX_DATA_BYTES + 1),
     ],
 )
-async def test_junk_ends_its_connection_alone(broker: Broker, junk: str | bytes) -> None:
+async def test_invalid_message_ends_only_its_own_connection(broker: Broker, junk: str | bytes) -> None:
     bystander = await broker.terminal("bystander@h")
     terminal = await broker.terminal()
     await terminal.websocket.send(junk)
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await terminal.closed())[0] == 1002
-    await bystander.say(Take())
+    await bystander.send(Take())
     assert await bystander.expect(Refusal)
 
 
@@ -182,13 +182,13 @@ async def test_names_with_control_characters_are_refused_escaped(broker: Broker,
     assert broker.parts.ranks.registry.keys() == ()
 
 
-async def test_too_long_a_message_is_not_even_read(broker: Broker) -> None:
+async def test_too_long_message_is_not_read(broker: Broker) -> None:
     terminal = await broker.terminal()
     await terminal.websocket.send("x" * (limits.MAX_FRAME_BYTES + 1))
     assert (await terminal.closed())[0] == 1009
 
 
-async def test_an_error_of_the_broker_costs_one_connection(
+async def test_error_in_the_broker_ends_only_one_connection(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bystander = await broker.terminal("bystander@h")
@@ -198,14 +198,14 @@ async def test_an_error_of_the_broker_costs_one_connection(
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(broker.parts.ranks.registry, "keys", broken)
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     assert (await terminal.closed())[0] == 1006
     assert "a bug" in caplog.text
-    await bystander.say(Take())
+    await bystander.send(Take())
     assert await bystander.expect(Refusal)
 
 
-async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_incomplete_handshake_is_closed(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake_slots, "HANDSHAKE_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     writer.write(b"GET /agent HTTP/1.1\r\n")
@@ -215,7 +215,7 @@ async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pyt
     assert len(any_broker.server) == 0
 
 
-async def test_strangers_that_say_nothing_make_room_for_others(any_broker: Broker) -> None:
+async def test_silent_connections_make_room_for_others(any_broker: Broker) -> None:
     port = any_broker.endpoint.port
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * handshake_slots.MAX_SLOTS)]
     assert await any_broker.terminal()
@@ -224,11 +224,11 @@ async def test_strangers_that_say_nothing_make_room_for_others(any_broker: Broke
         writer.transport.abort()
 
 
-async def test_rank_that_does_not_read_has_input_discarded_by_name(
+async def test_input_to_a_rank_that_does_not_read_is_reported_as_discarded(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
-    await rank.say(registration())
+    await rank.send(registration())
     # At the real bound on input, the rank's queue would take long to fill.
     monkeypatch.setitem(RATES, Sender.CLIENT, 1024 * limits.MIB)
     driver = await broker.seated(KEY)
@@ -242,7 +242,7 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
     assert waiting(broker, KEY) <= limits.MAX_AGENT_BACKLOG
     refused = asyncio.create_task(driver.expect(Refusal))
     while not refused.done():
-        await driver.say(Reply(prompt=1, generation=1, text="x" * 16 * limits.KIB))
+        await driver.send(Reply(prompt=1, generation=1, text="x" * 16 * limits.KIB))
         await asyncio.sleep(0)
     assert refused.result().code == RefusalCode.FULL
     await driver.cut()
@@ -265,7 +265,7 @@ def waiting(broker: Broker, key: str) -> int:
 
 
 async def gives_way(watcher: Peer, why: str) -> None:
-    """Check that the broker tells this terminal why it is sent away, and closes its connection."""
+    """Check that the broker sends this terminal the reason, and closes its connection."""
     refusal = await watcher.expect(Refusal)
     assert refusal.code == RefusalCode.FULL
     assert why in refusal.text
@@ -275,26 +275,26 @@ async def gives_way(watcher: Peer, why: str) -> None:
     assert why in reason
 
 
-async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rank_full_of_watchers_admits_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 4)
     rank = await broker.rank()
     watchers = [await broker.seated(KEY, f"{number}@h", Mode.WATCH) for number in range(3)]
     another = await broker.terminal("another@h", Role.WATCHER)
-    await another.say(attach(KEY, Mode.WATCH))
+    await another.send(attach(KEY, Mode.WATCH))
     assert (await another.expect(Refusal)).code == RefusalCode.FULL
     driver = await broker.seated(KEY)
     assert (await rank.expect(Viewers, lambda viewers_message: viewers_message.driven)).viewers == 4
     second = await broker.terminal("second@h")
-    await second.say(attach(KEY, Mode.DRIVE))
+    await second.send(attach(KEY, Mode.DRIVE))
     assert (await second.expect(Refusal)).code == RefusalCode.FULL
-    await second.say(attach(KEY, Mode.TAKE))
+    await second.send(attach(KEY, Mode.TAKE))
     assert (await second.expect(Seat)).generation == 2
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 ")
     assert broker.parts.relay.seats.watchers(KEY) == 3
 
 
-async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broker_full_of_watchers_admits_drivers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CLIENTS", 8)
     watchers = [await broker.terminal(f"{number}@h", Role.WATCHER) for number in range(7)]
     with pytest.raises(InvalidStatus) as refused:

@@ -18,7 +18,7 @@ def test_a_flood_from_one_address_waits_behind_the_first_of_another() -> None:
     assert [line.pop(lambda _: True) for _ in range(3)] == [(FLOOD, 0), (HONEST, 50), (FLOOD, 1)]
 
 
-def test_the_address_with_most_loses_the_last_one_if_too_many_wait() -> None:
+def test_address_with_most_waiting_connections_loses_its_last_one() -> None:
     line: Line[int] = Line(10)
     assert [line.put(number, FLOOD) for number in range(10)] == [None] * 10
     assert line.put(10, HONEST) == 9
@@ -26,7 +26,7 @@ def test_the_address_with_most_loses_the_last_one_if_too_many_wait() -> None:
     assert len(line) == 10
 
 
-def test_half_of_the_slots_are_for_one_address() -> None:
+def test_one_address_gets_at_most_half_of_the_slots() -> None:
     slots = Slots(8)
     while slots.has_room(FLOOD):
         slots.take(len(slots), FLOOD, 0.0)
@@ -52,14 +52,14 @@ def test_slots_end_early_only_while_others_wait_for_them() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "pop", "free"]), st.integers(0, 3))))
-def test_the_counts_agree_whatever_happens(steps: list[tuple[str, int]]) -> None:
+def test_counts_agree_after_any_steps(steps: list[tuple[str, int]]) -> None:
     line, slots = Line[int](5), Slots(4)
-    came, waits, taken = 0, set[int](), dict[int, str]()
+    count, waits, taken = 0, set[int](), dict[int, str]()
     for step, number in steps:
         if step == "put":
-            came += 1
-            waits.add(came)
-            waits.discard(line.put(came, f"10.0.0.{number}") or 0)
+            count += 1
+            waits.add(count)
+            waits.discard(line.put(count, f"10.0.0.{number}") or 0)
         elif step == "pop" and (found := line.pop(slots.has_room)) is not None:
             taken[found[1]] = found[0]
             waits.remove(found[1])

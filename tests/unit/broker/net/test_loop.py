@@ -62,7 +62,7 @@ def test_work_takes_turns_and_leaves_time_for_keys() -> None:
     assert len(loop.turns) == 200
 
 
-def test_work_begins_at_once_if_no_other_waits_and_an_error_ends_it_alone() -> None:
+def test_work_begins_at_once_if_idle_and_an_error_ends_only_that_work() -> None:
     loop = Loop()
 
     def broken() -> Iterator[None]:
@@ -89,9 +89,7 @@ async def flood(peer: Peer, count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rank_that_floods_is_read_at_the_allowed_rate(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RATES, Sender.AGENT, 256 * limits.KIB)
     flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     began = asyncio.get_running_loop().time()
@@ -105,11 +103,11 @@ async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
         pytest.fail("all was read at once")
 
 
-async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> None:
+async def test_message_before_the_end_of_a_connection_is_read(broker: Broker) -> None:
     rank = await broker.rank(report=RUNNING)
-    said = [Frame(Opcode.PING, b"").serialize(mask=True)] * (limits.MAX_REPORTED_PER_SECOND // 2048 + 10)
-    rank.websocket.transport.write(b"".join(said))
-    await rank.say(Goodbye(exit=3))
+    pings = [Frame(Opcode.PING, b"").serialize(mask=True)] * (limits.MAX_REPORTED_PER_SECOND // 2048 + 10)
+    rank.websocket.transport.write(b"".join(pings))
+    await rank.send(Goodbye(exit=3))
     rank.websocket.transport.close()
     await broker.left(lambda parts: not parts.ranks.links)
     (listed,) = broker.parts.ranks.registry.ranks()

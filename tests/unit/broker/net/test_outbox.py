@@ -18,7 +18,7 @@ def slow(bound: int) -> tuple[Outbox, SlowTransport]:
     return outbox, SlowTransport(outbox)
 
 
-def test_output_beyond_the_bound_goes_with_all_that_waits() -> None:
+def test_output_beyond_the_limit_drops_all_waiting_output() -> None:
     outbox, transport = slow(ROOM_FOR_TWO)
     outbox.send_output(TEN)
     outbox.send_control(b"control")
@@ -27,7 +27,7 @@ def test_output_beyond_the_bound_goes_with_all_that_waits() -> None:
     assert transport.take_all() == [b"control"]
 
 
-def test_repaint_is_due_once_and_only_after_all_has_gone_out() -> None:
+def test_repaint_is_due_once_after_all_is_sent() -> None:
     outbox, transport = slow(ROOM_FOR_TWO)
     outbox.send_control(b"control")
     outbox.send_output(TEN)
@@ -42,7 +42,7 @@ def test_repaint_is_due_once_and_only_after_all_has_gone_out() -> None:
     assert outbox.send_output(TEN)
 
 
-def test_message_of_the_same_name_replaces_the_one_that_waits() -> None:
+def test_message_replaces_a_waiting_one_of_the_same_name() -> None:
     outbox, transport = slow(ROOM_FOR_TWO)
     for number in range(100):
         assert outbox.send_control(b"%02d" % number, "audience")

@@ -34,7 +34,7 @@ KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
 
 
-async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broker: Broker) -> None:
+async def test_slow_terminal_has_a_bounded_backlog_and_does_not_delay_others(any_broker: Broker) -> None:
     rank = await any_broker.rank()
     healthy = await any_broker.seated(KEY)
     await rank.expect(Repaint)
@@ -101,7 +101,7 @@ async def test_fragmented_messages_are_put_together(broker: Broker) -> None:
     assert await terminal.expect(Welcome)
 
 
-async def test_a_message_in_many_pieces_takes_the_memory_of_its_bytes(broker: Broker) -> None:
+async def test_message_in_many_fragments_uses_memory_only_for_its_bytes(broker: Broker) -> None:
     terminal = await broker.terminal()
     sent, ended = asyncio.Event(), asyncio.Event()
 
@@ -120,7 +120,7 @@ async def test_a_message_in_many_pieces_takes_the_memory_of_its_bytes(broker: Br
     sending.cancel()
 
 
-async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
+async def test_shutdown_closes_all_connections(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         rank, terminal = await broker.rank(), await broker.seated(KEY)
         _, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
@@ -139,7 +139,7 @@ def samples_of(text: str) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
 
 
-def test_metrics_are_what_prometheus_reads() -> None:
+def test_metrics_have_the_prometheus_format() -> None:
     meters = Meters(handshakes=5, bytes_from_ranks=10**12)
     meters.refusals.update([401, 401, 426])
     text = metrics(meters, GAUGES)
@@ -159,13 +159,13 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
 
 
-def test_metrics_tell_what_a_broker_has_to_do_with_others() -> None:
+def test_metrics_show_the_cluster_figures() -> None:
     figures = ClusterFigures(brokers=3, nats_silent=2.5)
     samples = samples_of(metrics(Meters(), replace(GAUGES, cluster=figures)))
     assert [samples[f"dbg_broker_{name}"] for name in ("cluster_brokers", "nats_silent_seconds")] == ["3", "2.5"]
 
 
-def test_lengths_are_counted_up_to_each_bound() -> None:
+def test_histogram_counts_values_up_to_each_bound() -> None:
     meters = Meters()
     for seconds in (0.0, BOUNDS[0], BOUNDS[1], 2 * BOUNDS[-1]):
         meters.key_waits.seconds.note(seconds)
@@ -177,13 +177,13 @@ def test_lengths_are_counted_up_to_each_bound() -> None:
     assert samples["dbg_broker_key_wait_cpu_seconds_count"] == "4"
 
 
-async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(
+async def test_debug_log_shows_connections_messages_and_states_without_tokens(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "dbg_broker")
     await broker.rank()
     await broker.seated(KEY)
-    said = "\n".join(record.getMessage() for record in caplog.records)
+    logged = "\n".join(record.getMessage() for record in caplog.records)
     for line in (
         "accepted from 127.0.0.1",
         "authenticated as a rank",
@@ -191,13 +191,13 @@ async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_t
         "received attach",
         f"rank {KEY} is stopped",
     ):
-        assert line in said
+        assert line in logged
     tokens = broker.tokens
     for token in (tokens.rank, *(tokens.of(role) for role in (Role.DRIVER, Role.WATCHER))):
         assert token not in caplog.text
 
 
-async def test_an_address_that_is_not_allowed_is_closed_before_a_byte(
+async def test_connection_from_a_disallowed_address_is_closed_at_once(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker.server, "_allowed", SimpleNamespace(admits=lambda address, own: False))

@@ -16,11 +16,11 @@ from tests.unit.broker.peers import SECONDS, running_broker
     ("address", "name"),
     [(("10.0.0.1", 5), "10.0.0.1:5"), (("::1", 5, 0, 0), "[::1]:5"), ("", "?"), (None, "?")],
 )
-def test_addresses_are_written_as_people_do(address: object, name: str) -> None:
+def test_addresses_are_shown_in_the_usual_form(address: object, name: str) -> None:
     assert peer_name(address) == name
 
 
-async def test_what_is_no_tls_ends_its_connection_and_counts_as_a_failure(tmp_path: Path) -> None:
+async def test_connection_without_tls_is_closed_and_counted_as_failure(tmp_path: Path) -> None:
     async with running_broker(tmp_path, tls=True) as broker:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
         writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Crashes are told together, and the first failure of a run is named."""
+"""Crashes are reported together, and the first failure of a run is named."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RANKS = 200
 
 
 def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, KeptRanks]:
-    """Have all ranks report before any rank is told; return the messages by the key of the rank that gets them."""
+    """Have all ranks report before any rank is notified; return the messages by the key of the rank that gets them."""
     job.now += 1
     for rank in ranks:
         job.registry.report(rank, report, job.now)
         assert job.crashes.changed(rank)
-    return job.crash_tellings()
+    return job.crash_messages()
 
 
 def whole(count: int = RANKS) -> tuple[Job, list[RankRecord]]:
@@ -36,17 +36,17 @@ def whole(count: int = RANKS) -> tuple[Job, list[RankRecord]]:
     return job, ranks
 
 
-def test_of_ranks_that_crash_together_each_rank_is_told_once() -> None:
+def test_ranks_that_crash_together_are_reported_once_to_each_rank() -> None:
     job, ranks = whole()
     everybody = {rank.key: KeptRanks(ranks=tuple(range(RANKS))) for rank in ranks}
     assert report_together(job, ranks, CRASHED) == everybody
-    assert job.crash_tellings() == {}
+    assert job.crash_messages() == {}
 
 
 def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0", died: bool = False) -> RankRecord:
-    said = registration(number, run=run)
+    entry = registration(number, run=run)
     record = RankRecord(
-        registration=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0
+        registration=entry, report=entry.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0
     )
     record.end.left, record.end.exit = left, exit_status
     record.end.kind = EndKind.DIED if died else EndKind.GOODBYE
@@ -63,19 +63,19 @@ def causes(records: list[RankRecord]) -> dict[int, str]:
 
 
 def test_ranks_that_a_launcher_ended_name_the_one_that_failed_first(approved: Approved) -> None:
-    told = set()
+    named = set()
     for order in itertools.permutations(range(4)):
         records = [ended(0, 10.0, -9), ended(1, 10.2, -15), ended(2, 40.3, -9), ended(3, 10.1, 0)]
         found = causes([records[at] for at in order])
         assert found[0] == found[3] == ""
-        told |= {found[1], found[2]}
-    approved("\n".join(told))
+        named |= {found[1], found[2]}
+    approved("\n".join(named))
 
 
 @pytest.mark.parametrize(
     "first", [ended(0, 10.0, 1), ended(0, 11.9, 1), ended(0, 10.0, -50)], ids=["status", "late", "signal"]
 )
-def test_how_the_first_one_failed_is_told(approved: Approved, first: RankRecord) -> None:
+def test_first_failure_is_described(approved: Approved, first: RankRecord) -> None:
     approved(causes([first, ended(1, 11.0, -signal.SIGTERM)])[1])
 
 
@@ -90,11 +90,11 @@ def test_how_the_first_one_failed_is_told(approved: Approved, first: RankRecord)
         ended(1, 11.0, None, died=True),
     ],
 )
-def test_an_end_that_has_nothing_to_do_with_it_names_nobody(other: RankRecord) -> None:
+def test_unrelated_end_names_no_first_failure(other: RankRecord) -> None:
     assert causes([ended(0, 10.0, 1), other])[1] == ""
 
 
-def test_how_the_first_one_has_ended_may_become_known_late() -> None:
+def test_first_failure_may_become_known_late() -> None:
     failures, first, other = FirstFailures(), ended(0, 10.0, None, died=True), ended(1, 11.0, -15)
     for rank in (first, other):
         failures.note(rank, lambda: [first, other])

@@ -62,40 +62,38 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-async def say(rank: Peer, *texts: str) -> None:
-    """Return when the broker has taken what a rank says."""
+async def send_texts(rank: Peer, *texts: str) -> None:
+    """Send texts as a rank, and return when the broker has received them."""
     for text in texts:
         await rank.websocket.send(text)
     await (await rank.websocket.ping())
 
 
 async def where(broker: Broker) -> RankAnswer:
-    """Return where a rank is said to be whose connection is lost."""
+    """Return the broker's answer for the place of a rank whose connection is lost."""
     terminal = await broker.terminal()
-    await terminal.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=1.0))
+    await terminal.send(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=1.0))
     (answer,) = told(await terminal.expect(Answers))
     return answer
 
 
-async def test_pulses_of_a_rank_that_nobody_looks_at_are_never_read(broker: Broker, read: list[str]) -> None:
+async def test_pulses_of_an_unwatched_rank_are_never_read(broker: Broker, read: list[str]) -> None:
     rank = await broker.rank(report=RUNNING)
     read.clear()
-    heard = broker.parts.ranks.registry.find(KEY)
-    assert heard is not None
-    before = heard.heard
-    await say(rank, *[encode(PULSE)] * 10)
+    listed = broker.parts.ranks.registry.find(KEY)
+    assert listed is not None
+    before = listed.heard
+    await send_texts(rank, *[encode(PULSE)] * 10)
     assert read == []
-    assert heard.heard > before
+    assert listed.heard > before
 
 
-async def test_pulse_that_its_terminals_see_or_that_is_written_otherwise_is_read_at_once(
-    broker: Broker, read: list[str]
-) -> None:
+async def test_pulse_of_a_watched_rank_or_in_another_form_is_read_at_once(broker: Broker, read: list[str]) -> None:
     rank = await broker.rank(report=RUNNING)
     read.clear()
-    await say(rank, OTHER_ORDER)
+    await send_texts(rank, OTHER_ORDER)
     driver = await broker.seated(KEY)
-    await say(rank, encode(PULSE))
+    await send_texts(rank, encode(PULSE))
     assert await driver.expect(ProbeReply) == PULSE
     assert read == [OTHER_ORDER, encode(PULSE)]
 
@@ -109,11 +107,9 @@ async def test_pulse_that_its_terminals_see_or_that_is_written_otherwise_is_read
         f'{PULSE_BEGINS},"type":"goodbye","where":null}}',
     ],
 )
-async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_connection(
-    broker: Broker, wrong: str
-) -> None:
+async def test_invalid_pulse_gives_no_stack_and_ends_a_watched_connection(broker: Broker, wrong: str) -> None:
     rank = await broker.rank(report=RUNNING)
-    await say(rank, wrong)
+    await send_texts(rank, wrong)
     await rank.cut()
     await broker.left(lambda parts: not parts.ranks.links)
     assert (await where(broker)).frames == ()
@@ -126,7 +122,7 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
 @pytest.fixture
 async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(terminals, "CHECK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(terminals, "LOOK_SECONDS", seconds(0.05))
     monkeypatch.setattr(terminals, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(terminals, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
@@ -136,11 +132,11 @@ async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> As
 
 async def listing(broker_silences: Broker) -> Peer:
     terminal = await broker_silences.terminal("list@h")
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     return terminal
 
 
-async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(broker_silences: Broker) -> None:
+async def test_vanished_driver_is_listed_as_silent_and_loses_the_seat(broker_silences: Broker) -> None:
     await broker_silences.rank()
     driver = await broker_silences.seated(KEY, "gone@h")
     watcher = await broker_silences.seated(KEY, "here@h")
@@ -149,11 +145,11 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
     assert silent.rank.driver == "gone@h"
     freed = await watcher.expect(Seat, lambda seat: seat.driver is None)
     assert freed.watchers == 1
-    await watcher.say(attach(KEY))
+    await watcher.send(attach(KEY))
     assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
 
 
-async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
+async def test_newer_connection_of_a_rank_takes_over_and_keeps_its_driver(broker_silences: Broker) -> None:
     old = await broker_silences.rank()
     driver = await broker_silences.seated(KEY)
     before = broker_silences.parts.relay.seats.viewers_message(KEY, 0).generation
@@ -161,7 +157,7 @@ async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker
     assert (await old.closed())[0] == 4000
     seat = await driver.expect(Seat)
     assert (seat.generation, seat.rank.state) == (before, RankState.STOPPED)
-    await new.say(ProbeReply(where=WHERE))
+    await new.send(ProbeReply(where=WHERE))
     await driver.expect(ProbeReply)
 
 
@@ -177,9 +173,9 @@ async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def state(broker: Broker, wanted: RankState) -> None:
-    """Subscribe, and wait for rank 0 to be in a state; the snapshot tells it where it is so already."""
+    """Subscribe, and wait for rank 0 to be in a state, by the snapshot or a change."""
     terminal = await broker.terminal("list@h")
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     known: dict[str, RankState] = {}
     while known.get(KEY) is not wanted:
         message = await terminal.next()
@@ -189,37 +185,37 @@ async def state(broker: Broker, wanted: RankState) -> None:
             known[message.rank.key] = message.rank.state
 
 
-async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back(quick: Broker) -> None:
+async def test_rank_without_probe_replies_is_unresponsive_until_it_replies(quick: Broker) -> None:
     rank = await quick.rank()
     driver = await quick.seated(KEY)
     silent = await driver.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
     assert silent.rank.where == WHERE
-    await rank.say(ProbeReply(where=WHERE))
+    await rank.send(ProbeReply(where=WHERE))
     back = await driver.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
     assert back.rank.state is RankState.STOPPED
     assert back.rank.since < silent.rank.since
 
 
-async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_forgotten_rank_leaves_lists_and_terminals(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     rank = await quick.rank()
     listing = await quick.terminal("list@h")
-    await listing.say(Subscribe())
+    await listing.send(Subscribe())
     driver = await quick.seated(KEY)
     await rank.cut()
     await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
     monkeypatch.setattr(limits, "ENDED_RANK_SECONDS", 0.0)
     assert (await listing.expect(Gone)).key == KEY
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
-    await driver.say(attach(KEY))
+    await driver.send(attach(KEY))
     assert (await driver.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
 
 
-async def test_a_rank_whose_stack_is_longer_than_one_may_be_is_closed_and_no_other(broker: Broker) -> None:
+async def test_only_the_rank_with_a_too_long_stack_is_closed(broker: Broker) -> None:
     other, heavy = await broker.rank(0), await broker.rank(1)
     # The longest stack that an agent sends is kept.
-    await heavy.say(ProbeReply(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
+    await heavy.send(ProbeReply(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
     deep = WHERE.replace(file="/" + "x" * 4000)
-    await heavy.say(ProbeReply(where=WHERE, frames=(deep,) * limits.MAX_STACK_FRAMES))
+    await heavy.send(ProbeReply(where=WHERE, frames=(deep,) * limits.MAX_STACK_FRAMES))
     assert (await heavy.closed())[0] == CloseCode.BAD_MESSAGE
     await broker.seated(registration(0).identity.key)
     await other.expect(Viewers, lambda viewers_message: viewers_message.driven)

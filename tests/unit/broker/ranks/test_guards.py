@@ -50,25 +50,25 @@ def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.GuardReport
 
 
 async def guard(broker: Broker, first: Message) -> Peer:
-    """Connect as a guard and say one thing."""
+    """Connect as a guard and send one message."""
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(first)
+    await peer.send(first)
     return peer
 
 
 async def terminal(broker: Broker) -> Peer:
     peer = await broker.terminal()
-    await peer.say(Subscribe())
+    await peer.send(Subscribe())
     return peer
 
 
 async def listed(peer: Peer, state: RankState, exit_status: int | None = None) -> RankInfo:
-    change = await peer.expect(Change, lambda said: (said.rank.state, said.rank.exit) == (state, exit_status))
+    change = await peer.expect(Change, lambda message: (message.rank.state, message.rank.exit) == (state, exit_status))
     return change.rank
 
 
 async def ask_where(peer: Peer, request: int = 7) -> None:
-    await peer.say(Question(request=request, keys=(KEY,), action=Action.WHERE, seconds=5.0))
+    await peer.send(Question(request=request, keys=(KEY,), action=Action.WHERE, seconds=5.0))
 
 
 async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Broker) -> None:
@@ -79,7 +79,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     assert [known.key for known in broker.parts.ranks.registry.ranks()] == [KEY]
     await ask_where(watcher)
     ask = await witness.expect(Ask)
-    await witness.say(answer_to(ask.request, Kind.VALUE, "stuck", frames=OTHER_FRAMES))
+    await witness.send(answer_to(ask.request, Kind.VALUE, "stuck", frames=OTHER_FRAMES))
     (answer,) = told(await watcher.expect(Answers))
     assert (answer.kind, answer.text, answer.frames) == (Kind.VALUE, "stuck", OTHER_FRAMES)
 
@@ -89,7 +89,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     # Without its guard the broker probes the rank again, and passes the open question to the rank itself.
     await rank.expect(Probe)
     again = await rank.expect(Ask)
-    await rank.say(answer_to(again.request, Kind.VALUE, "running"))
+    await rank.send(answer_to(again.request, Kind.VALUE, "running"))
     assert told(await watcher.expect(Answers))[0].text == "running"
     assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
 
@@ -102,13 +102,13 @@ async def test_a_guard_that_dials_again_leaves_the_open_question_to_the_rank(bro
     await witness.expect(Ask)
     await guard(broker, found(Finding.CALLED))
     again = await rank.expect(Ask)
-    await rank.say(answer_to(again.request, Kind.VALUE, "running"))
+    await rank.send(answer_to(again.request, Kind.VALUE, "running"))
     assert told(await watcher.expect(Answers))[0].text == "running"
 
 
-async def test_the_end_of_a_rank_is_told_once(broker: Broker) -> None:
+async def test_end_of_a_rank_is_reported_once(broker: Broker) -> None:
     rank, watcher = await broker.rank(), await terminal(broker)
-    await rank.say(Goodbye(exit=0))
+    await rank.send(Goodbye(exit=0))
     await listed(watcher, RankState.EXITED, 0)
     await rank.cut()
     await broker.left(lambda parts: not parts.ranks.links)
@@ -116,7 +116,7 @@ async def test_the_end_of_a_rank_is_told_once(broker: Broker) -> None:
     assert (await watcher.expect(Change)).rank.rank == 1
 
 
-async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
+async def test_last_stack_is_kept_after_the_guard_leaves(broker: Broker) -> None:
     await broker.rank()
     watcher = await terminal(broker)
     witness = await guard(broker, found(Finding.SUSPENDED))
@@ -138,7 +138,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     if fatal_first:
         await witness.expect(Welcome)
         assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
-        await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV))
+        await witness.send(found(Finding.ENDED, signal=signal.SIGSEGV))
     # The rank is on another host, so the broker can't see by itself that the process is gone.
     info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
     assert info.detail == "SIGSEGV"
@@ -159,9 +159,9 @@ async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Bro
     assert (answer.text, answer.frames) == (info.end.text, FRAMES)
 
 
-async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:
+async def test_goodbye_does_not_hide_a_later_signal(broker: Broker) -> None:
     rank, watcher = await broker.rank(), await terminal(broker)
-    await rank.say(Goodbye(exit=0))
+    await rank.send(Goodbye(exit=0))
     await listed(watcher, RankState.EXITED, 0)
     await rank.cut()
     await guard(broker, found(Finding.ENDED, signal=signal.SIGABRT))
@@ -198,12 +198,12 @@ async def test_a_guard_that_breaks_the_protocol_is_closed(
     await broker.rank()
     witness = await guard(broker, found())
     await witness.expect(Welcome)
-    await witness.say_instead(then, **fields)
+    await witness.send_altered(then, **fields)
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await witness.closed())[0] == 1002
 
 
-async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_itself(broker: Broker) -> None:
+async def test_rank_known_only_from_its_guard_is_lost_with_it_or_registers(broker: Broker) -> None:
     peer = await terminal(broker)
     witness = await guard(broker, found(registration=registration(0)))
     await listed(peer, RankState.UNRESPONSIVE)
@@ -212,18 +212,18 @@ async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_i
     witness = await guard(broker, found(registration=registration(0)))
     await witness.expect(Welcome)
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await rank.say(registration(0))
+    await rank.send(registration(0))
     await listed(peer, RankState.STOPPED)
     await witness.cut()
-    await rank.say(Goodbye(exit=0))
+    await rank.send(Goodbye(exit=0))
     await listed(peer, RankState.EXITED, 0)
 
 
-async def test_a_guard_registers_nobody_but_its_own_rank(broker: Broker) -> None:
-    said = json.loads(encode(found(registration=registration(0))))
-    said["registration"]["identity"]["key"] = registration(1).identity.key
+async def test_guard_can_register_only_its_own_rank(broker: Broker) -> None:
+    report = json.loads(encode(found(registration=registration(0))))
+    report["registration"]["identity"]["key"] = registration(1).identity.key
     witness = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await witness.websocket.send(json.dumps(said))
+    await witness.websocket.send(json.dumps(report))
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 
@@ -232,19 +232,19 @@ HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3
 
 def listen(broker: Broker) -> list[Event]:
     """Have the events of a broker put into a list."""
-    told: list[Event] = []
+    reported: list[Event] = []
     timers = broker.parts.timers
-    occasions = EventDetector(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
+    occasions = EventDetector(reported.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
     broker.parts.journal.occasions = occasions
-    return told
+    return reported
 
 
-async def test_verdicts_of_drivers_are_events_and_those_of_watchers_are_not(broker: Broker) -> None:
-    told = listen(broker)
+async def test_hang_reports_of_drivers_are_events_and_of_watchers_are_not(broker: Broker) -> None:
+    reported = listen(broker)
     watcher, driver = await broker.terminal("alice@h", Role.WATCHER), await broker.terminal()
     for terminal in (watcher, driver):
-        await terminal.say(HANG if terminal is driver else Hang(job="j", kind="dead", sentence="made up"))
-        # The answer says that the message before was taken.
-        await terminal.say(Subscribe(once=True))
+        await terminal.send(HANG if terminal is driver else Hang(job="j", kind="dead", sentence="made up"))
+        # The answer shows that the message before was received.
+        await terminal.send(Subscribe(once=True))
         await terminal.expect(Snapshot)
-    assert [(event.kind, event.job) for event in told] == [(EventKind.HANG, "4711.0")]
+    assert [(event.kind, event.job) for event in reported] == [(EventKind.HANG, "4711.0")]

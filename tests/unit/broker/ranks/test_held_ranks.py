@@ -44,33 +44,33 @@ class Job:
     def report(self, rank: RankRecord, report: RankReport) -> dict[str, Chosen]:
         self.now += 1
         self.registry.report(rank, report, self.now)
-        return self.told(rank)
+        return self.update(rank)
 
-    def told(self, rank: RankRecord) -> dict[str, Chosen]:
+    def update(self, rank: RankRecord) -> dict[str, Chosen]:
         self.holds.changed(rank)
-        return self.hold_tellings()
+        return self.hold_messages()
 
-    def hold_tellings(self) -> dict[str, Chosen]:
-        return {key: telling.message for telling in self.holds.news() for key in telling.keys}  # type: ignore[misc]
+    def hold_messages(self) -> dict[str, Chosen]:
+        return {key: item.message for item in self.holds.news() for key in item.keys}  # type: ignore[misc]
 
     def kept(self, rank: RankRecord) -> dict[str, KeptRanks]:
         self.crashes.changed(rank)
-        return self.crash_tellings()
+        return self.crash_messages()
 
-    def crash_tellings(self) -> dict[str, KeptRanks]:
-        return {key: telling.message for telling in self.crashes.news() for key in telling.keys}  # type: ignore[misc]
+    def crash_messages(self) -> dict[str, KeptRanks]:
+        return {key: item.message for item in self.crashes.news() for key in item.keys}  # type: ignore[misc]
 
 
 def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:
     return Chosen(site=SITE, ranks=(ChosenRank(rank=0, arrived=arrived, completed=completed, state=state),))
 
 
-def test_a_held_rank_hears_at_once_and_after_every_change_of_whom_it_waits_for() -> None:
+def test_held_rank_receives_chosen_ranks_at_once_and_after_each_change() -> None:
     job = Job()
     first = job.enter(0, RUNNING)
-    assert job.told(first) == {}
+    assert job.update(first) == {}
     held = job.enter(1, HELD)
-    assert job.told(held) == {held.key: chosen(0, 0, RankState.RUNNING)}
+    assert job.update(held) == {held.key: chosen(0, 0, RankState.RUNNING)}
     assert job.report(first, at_site(1, 0)) == {held.key: chosen(1, 0, RankState.STOPPED)}
     assert job.report(first, at_site(1, 0)) == {}
     assert job.report(first, at_site(1, 1, RUNNING)) == {held.key: chosen(1, 1, RankState.RUNNING)}
@@ -80,30 +80,30 @@ def test_a_rank_of_another_run_is_another_rank() -> None:
     job = Job()
     other = job.enter(0, RUNNING, run="1.0", key="another")
     held = job.enter(1, HELD)
-    assert job.told(held) == {held.key: chosen(0, 0, None)}
+    assert job.update(held) == {held.key: chosen(0, 0, None)}
     assert job.report(other, at_site(1, 1)) == {}
-    assert job.told(other) == {}
+    assert job.update(other) == {}
 
 
-def test_one_that_ends_meanwhile_is_told_as_exited() -> None:
+def test_chosen_rank_that_ends_is_reported_as_exited() -> None:
     job = Job()
     first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
-    job.told(first), job.told(held)
+    job.update(first), job.update(held)
     job.now += 1
     job.registry.goodbye(first, 1, job.now)
-    assert job.told(first) == {held.key: chosen(1, 0, RankState.EXITED)}
+    assert job.update(first) == {held.key: chosen(1, 0, RankState.EXITED)}
 
 
-def test_whoever_comes_back_is_told_again() -> None:
+def test_reconnected_rank_receives_the_message_again() -> None:
     job = Job()
     first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
-    job.told(first), job.told(held)
-    assert job.told(held) == {}
+    job.update(first), job.update(held)
+    assert job.update(held) == {}
     job.holds.reconnected(held.key)
-    assert job.told(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
+    assert job.update(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
 
 
-def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
+def test_all_ranks_of_a_run_and_newcomers_receive_the_kept_ranks() -> None:
     job = Job()
     ranks = [job.enter(number, RUNNING) for number in range(2)]
     assert [job.kept(rank) for rank in ranks] == [{}, {}]
@@ -126,7 +126,7 @@ def test_a_crash_is_kept_until_its_rank_has_exited() -> None:
     assert job.kept(ranks[1]) == {ranks[0].key: KeptRanks(ranks=())}
 
 
-def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
+def test_forgotten_crashed_rank_keeps_no_rank_waiting() -> None:
     job = Job()
     crashed, other = job.enter(0, CRASHED), job.enter(1, RUNNING)
     for rank in (crashed, other):
@@ -135,7 +135,7 @@ def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
     assert crashed.state is RankState.LOST
     assert job.kept(crashed) == {}
     assert job.crashes.forget(crashed.key)
-    assert job.crash_tellings() == {other.key: KeptRanks(ranks=())}
+    assert job.crash_messages() == {other.key: KeptRanks(ranks=())}
     assert not job.crashes.forget(crashed.key)
     assert not job.crashes.forget(other.key)
     assert len(job.crashes) == 0

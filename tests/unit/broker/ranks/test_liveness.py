@@ -18,7 +18,7 @@ from dbg_wire import limits
 KEY = "a"
 
 
-def test_each_attempt_comes_later_than_the_one_before_and_the_last_delay_stays() -> None:
+def test_delays_between_checks_grow_up_to_the_last() -> None:
     checks, now, attempt = DeathChecks(), 100.0, 0
     for delay in (*DEATH_CHECKS, DEATH_CHECK_LATER, DEATH_CHECK_LATER):
         checks.put(KEY, attempt, now)
@@ -73,7 +73,7 @@ def test_a_question_that_is_answered_leads_to_no_probe() -> None:
     assert probes.due(20.0) == Due(["a"], [])
 
 
-def test_rank_is_silent_after_two_unanswered_probes_and_then_left_alone() -> None:
+def test_rank_is_silent_after_two_unanswered_probes_and_not_probed_again() -> None:
     probes = schedule("a")
     probes.attend("a", True, 0.0)
     assert [probes.due(when) for when in (0.0, 2.0)] == [Due(["a"], []), Due(["a"], [])]
@@ -84,7 +84,7 @@ def test_rank_is_silent_after_two_unanswered_probes_and_then_left_alone() -> Non
     assert probes.due(1003.0) == Due([], [])
 
 
-def test_broker_that_slept_does_not_call_everyone_silent() -> None:
+def test_broker_that_was_suspended_marks_no_rank_silent() -> None:
     probes = schedule("a")
     assert probes.due(10_000.0) == Due(["a"], [])
     assert probes.due(10_000.1) == Due([], [])
@@ -95,7 +95,7 @@ def test_broker_that_slept_does_not_call_everyone_silent() -> None:
         st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave", "ask", "end"])), max_size=80
     )
 )
-def test_no_rank_is_silent_without_two_probes_since_its_last_word(events: list[tuple[int, str]]) -> None:
+def test_rank_is_silent_only_after_two_probes_since_its_last_message(events: list[tuple[int, str]]) -> None:
     probes = schedule("a")
     unanswered, asked, silent, now = 0, 0, False, 0.0
     for seconds, event in events:

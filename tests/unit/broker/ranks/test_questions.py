@@ -16,7 +16,7 @@ class Client(NamedTuple):
 
     number: int
 
-    def answer(self, request: int, key: str, said: EncodedAnswer, *, is_last: bool) -> None:
+    def answer(self, request: int, key: str, reply: EncodedAnswer, *, is_last: bool) -> None:
         raise NotImplementedError
 
     def end(self, request: int) -> None:
@@ -62,7 +62,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_every_question_ends_once_and_leaves_nothing_behind(events: list[tuple[str, int, int]]) -> None:
+def test_every_question_ends_once_and_is_forgotten(events: list[tuple[str, int, int]]) -> None:
     questions = OpenQuestions()
     keys = ("r0", "r1", "r2", "r3")
     asked: list[int] = []

@@ -33,14 +33,14 @@ def test_from_every_connected_state_a_rank_can_report_and_be_lost_and_leave() ->
         assert move_rank(state, RankEvent.SAYS_GOODBYE) is RankState.EXITED
 
 
-def test_silence_never_loses_a_rank_and_a_lost_one_comes_back() -> None:
+def test_silent_rank_is_not_lost_and_a_lost_rank_can_return() -> None:
     assert move_rank(RankState.STOPPED, RankEvent.FALLS_SILENT) is RankState.UNRESPONSIVE
     assert move_rank(RankState.LOST, RankEvent.STOPS) is RankState.STOPPED
     assert move_rank(RankState.LOST, RankEvent.IS_FOUND_DEAD) is RankState.EXITED
 
 
 @pytest.mark.parametrize("event", [event for event in RankEvent if event is not RankEvent.CONNECTION_ENDS])
-def test_an_exited_rank_moves_no_more(approved: Approved, event: RankEvent) -> None:
+def test_exited_rank_has_no_transition(approved: Approved, event: RankEvent) -> None:
     with pytest.raises(InvalidTransition) as caught:
         move_rank(RankState.EXITED, event)
     approved(str(caught.value))

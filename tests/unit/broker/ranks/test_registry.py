@@ -30,12 +30,12 @@ def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInf
 def test_a_listed_rank_has_the_epoch_of_its_last_registration() -> None:
     registry = Registry()
     rank = enter(registry)
-    told = [info(registry, rank).epoch]
+    before = [info(registry, rank).epoch]
     registry.register(registration(0).replace(epoch=3), 1.0)
-    assert [*told, info(registry, rank).epoch] == [0, 3]
+    assert [*before, info(registry, rank).epoch] == [0, 3]
 
 
-def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
+def test_since_is_the_begin_of_the_stop_as_the_rank_reports_it() -> None:
     registry = Registry()
     rank = enter(registry, now=100.0, report=STOPPED.replace(stop=STOP.replace(age=40.0)))
     assert info(registry, rank).since == 1060.0
@@ -58,7 +58,7 @@ def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
 
 
-def test_lost_rank_comes_back_as_what_it_reports() -> None:
+def test_lost_rank_returns_in_the_state_that_it_reports() -> None:
     registry = Registry()
     rank = enter(registry)
     registry.disconnected(rank, 1.0)
@@ -81,7 +81,7 @@ def test_exited_key_that_registers_again_is_a_new_rank() -> None:
     assert registry.keys() == (again.key,)
 
 
-def test_a_rank_found_dead_has_died_and_one_that_said_goodbye_has_not() -> None:
+def test_rank_found_dead_has_died_and_one_with_a_goodbye_has_not() -> None:
     registry = Registry()
     dead, gone = enter(registry, 0), enter(registry, 1)
     registry.disconnected(dead, 1.0)
@@ -103,7 +103,7 @@ def test_ended_ranks_are_kept_for_an_hour() -> None:
     assert registry.keys() == ()
 
 
-def test_ended_ranks_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_ranks_are_bounded_and_the_oldest_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
     registry = Registry()
     ranks = [enter(registry, number) for number in range(4)]
@@ -112,7 +112,7 @@ def test_ended_ranks_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyP
     assert registry.expire(5.0) == [ranks[3].key, ranks[2].key]
 
 
-def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_with_many_ended_ranks_loses_only_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 4)
     registry = Registry()
     mine = enter(registry, 0, key="mine/0", job="mine")
@@ -134,7 +134,7 @@ def test_process_below_a_rank_is_its_child() -> None:
     assert (child.address, second.address) == ("gpu013:0.1", "gpu013:0.2")
 
 
-def test_child_that_came_first_becomes_one_when_its_parent_registers() -> None:
+def test_child_is_renumbered_when_its_parent_registers_later() -> None:
     registry = Registry()
     child = enter(registry, key="c1", pid=9001, ancestors=(8800, 8790))
     assert child.address == "gpu013:0"
@@ -195,19 +195,19 @@ WORKERS = (Came(11, LIBRARY, above=(10,), restated=1), Came(12, LIBRARY, 1, abov
     ],
 )
 @pytest.mark.parametrize("is_anew", [False, True])
-def test_who_waits_for_ranks_or_has_no_number_of_its_own_is_no_rank(
+def test_process_without_its_own_number_is_not_a_rank(
     came: Sequence[Came], addresses: Mapping[int, str], is_anew: bool
 ) -> None:
     registry = Registry()
     for one in [*came, *(came[-1:] if is_anew else ())]:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "host": one.host,
             "numbering": one.numbering,
             "ancestors": one.above,
             "child": one.restated,
             "run": one.run,
         }
-        enter(registry, one.number, key=f"{one.host}/{one.pid}/{one.number}", pid=one.pid, rank=one.number, **said)
+        enter(registry, one.number, key=f"{one.host}/{one.pid}/{one.number}", pid=one.pid, rank=one.number, **fields)
     # The number before is another key of the same process, which the hub takes out.
     newest = {rank.process.pid: rank.address for rank in registry.ranks()}
     assert newest == addresses
@@ -216,7 +216,7 @@ def test_who_waits_for_ranks_or_has_no_number_of_its_own_is_no_rank(
 # ------------------------------------------------------------------------------------------------------------ costs
 
 
-def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None:
+def test_lost_process_that_returns_as_another_rank_is_listed_once() -> None:
     registry = Registry()
     first, other = enter(registry, 0, key="a", job="train-1", pid=7), enter(registry, 1, pid=8)
     registry.disconnected(first, 1.0)
@@ -231,7 +231,7 @@ def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None
     assert registry.counts == Counter(rank.state for rank in registry.ranks())
 
 
-def test_a_process_of_the_same_kernel_and_pid_without_the_secret_does_not_become_a_lost_rank() -> None:
+def test_process_without_the_secret_does_not_replace_a_lost_rank() -> None:
     registry = Registry()
     lost = enter(registry, 0, key="a", pid=7, secret="a" * 32)
     registry.disconnected(lost, 1.0)
@@ -261,10 +261,10 @@ class RegistryMachine(RuleBasedStateMachine):
     def register(self, number: int, stopped: bool, child: int | None, below: int) -> None:
         self.now += 1
         report = STOPPED if stopped else RUNNING
-        said = registration(
+        registered = registration(
             number, rank=0, child=child, ancestors=(8800 + below,) if below != number else (), report=report
         )
-        rank = self.registry.register(said, self.now).rank
+        rank = self.registry.register(registered, self.now).rank
         assert rank.state is report.state
 
     @rule(number=st.integers(0, 4), stopped=st.booleans())

@@ -41,7 +41,7 @@ SETS = BreakpointChanges(set=(BreakpointSpec(file="/home/me/train.py", line=41),
 
 
 @pytest.mark.parametrize(
-    ("action", "asked", "told"),
+    ("action", "asked", "expected"),
     [
         (Action.KILL, "", VisibleAction("killed it", ends_stop=True)),
         (Action.INTERRUPT, "", VisibleAction("interrupted it")),
@@ -62,8 +62,8 @@ SETS = BreakpointChanges(set=(BreakpointSpec(file="/home/me/train.py", line=41),
         ),
     ],
 )
-def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: VisibleAction) -> None:
-    assert deed(action, asked) == told
+def test_visible_action_has_a_text(action: Action, asked: str | AnyInquiry, expected: VisibleAction) -> None:
+    assert deed(action, asked) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: V
         (Action.BREAKPOINTS, BreakpointChanges(), {}),
     ],
 )
-def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInquiry, changes: dict[str, object]) -> None:
+def test_read_only_action_has_no_text(action: Action, asked: str | AnyInquiry, changes: dict[str, object]) -> None:
     assert deed(action, asked, **changes) is None
 
 
-def test_every_action_is_told_or_only_looks() -> None:
+def test_every_action_has_a_text_or_is_read_only() -> None:
     looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.SAMPLE}
     asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
     asked[Action.INSPECT] = inspection(InspectionKind.ASSIGN, "0.5", name="loss")
@@ -93,6 +93,6 @@ def test_every_action_is_told_or_only_looks() -> None:
 
 
 @given(st.sampled_from(list(Action)), st.text())
-def test_words_are_short_and_can_do_nothing_to_a_terminal(action: Action, text: str) -> None:
+def test_texts_are_short_and_printable(action: Action, text: str) -> None:
     done = deed(action, text)
     assert done is None or (done.text.isprintable() and len(done.text) < MAX_SHOWN + 30)

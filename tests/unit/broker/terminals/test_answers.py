@@ -25,22 +25,22 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 1, 16_000]),
 
 
 @given(ANSWERS)
-def test_every_answer_is_sent_once_and_no_message_is_too_large(said: list[tuple[int, int, float | None]]) -> None:
+def test_every_answer_is_sent_once_and_no_message_is_too_large(answers: list[tuple[int, int, float | None]]) -> None:
     queue = AnswerQueue()
-    for number, (request, size, age) in enumerate(said):
+    for number, (request, size, age) in enumerate(answers):
         queue.add(request, str(number), broker_answer(Kind.VALUE, "x" * size, age=age))
     for request in range(3):
         queue.end(request)
     pages = pages_of(queue)
     found = {(page.request, one.key): (len(one.text), one.age) for page in pages for one in told(page)}
-    assert found == {(request, str(number)): (size, age) for number, (request, size, age) in enumerate(said)}
-    assert sum(len(told(page)) for page in pages) == len(said)
+    assert found == {(request, str(number)): (size, age) for number, (request, size, age) in enumerate(answers)}
+    assert sum(len(told(page)) for page in pages) == len(answers)
     assert sorted(page.request for page in pages if page.last) == [0, 1, 2]
     assert all(len(encode(page)) <= PAGE_BYTES + 1024 for page in pages)
     assert (queue.size, queue.ended, queue.may_send) == (0, 0, False)
 
 
-def test_an_answer_that_many_ranks_have_in_common_is_kept_and_sent_once() -> None:
+def test_common_answer_of_many_ranks_is_kept_and_sent_once() -> None:
     queue = AnswerQueue()
     for number in range(1000):
         queue.add(7, f"job/{number}", broker_answer(Kind.VALUE, "odd" if number == 500 else "0.25", age=float(number)))
@@ -62,7 +62,7 @@ def test_a_question_that_ends_twice_has_ended_once() -> None:
     assert (queue.ended, queue.may_send) == (0, False)
 
 
-def test_a_long_answer_delays_no_short_one_of_another_question() -> None:
+def test_long_answer_does_not_delay_a_short_one_of_another_question() -> None:
     queue = AnswerQueue()
     for number in range(9):
         queue.add(1, str(number), broker_answer(Kind.VALUE, f"{number}" * 16_000))
@@ -83,7 +83,7 @@ def test_answers_of_an_open_question_wait_until_they_are_gathered() -> None:
     assert not queue.may_send
 
 
-def test_answers_that_are_too_much_together_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_beyond_the_memory_limit_are_replaced_by_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 18_000)
     queue = AnswerQueue()
     for key, text in (("a", "x" * 12_000), ("b", "y" * 12_000), ("c", "small"), ("d", "x" * 12_000)):

@@ -59,27 +59,27 @@ async def answers(terminal: Peer) -> dict[str, RankAnswer]:
 
 async def reply(rank: Peer, text: str = "continued") -> Ask:
     ask = await rank.expect(Ask)
-    await rank.say(answer_to(ask.request, Kind.VALUE, text))
+    await rank.send(answer_to(ask.request, Kind.VALUE, text))
     return ask
 
 
-async def test_all_answers_come_back_named(broker: Broker) -> None:
+async def test_all_answers_arrive_with_their_ranks(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), key(2)))
+    await terminal.send(question(key(0), key(1), key(2)))
     asked = [await reply(rank, f"answer {number}") for number, rank in enumerate(ranks)]
     assert {ask.action for ask in asked} == {Action.CONTINUE}
     found = await answers(terminal)
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
 
 
-async def test_answers_come_before_the_last_rank_has_answered_and_equal_ones_once(broker: Broker) -> None:
+async def test_answers_arrive_before_the_last_one_and_equal_ones_once(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), key(2)))
+    await terminal.send(question(key(0), key(1), key(2)))
     for rank, age in zip(ranks[:2], (1.0, None), strict=True):
         ask = await rank.expect(Ask)
-        await rank.say(answer_to(ask.request, Kind.VALUE, "waits", age=age))
+        await rank.send(answer_to(ask.request, Kind.VALUE, "waits", age=age))
     first = await terminal.expect(Answers)
     assert not first.last
     (same,) = first.answers
@@ -91,32 +91,32 @@ async def test_answers_come_before_the_last_rank_has_answered_and_equal_ones_onc
     assert not len(broker.parts.from_ranks.asked.questions)
 
 
-async def test_a_question_that_is_withdrawn_ends_at_once_without_the_ranks_that_are_silent(broker: Broker) -> None:
+async def test_withdrawn_question_ends_at_once_without_silent_ranks(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(2)]
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1)))
+    await terminal.send(question(key(0), key(1)))
     await reply(ranks[0])
     late = await ranks[1].expect(Ask)
-    await terminal.say(Withdraw(request=7))
+    await terminal.send(Withdraw(request=7))
     assert list(await answers(terminal)) == [key(0)]
-    await ranks[1].say(answer_to(late.request, Kind.VALUE, "late"))
-    await terminal.say(question(key(1), request=8))
+    await ranks[1].send(answer_to(late.request, Kind.VALUE, "late"))
+    await terminal.send(question(key(1), request=8))
     await reply(ranks[1], "in time")
     assert [one.text for one in told(await terminal.expect(Answers))] == ["in time"]
 
 
-async def test_what_the_broker_knows_itself_is_said_at_once(approved: Approved, broker: Broker) -> None:
+async def test_broker_answers_at_once_if_it_knows_the_answer(approved: Approved, broker: Broker) -> None:
     gone = await broker.rank(0)
-    await gone.say(Goodbye(exit=1))
+    await gone.send(Goodbye(exit=1))
     running = await broker.rank(1, report=RUNNING)
-    await running.say(ProbeReply(where=WHERE))
+    await running.send(ProbeReply(where=WHERE))
     lost = await broker.rank(2)
     terminal = await broker.terminal()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     await terminal.expect(Snapshot)
     await lost.cut()
     await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
-    await terminal.say(question(key(0), key(1), key(2), "nobody", seconds=60.0))
+    await terminal.send(question(key(0), key(1), key(2), "nobody", seconds=60.0))
     found = await answers(terminal)
     assert (found[key(0)].kind, found[key(0)].text) == (Kind.LOST, "exited with status 1")
     assert (found[key(1)].kind, found[key(1)].text) == (Kind.RUNNING, "running, /home/me/train.py:41")
@@ -127,10 +127,10 @@ async def test_what_the_broker_knows_itself_is_said_at_once(approved: Approved, 
 async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Approved, broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), key(2), seconds=60.0))
+    await terminal.send(question(key(0), key(1), key(2), seconds=60.0))
     for rank in ranks:
         await rank.expect(Ask)
-    await ranks[0].say(Goodbye(exit=0))
+    await ranks[0].send(Goodbye(exit=0))
     await ranks[1].cut()
     await broker.rank(2)
     found = await answers(terminal)
@@ -139,45 +139,45 @@ async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Appr
     assert found[key(1)].text == "its connection ended"
 
 
-async def test_a_rank_that_is_killed_from_the_debugger_ends_with_who_did_it(broker: Broker) -> None:
+async def test_rank_killed_from_the_debugger_names_the_terminal(broker: Broker) -> None:
     rank, driver = await broker.rank(), await broker.terminal()
-    await driver.say(Subscribe())
-    await driver.say(question(key(0), action=Action.KILL))
+    await driver.send(Subscribe())
+    await driver.send(question(key(0), action=Action.KILL))
     ask = await rank.expect(Ask)
-    await rank.say(answer_to(ask.request, Kind.VALUE, "killed"))
-    await rank.say(Goodbye(exit=-signal.SIGKILL))
+    await rank.send(answer_to(ask.request, Kind.VALUE, "killed"))
+    await rank.send(Goodbye(exit=-signal.SIGKILL))
 
-    info = (await driver.expect(Change, lambda said: said.rank.state is RankState.EXITED)).rank
+    info = (await driver.expect(Change, lambda message: message.rank.state is RankState.EXITED)).rank
 
     (link,) = broker.parts.terminals.links.values()
     assert info.detail == f"SIGKILL from {link.name}'s debugger"
     assert info.end.text == f"killed by {info.detail}"
 
 
-async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
+async def test_watcher_may_request_only_screens(broker: Broker) -> None:
     rank = await broker.rank()
     watcher = await broker.terminal(role=Role.WATCHER)
     for action in (Action.CONTINUE, Action.KILL):
-        await watcher.say(question(key(0), action=action))
+        await watcher.send(question(key(0), action=action))
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
     size = ScreenSize(rows=12, columns=1000)
-    await watcher.say(question(key(0), action=Action.SCREEN, inquiry=size))
+    await watcher.send(question(key(0), action=Action.SCREEN, inquiry=size))
     ask = await rank.expect(Ask)
     assert (ask.action, ask.inquiry) == (Action.SCREEN, size)
-    await rank.say(answer_to(ask.request, Kind.VALUE, "", rows=("PuDB", "")))
+    await rank.send(answer_to(ask.request, Kind.VALUE, "", rows=("PuDB", "")))
     assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
 
 
-async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:
+async def test_answer_with_a_kind_of_the_broker_closes_the_connection(broker: Broker) -> None:
     rank = await broker.rank()
-    await rank.say_instead(answer_to(1, Kind.VALUE, ""), kind="lost")
+    await rank.send_altered(answer_to(1, Kind.VALUE, ""), kind="lost")
     assert (await rank.closed())[0] == 1002
 
 
-async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_heard(broker: Broker) -> None:
+async def test_rank_with_an_invalid_answer_is_lost_and_others_are_received(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
-    await terminal.say(question(*(key(number) for number in range(3)), seconds=600.0))
+    await terminal.send(question(*(key(number) for number in range(3)), seconds=600.0))
     await ranks[0].expect(Ask)
     await ranks[0].websocket.send('{"type":"answer","request":"first","kind":"value","text":7}')
     await ranks[1].expect(Ask)
@@ -187,30 +187,30 @@ async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_hear
     assert [found[key(number)].kind for number in range(3)] == [Kind.LOST, Kind.LOST, Kind.VALUE]
 
 
-async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
+async def test_interrupt_of_an_unresponsive_rank_is_answered_and_passed_on(broker: Broker) -> None:
     rank = await broker.rank()
     found = broker.parts.ranks.registry.find(key(0))
     assert found is not None
     broker.parts.ranks.registry.fell_silent(found)
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
-    said = (await answers(terminal))[key(0)]
-    assert said.kind is Kind.RUNNING
-    assert said.text.startswith("in C code")
-    assert said.text.endswith("stops on return")
+    await terminal.send(question(key(0), action=Action.INTERRUPT, seconds=600.0))
+    response = (await answers(terminal))[key(0)]
+    assert response.kind is Kind.RUNNING
+    assert response.text.startswith("in C code")
+    assert response.text.endswith("stops on return")
     assert (await rank.expect(Ask)).action is Action.INTERRUPT
 
 
-async def test_a_break_in_that_is_pending_is_listed_until_the_rank_stops_or_it_is_withdrawn(broker: Broker) -> None:
+async def test_pending_interrupt_is_listed_until_it_stops_the_rank_or_is_withdrawn(broker: Broker) -> None:
     rank = await broker.rank(0, report=RUNNING)
     terminal = await broker.terminal()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     await terminal.expect(Snapshot)
 
     async def interrupt(kind: Kind, *, withdrawn: bool = False) -> None:
-        await terminal.say(question(key(0), action=Action.INTERRUPT, withdrawn=withdrawn))
+        await terminal.send(question(key(0), action=Action.INTERRUPT, withdrawn=withdrawn))
         ask = await rank.expect(Ask)
-        await rank.say(answer_to(ask.request, kind, "in C code"))
+        await rank.send(answer_to(ask.request, kind, "in C code"))
 
     for kind, withdrawn, will_stop in (
         (Kind.RUNNING, False, True),
@@ -219,10 +219,10 @@ async def test_a_break_in_that_is_pending_is_listed_until_the_rank_stops_or_it_i
     ):
         await interrupt(kind, withdrawn=withdrawn)
         assert (await terminal.expect(Change)).rank.will_stop == will_stop
-    await rank.say(Report(report=STOPPED))
+    await rank.send(Report(report=STOPPED))
     stopped = (await terminal.expect(Change)).rank
     assert (stopped.state, stopped.will_stop) == (RankState.STOPPED, False)
-    await rank.say(Report(report=RUNNING))
+    await rank.send(Report(report=RUNNING))
     assert not (await terminal.expect(Change)).rank.will_stop
 
 
@@ -230,8 +230,8 @@ async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypa
     monkeypatch.setattr(asking, "MAX_QUESTIONS", 1)
     rank = await broker.rank()
     terminal = await broker.terminal()
-    await terminal.say(question(key(0)))
-    await terminal.say(question(key(0), request=8))
+    await terminal.send(question(key(0)))
+    await terminal.send(question(key(0), request=8))
     assert (await terminal.expect(Refusal)).code == RefusalCode.FULL
     await reply(rank)
     assert await answers(terminal)
@@ -240,11 +240,11 @@ async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypa
 async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -> None:
     rank = await broker.rank()
     terminal = await broker.terminal()
-    await terminal.say(question(key(0), seconds=60.0))
+    await terminal.send(question(key(0), seconds=60.0))
     await rank.expect(Ask)
     await terminal.cut()
     other = await broker.terminal()
-    await other.say(question(key(0)))
+    await other.send(question(key(0)))
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
     assert not broker.parts.from_ranks.asked.questions.is_asked(key(0))
@@ -256,14 +256,14 @@ COMMAND = command_line(["nvidia-smi", "-L"])
 
 async def guard(broker: Broker, kind: Finding = Finding.CALLED, key: str = KEY) -> Peer:
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(messages.GuardReport(minor=0, key=key, kind=kind))
+    await peer.send(messages.GuardReport(minor=0, key=key, kind=kind))
     await peer.expect(Welcome)
     return peer
 
 
-def question_questions_to_guards(*keys: str, **changes: Any) -> Question:
-    told = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "inquiry": COMMAND}
-    return Question(**{**told, **changes})
+def guard_question(*keys: str, **changes: Any) -> Question:
+    fields = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "inquiry": COMMAND}
+    return Question(**{**fields, **changes})
 
 
 def answer(ask: Ask) -> Answer:
@@ -277,33 +277,33 @@ async def only_answer(terminal: Peer) -> RankAnswer:
 
 async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: Broker) -> None:
     rank, terminal = await broker.rank(), await broker.terminal()
-    await terminal.say(question_questions_to_guards())
+    await terminal.send(guard_question())
     called = await rank.expect(Ask)
     assert (called.action, called.inquiry) == (Action.EXEC, COMMAND)
     beside = await guard(broker)
     ask = await beside.expect(Ask)
     assert (ask.request, ask.inquiry, 0 < ask.seconds <= 60) == (called.request, COMMAND, True)
-    await beside.say(answer(ask))
-    said = await only_answer(terminal)
-    assert (said.kind, said.rows, said.frames) == (Kind.VALUE, (CommandEnd(), "GPU 0"), ())
+    await beside.send(answer(ask))
+    response = await only_answer(terminal)
+    assert (response.kind, response.rows, response.frames) == (Kind.VALUE, (CommandEnd(), "GPU 0"), ())
     # The guard stays, and is asked itself from now on; its rank is not unresponsive by that.
-    await terminal.say(question_questions_to_guards(request=8, action=Action.NATIVE, text=""))
+    await terminal.send(guard_question(request=8, action=Action.NATIVE, text=""))
     assert (await beside.expect(Ask)).action is Action.NATIVE
     assert [known.state.value for known in broker.parts.ranks.registry.ranks()] == ["stopped"]
-    await terminal.say(question_questions_to_guards(request=9, action=Action.WHERE))
+    await terminal.send(guard_question(request=9, action=Action.WHERE))
     assert (await rank.expect(Ask)).action is Action.WHERE
 
 
 @pytest.mark.parametrize("how", ["leaves", "withdraws"])
-async def test_a_command_ends_when_nobody_waits_for_it(broker: Broker, how: str) -> None:
+async def test_command_ends_when_no_terminal_waits_for_it(broker: Broker, how: str) -> None:
     await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards())
+    await terminal.send(guard_question())
     ask = await beside.expect(Ask)
     if how == "leaves":
         await terminal.cut()
     else:
-        await terminal.say(Withdraw(request=7))
+        await terminal.send(Withdraw(request=7))
         assert (await terminal.expect(Answers)).last
     ended = await beside.expect(Ask)
     assert (ended.request, ended.withdrawn) == (ask.request, True)
@@ -311,38 +311,38 @@ async def test_a_command_ends_when_nobody_waits_for_it(broker: Broker, how: str)
 
 async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> None:
     rank, terminal, beside = await broker.rank(), await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards())
+    await terminal.send(guard_question())
     await beside.expect(Ask)
     # The rank's connection may break meanwhile: its guard answers all the same.
     await rank.cut()
     await broker.left(lambda parts: not parts.ranks.links)
     second = await guard(broker)
     assert (await only_answer(terminal)).kind is Kind.ERROR
-    await terminal.say(question_questions_to_guards(request=8, action=Action.NATIVE, text=""))
+    await terminal.send(guard_question(request=8, action=Action.NATIVE, text=""))
     assert (await only_answer(terminal)).kind is Kind.LOST
     await second.cut()
 
 
-async def test_a_guard_that_leaves_settles_what_it_was_given(approved: Approved, broker: Broker) -> None:
+async def test_question_of_a_guard_that_leaves_is_answered(approved: Approved, broker: Broker) -> None:
     await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards())
+    await terminal.send(guard_question())
     await beside.expect(Ask)
     await beside.cut()
     approved((await only_answer(terminal)).text)
 
 
-async def test_a_question_to_guards_without_a_command_is_wrong(broker: Broker) -> None:
+async def test_question_to_guards_without_a_command_is_refused(broker: Broker) -> None:
     terminal = await broker.terminal()
-    await terminal.say(question_questions_to_guards(inquiry=None))
+    await terminal.send(guard_question(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 
-async def test_a_watcher_may_run_nothing_beside_a_rank(broker: Broker) -> None:
+async def test_watcher_may_not_run_commands_beside_a_rank(broker: Broker) -> None:
     await broker.rank()
     watcher = await broker.terminal(role=Role.WATCHER)
     beside = await guard(broker)
     for action in (Action.EXEC, Action.NATIVE):
-        await watcher.say(question_questions_to_guards(action=action))
+        await watcher.send(guard_question(action=action))
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
     await beside.cut()

@@ -71,18 +71,18 @@ async def test_input_of_the_driver_reaches_the_rank_and_is_acknowledged(broker: 
     driver = await broker.seated(KEY)
     await driver.send(keys(b"n"))
     assert await rank.expect_data() == keys(b"n")
-    await rank.say(Applied(generation=1, offset=1))
+    await rank.send(Applied(generation=1, offset=1))
     assert await driver.expect(Applied) == Applied(generation=1, offset=1)
 
 
-async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
+async def test_rank_receives_the_viewers_and_their_size(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     seated = Viewers(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
     assert await rank.expect(Viewers) == seated
-    await driver.say(Resize(rows=50, columns=200))
+    await driver.send(Resize(rows=50, columns=200))
     assert await rank.expect(Viewers) == seated.replace(rows=50, columns=200)
-    await driver.say(Detach())
+    await driver.send(Detach())
     left = seated.replace(rows=50, columns=200, viewers=0, driven=False)
     assert await rank.expect(Viewers) == left
 
@@ -99,13 +99,13 @@ async def test_second_driver_becomes_a_watcher_until_it_takes_the_keyboard(broke
     await broker.rank()
     first = await broker.seated(KEY, "first@h")
     second = await broker.terminal("second@h")
-    await second.say(attach(KEY, Mode.DRIVE))
+    await second.send(attach(KEY, Mode.DRIVE))
     seat = await second.expect(Seat)
     assert (seat.generation, seat.driver) == (None, "first@h")
-    await second.say(Take())
+    await second.send(Take())
     assert (await second.expect(Seat)).generation == 2
-    told = await first.expect(Seat)
-    assert (told.generation, told.driver) == (None, "second@h")
+    lost = await first.expect(Seat)
+    assert (lost.generation, lost.driver) == (None, "second@h")
     await first.send(keys(b"c"))
     assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
 
@@ -113,7 +113,7 @@ async def test_second_driver_becomes_a_watcher_until_it_takes_the_keyboard(broke
 async def test_input_of_an_earlier_generation_is_discarded_by_name(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
-    await driver.say(attach(KEY))
+    await driver.send(attach(KEY))
     assert (await driver.expect(Seat)).generation == 2
     await driver.send(keys(b"abc", generation=1, offset=4))
     discarded = await driver.expect(Discarded)
@@ -126,7 +126,7 @@ async def test_watchers_token_can_neither_type_nor_take_nor_drive(broker: Broker
     rank = await broker.rank()
     watcher = await broker.seated(KEY, mode=Mode.WATCH)
     for attempt in (Take(), attach(KEY, Mode.DRIVE), attach(KEY, Mode.TAKE), attach(KEY, Mode.TAKE, resume=1)):
-        await watcher.say(attempt)
+        await watcher.send(attempt)
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
     for generation in (0, 1):
         await watcher.send(keys(b"c", generation))
@@ -136,7 +136,7 @@ async def test_watchers_token_can_neither_type_nor_take_nor_drive(broker: Broker
     assert await rank.expect_data() == keys(b"n")
 
 
-async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(broker: Broker) -> None:
+async def test_terminal_keeps_its_seat_until_a_lost_rank_returns(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     await rank.cut()
@@ -150,7 +150,7 @@ async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(bro
 
 async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> None:
     terminal = await broker.terminal()
-    await terminal.say(attach("no/\x1b[31m"))
+    await terminal.send(attach("no/\x1b[31m"))
     refusal = await terminal.expect(Refusal)
     assert refusal.code == RefusalCode.NO_SUCH_RANK
     assert "no/" in refusal.text
@@ -172,36 +172,36 @@ async def next_about_the_prompt(rank: Peer) -> Message | bytes:
 
 
 @pytest.mark.parametrize("message", [REPLY, COMPLETE, Interrupt(generation=1)])
-async def test_what_the_driver_says_reaches_the_rank(broker: Broker, message: Message) -> None:
+async def test_messages_of_the_driver_reach_the_rank(broker: Broker, message: Message) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
-    await driver.say(message)
+    await driver.send(message)
     assert await next_about_the_prompt(rank) == message
 
 
 @pytest.mark.parametrize("message", [REPLY, COMPLETE, Interrupt(generation=1)])
-async def test_nobody_else_may_say_it(broker: Broker, message: Message) -> None:
+async def test_only_the_driver_may_send_messages_to_the_rank(broker: Broker, message: Message) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
     other = await broker.terminal("other@h")
-    await other.say(message)
+    await other.send(message)
     assert (await other.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
-    await other.say(attach(KEY, Mode.DRIVE))
+    await other.send(attach(KEY, Mode.DRIVE))
     await other.expect(Seat)
-    await other.say(message)
+    await other.send(message)
     assert (await other.expect(Refusal)).code == RefusalCode.NOT_DRIVING
     watcher = await broker.seated(KEY, mode=Mode.WATCH)
-    await watcher.say(message)
+    await watcher.send(message)
     assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
-    await driver.say(Reply(prompt=3, generation=1, text="the driver's own"))
+    await driver.send(Reply(prompt=3, generation=1, text="the driver's own"))
     assert await next_about_the_prompt(rank) == Reply(prompt=3, generation=1, text="the driver's own")
 
 
-async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> None:
+async def test_watcher_may_request_the_log_and_all_terminals_receive_it(broker: Broker) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
     watcher = await broker.seated(KEY, mode=Mode.WATCH)
-    await watcher.say(Replay(session=1, offset=16))
+    await watcher.send(Replay(session=1, offset=16))
     assert await next_about_the_prompt(rank) == Replay(session=1, offset=16)
     logged = Output(session=1, offset=16, data=b"(Pdb) p loss\n")
     await rank.send(logged)
@@ -213,11 +213,11 @@ async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> N
     "message",
     [Replied(prompt=3, taken=False, reason="too late"), Completions(request=1, matches=("loss",))],
 )
-async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, message: Message) -> None:
+async def test_messages_of_the_rank_reach_all_its_terminals(broker: Broker, message: Message) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
     watcher = await broker.seated(KEY, mode=Mode.WATCH)
-    await rank.say(message)
+    await rank.send(message)
     assert await driver.expect(type(message)) == message
     assert await watcher.expect(type(message)) == message
 
@@ -226,12 +226,12 @@ async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, mess
     ("message", "fields"),
     [(COMPLETE, {"end": 99}), (COMPLETE, {"start": -1}), (Replay(session=1, offset=0), {"offset": -1})],
 )
-async def test_what_can_not_be_meant_closes_the_connection(
+async def test_invalid_message_closes_the_connection_of_the_terminal(
     broker: Broker, message: Message, fields: dict[str, object]
 ) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
-    await driver.say_instead(message, **fields)
+    await driver.send_altered(message, **fields)
     assert (await driver.closed())[0] == 1002
     await rank.expect(Probe)
 
@@ -242,11 +242,11 @@ async def test_what_can_not_be_meant_closes_the_connection(
         (Report(report=AT_PROMPT), {"report": {"state": "lost"}}),
     ],
 )
-async def test_what_can_not_be_true_closes_the_ranks_connection(
+async def test_invalid_report_closes_the_connection_of_the_rank(
     broker: Broker, message: Message, fields: dict[str, object]
 ) -> None:
     rank = await broker.rank(report=AT_PROMPT)
-    await rank.say_instead(message, **fields)
+    await rank.send_altered(message, **fields)
     assert (await rank.closed())[0] == 1002
 
 
@@ -259,22 +259,22 @@ async def snapshot(terminal: Peer) -> list[RankInfo]:
             return ranks
 
 
-async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(broker: Broker) -> None:
+async def test_collective_of_a_step_is_listed_until_it_ends(broker: Broker) -> None:
     rank = await broker.rank(3)
     terminal = await broker.terminal()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     reducing = Place(file="/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
-    # A pulse of a rank that doesn't step says nothing of that kind.
-    await rank.say(ProbeReply(where=None, frames=(STOP.where, reducing)))
-    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
+    # A pulse of a rank that doesn't step sets no collective.
+    await rank.send(ProbeReply(where=None, frames=(STOP.where, reducing)))
+    await rank.send(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     await rank.expect(Probe)
     assert (await terminal.expect(Change, lambda change: change.rank.state is RankState.RUNNING)).rank.waits_in == ""
-    await rank.say(ProbeReply(where=reducing, frames=(STOP.where, reducing)))
+    await rank.send(ProbeReply(where=reducing, frames=(STOP.where, reducing)))
     assert (await terminal.expect(Change)).rank.waits_in == "all_reduce"
-    await rank.say(Report(report=STOPPED))
+    await rank.send(Report(report=STOPPED))
     change = await terminal.expect(Change)
     assert (change.rank.state, change.rank.waits_in) == (RankState.STOPPED, "")
-    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
+    await rank.send(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     assert (await terminal.expect(Change)).rank.waits_in == ""
 
 
@@ -288,16 +288,16 @@ async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monk
         for line in range(1, 4):
             await asyncio.sleep(0)
             stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
-            await rank.say(Report(report=STOPPED.replace(stop=stop)))
+            await rank.send(Report(report=STOPPED.replace(stop=stop)))
         if number % 2:
-            await rank.say(Goodbye(exit=0))
+            await rank.send(Goodbye(exit=0))
 
     def is_final(rank: RankInfo) -> bool:
         return rank.state is RankState.EXITED if rank.rank % 2 else bool(rank.where and rank.where.line == 3)
 
     async def follow() -> None:
         terminal = await broker.terminal()
-        await terminal.say(Subscribe())
+        await terminal.send(Subscribe())
         known = {rank.key: rank for rank in await snapshot(terminal)}
         while len(known) < count or not all(map(is_final, known.values())):
             change = await terminal.expect(Change)
@@ -312,22 +312,22 @@ async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monk
 
 async def test_large_snapshot_reaches_a_slow_reader_whole(broker: Broker) -> None:
     for number in range(300):
-        said = registration(number, directory="/" + "d" * 4000)
-        broker.parts.ranks.registry.register(said, 0.0)
+        registered = registration(number, directory="/" + "d" * 4000)
+        broker.parts.ranks.registry.register(registered, 0.0)
     terminal = await broker.terminal(max_queue=1)
     terminal.websocket.transport.pause_reading()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     later = await broker.rank(300)
-    await later.say(Report(report=RUNNING))
+    await later.send(Report(report=RUNNING))
     terminal.websocket.transport.resume_reading()
     ranks = await snapshot(terminal)
     assert [rank.rank for rank in ranks][:300] == list(range(300))
     await terminal.expect(Change, lambda change: change.rank.rank == 300)
 
 
-async def test_children_get_numbers_and_are_told(broker: Broker) -> None:
+async def test_children_receive_their_numbers(broker: Broker) -> None:
     terminal = await broker.terminal()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     await snapshot(terminal)
     child = await broker.rank(0, key="4711.0/child", pid=9000, ancestors=(8800,))
     assert (await terminal.expect(Change)).rank.address == "gpu013:0"
@@ -345,56 +345,54 @@ def question(action: Action, text: str = "", *keys: str) -> Question:
     return Question(request=7, keys=keys or (KEY_NOTICES,), action=action, seconds=60.0, text=text)
 
 
-async def told(terminal: Peer) -> str:
+async def notice(terminal: Peer) -> str:
     return (await terminal.expect(Notice)).text
 
 
-async def test_all_but_the_one_who_asks_are_told(broker: Broker) -> None:
+async def test_all_terminals_but_the_asking_one_are_notified(broker: Broker) -> None:
     ranks = [await broker.rank(number, report=STOPPED) for number in range(2)]
     asking = await broker.seated(KEY_NOTICES, "bob@login1 (Claude)")
     watching, away = (
         await broker.seated(KEY_NOTICES, mode=Mode.WATCH),
         await broker.seated(registration(1).identity.key),
     )
-    await asking.say(question(Action.WHERE))
-    await asking.say(question(Action.COMMAND, "n"))
-    await asking.say(question(Action.CONTINUE, "", KEY_NOTICES, registration(1).identity.key))
-    assert await told(watching) == '"bob@login1 (Claude)" ran `n`'
+    await asking.send(question(Action.WHERE))
+    await asking.send(question(Action.COMMAND, "n"))
+    await asking.send(question(Action.CONTINUE, "", KEY_NOTICES, registration(1).identity.key))
+    assert await notice(watching) == '"bob@login1 (Claude)" ran `n`'
     for terminal in (watching, away):
         ended = await terminal.expect(Notice)
         assert ended.ends_stop
         assert ended.text.startswith('"bob@login1 (Claude)" ')
     for rank in ranks:
         ask = await rank.expect(Ask, lambda ask: ask.action is Action.CONTINUE)
-        await rank.say(answer_to(ask.request, Kind.VALUE, "continued"))
+        await rank.send(answer_to(ask.request, Kind.VALUE, "continued"))
     # The one who has asked gets its answers and nothing else.
     assert not [message for message in await asking.all_so_far() if isinstance(message, Notice)]
 
 
-async def test_connections_of_one_program_are_not_told_of_each_other(broker: Broker) -> None:
+async def test_connections_of_one_program_are_not_notified_of_each_other(broker: Broker) -> None:
     await broker.rank(0, report=STOPPED)
     seated = await broker.seated(KEY_NOTICES, "me@login1 (VS Code)")
     terminal, other = await broker.seated(KEY_NOTICES, "me@login1"), await broker.seated(KEY_NOTICES, "me@login1")
     asking = await broker.terminal("me@login1 (VS Code)")
-    await asking.say(question(Action.EVAL, "loss"))
-    assert await told(terminal) == '"me@login1 (VS Code)" asked `loss`'
-    await terminal.say(question(Action.COMMAND, "n"))
-    assert await told(seated) == '"me@login1" ran `n`'
-    assert [await told(other), await told(other)] == ['"me@login1 (VS Code)" asked `loss`', '"me@login1" ran `n`']
+    await asking.send(question(Action.EVAL, "loss"))
+    assert await notice(terminal) == '"me@login1 (VS Code)" asked `loss`'
+    await terminal.send(question(Action.COMMAND, "n"))
+    assert await notice(seated) == '"me@login1" ran `n`'
+    assert [await notice(other), await notice(other)] == ['"me@login1 (VS Code)" asked `loss`', '"me@login1" ran `n`']
 
 
-async def test_a_name_can_not_pretend_to_be_another(approved: Approved, broker: Broker) -> None:
+async def test_name_cannot_imitate_another(approved: Approved, broker: Broker) -> None:
     await broker.rank(0, report=STOPPED)
     terminal = await broker.seated(KEY_NOTICES)
-    await (await broker.terminal('x" ran `n`; "y')).say(question(Action.EVAL, "1\x1b[2J"))
-    approved(await told(terminal))
+    await (await broker.terminal('x" ran `n`; "y')).send(question(Action.EVAL, "1\x1b[2J"))
+    approved(await notice(terminal))
 
 
-async def test_an_error_as_a_change_is_told_leaves_the_next_one(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_error_in_one_change_does_not_stop_the_next(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, rank = await broker.terminal(), await broker.rank()
-    await terminal.say(Subscribe())
+    await terminal.send(Subscribe())
     await terminal.expect(Snapshot)
     has_failed = asyncio.Event()
 
@@ -404,19 +402,19 @@ async def test_an_error_as_a_change_is_told_leaves_the_next_one(
         raise MemoryError
 
     monkeypatch.setattr(broker.parts.terminals.listing, "_is_news", fail)
-    await rank.say(Report(report=RUNNING))
+    await rank.send(Report(report=RUNNING))
     await asyncio.wait_for(has_failed.wait(), SECONDS)
     await broker.rank(1)
     assert (await terminal.expect(Change)).rank.key == registration(1).identity.key
 
 
-async def test_an_error_with_one_seat_leaves_the_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers, told, all_are_told = range(10), list[int](), asyncio.Event()
+async def test_error_with_one_seat_does_not_affect_the_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, sent, all_are_sent = range(10), list[int](), asyncio.Event()
 
     def send(number: int) -> None:
-        told.append(number)
-        if len(told) == len(numbers):
-            all_are_told.set()
+        sent.append(number)
+        if len(sent) == len(numbers):
+            all_are_sent.set()
         if number == 6:
             raise MemoryError
 
@@ -424,5 +422,5 @@ async def test_an_error_with_one_seat_leaves_the_others(broker: Broker, monkeypa
     with monkeypatch.context() as listed:
         listed.setattr(broker.parts.relay, "terminals", dict.fromkeys(numbers))
         broker.parts.ranks.send_seats(numbers)
-        await asyncio.wait_for(all_are_told.wait(), SECONDS)
-    assert told == list(numbers)
+        await asyncio.wait_for(all_are_sent.wait(), SECONDS)
+    assert sent == list(numbers)

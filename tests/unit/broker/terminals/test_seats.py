@@ -20,7 +20,7 @@ def sit(seats: Seats, number: int, mode: Mode = Mode.DRIVE, known: int = 0, **ch
     return seats.attach(number, f"viewer-{number}", attach(K, mode, **changes), known)
 
 
-def test_the_frame_that_a_terminal_wants_is_told_while_it_drives() -> None:
+def test_requested_frame_is_sent_while_its_terminal_drives() -> None:
     seats = Seats()
     sit(seats, 1, frame="step")
     sit(seats, 2, Mode.WATCH, frame="main")
@@ -46,7 +46,7 @@ def test_resume_takes_the_seat_of_ones_own_dead_connection() -> None:
     assert (seats.generation_of(1), seats.generation_of(2)) == (None, 1)
 
 
-def test_resume_with_a_number_of_the_past_gives_no_keyboard() -> None:
+def test_resume_with_an_old_generation_does_not_give_the_keyboard() -> None:
     seats = Seats()
     sit(seats, 1)
     seats.leave(1)
@@ -55,7 +55,7 @@ def test_resume_with_a_number_of_the_past_gives_no_keyboard() -> None:
     assert (seats.generation_of(2), seats.generation_of(3)) == (2, None)
 
 
-def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
+def test_rank_with_a_higher_generation_gives_its_driver_a_new_one() -> None:
     seats = Seats()
     sit(seats, 1)
     assert seats.rank_came(K, 1) == Decision((1,), (K,))
@@ -64,7 +64,7 @@ def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
     assert seats.generation_of(1) == 10
 
 
-def test_size_is_the_drivers() -> None:
+def test_size_is_that_of_the_driver() -> None:
     seats = Seats()
     sit(seats, 1, rows=40, columns=100)
     sit(seats, 2, Mode.WATCH, rows=20, columns=60)
@@ -109,8 +109,8 @@ class SessionsMachine(RuleBasedStateMachine):
 
     @rule(number=VIEWERS, key=KEYS, mode=st.sampled_from(list(Mode)), resumes=st.booleans())
     def attach(self, number: int, key: str, mode: Mode, resumes: bool) -> None:
-        wish = attach(key, mode, resume=self.held.get(number) if resumes else None)
-        decision = self.seats.attach(number, f"v{number}", wish, self.rank_knows[key])
+        request = attach(key, mode, resume=self.held.get(number) if resumes else None)
+        decision = self.seats.attach(number, f"v{number}", request, self.rank_knows[key])
         assert decision.seats[0] == number
         self.note(decision)
 

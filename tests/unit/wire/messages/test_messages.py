@@ -22,28 +22,28 @@ from tests.unit.broker.peers import registration
 
 
 @pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
-def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
+def test_answer_of_an_agent_cannot_have_a_kind_of_the_broker(kind: Kind) -> None:
     with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is not sent by agents"):
         answer_to(1, kind, "")
 
 
-def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:
-    said = registration()
-    messages.GuardReport(minor=0, key=said.identity.key, kind=Finding.STUCK, registration=said)
+def test_guard_reports_only_its_own_rank(approved: Approved) -> None:
+    registered = registration()
+    messages.GuardReport(minor=0, key=registered.identity.key, kind=Finding.STUCK, registration=registered)
     with pytest.raises(InvalidMessage) as caught:
-        messages.GuardReport(minor=0, key="another", kind=Finding.STUCK, registration=said)
+        messages.GuardReport(minor=0, key="another", kind=Finding.STUCK, registration=registered)
     approved(str(caught.value))
     with pytest.raises(InvalidMessage, match=r"guard_report: .*<= 64 - at `\$\.signal`"):
-        checked(messages.GuardReport(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
+        checked(messages.GuardReport(minor=0, key=registered.identity.key, kind=Finding.FATAL, signal=65))
 
 
-def test_no_rank_says_that_it_is_lost() -> None:
+def test_rank_cannot_report_itself_as_lost() -> None:
     with pytest.raises(InvalidMessage, match=r"rankreport\.state: lost"):
         registration(report=RUNNING.replace(state=RankState.LOST))
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "me\x1b[31m", "me\n@h", "me\u202e"])
-def test_names_that_act_on_terminals_are_refused(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidMessage, match=r"greet.*name"):
         checked(Greet(minor=0, release="1", name=name))
 
@@ -59,13 +59,13 @@ RUNNING = RankReport(state=RankState.RUNNING)
         '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
     ],
 )
-def test_what_is_wrong_in_a_frame_is_named_from_the_message_on(approved: Approved, report: str) -> None:
+def test_error_in_a_frame_is_named_with_its_path(approved: Approved, report: str) -> None:
     with pytest.raises(PeerError) as caught:
         decode(f'{{"type":"report","report":{report}}}', Sender.AGENT)
     approved(str(caught.value))
 
 
-def test_a_number_without_a_fraction_is_an_age() -> None:
+def test_integer_is_accepted_as_age() -> None:
     frame = (
         '{"type":"report","report":{"state":"stopped","stop":{"number":1,"reason":"breakpoint",'
         '"where":{"file":"f","line":1,"function":"f"},"age":3,"thread":""}}}'

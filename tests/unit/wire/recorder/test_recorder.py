@@ -17,21 +17,21 @@ from dbg_wire.recorder.seen import bytes_of, name_of, peer_of, shapes_text, type
 from tests.support.recorded import DUMPS, dump, pickled, raw
 
 
-def told(content: bytes) -> list[tuple[str, str, int, bool]]:
+def kept(content: bytes) -> list[tuple[str, str, int, bool]]:
     """Return group, name and sequence of each entry that is kept, and whether it is unfinished."""
     return [(entry.group, entry.name, entry.sequence, entry.is_unfinished) for entry in entries_of(content)]
 
 
 @pytest.mark.parametrize("name", ["gloo_2_13.json", "gloo_2_14.json", "gloo_2_14.pickle"])
-def test_real_dumps_tell_the_unfinished_collective_and_the_last_completed_of_each_group(name: str) -> None:
+def test_real_dumps_give_unfinished_and_last_completed_collectives_of_each_group(name: str) -> None:
     content = (DUMPS / name).read_bytes()
 
-    assert told(content) == [("1", "all_gather", 1, False), ("0", "broadcast", 3, False), ("0", "all_reduce", 4, True)]
+    assert kept(content) == [("1", "all_gather", 1, False), ("0", "broadcast", 3, False), ("0", "all_reduce", 4, True)]
     last = entries_of(content)[-1]
     assert (last.shapes, last.types, last.timeout, last.library) == (((3, 5),), ("BFloat16",), 20000, "gloo")
 
 
-def test_nccl_tells_by_the_state_what_has_ended() -> None:
+def test_nccl_entry_has_ended_by_its_state() -> None:
     recorded = [
         raw(1, "nccl:all_reduce", state="completed", retired=True),
         raw(2, "nccl:all_reduce", state="completed"),
@@ -40,8 +40,8 @@ def test_nccl_tells_by_the_state_what_has_ended() -> None:
     ]
     expected = [("0", "all_reduce", 2, False), ("0", "_all_gather_base", 3, True), ("0", "all_reduce", 4, True)]
 
-    assert told(dump(*recorded)) == expected
-    assert told(pickled(*recorded)) == expected
+    assert kept(dump(*recorded)) == expected
+    assert kept(pickled(*recorded)) == expected
 
 
 @pytest.mark.parametrize(("state", "unfinished"), [("completed", []), ("started", ["send 0->1", "coalesced"])])
@@ -54,21 +54,21 @@ def test_members_of_a_batch_end_with_the_batch(state: str, unfinished: list[str]
     assert [entry.name for entry in entries_of(content) if entry.is_unfinished] == unfinished
 
 
-def test_a_send_counts_apart_and_is_no_last_collective() -> None:
+def test_send_is_counted_separately_and_not_as_last_collective() -> None:
     content = dump(
         raw(5, "nccl:all_reduce", state="completed"),
         raw(5, "nccl:send 0->1", is_p2p=True, p2p_seq_id=9, state="completed"),
         raw(5, "nccl:recv 0<-1", is_p2p=True, p2p_seq_id=10, state="started"),
     )
 
-    assert told(content) == [("0", "all_reduce", 5, False), ("0", "recv 0<-1", 10, True)]
+    assert kept(content) == [("0", "all_reduce", 5, False), ("0", "recv 0<-1", 10, True)]
 
 
 OUTCOMES = st.tuples(st.sampled_from("01"), st.booleans(), st.sampled_from(["plain", 'quoted"},{"x', "},{"]))
 
 
 @given(st.lists(OUTCOMES, max_size=30))
-def test_the_quick_way_finds_what_a_full_parse_finds(outcomes: list[tuple[str, bool, str]]) -> None:
+def test_fast_parse_finds_the_same_entries_as_a_full_parse(outcomes: list[tuple[str, bool, str]]) -> None:
     recorded = [
         raw(number, "gloo:all_reduce", group=group, retired=is_retired, thread_name=thread)
         for number, (group, is_retired, thread) in enumerate(outcomes)
@@ -76,7 +76,7 @@ def test_the_quick_way_finds_what_a_full_parse_finds(outcomes: list[tuple[str, b
     # With a space behind the colon, the entries are not where the quick way looks for them.
     slow = dump(*recorded).replace(b'"entries":[{', b'"entries": [{')
 
-    assert told(dump(*recorded)) == told(slow)
+    assert kept(dump(*recorded)) == kept(slow)
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text()
@@ -104,7 +104,7 @@ class Runs:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_nothing_runs(protocol: int, tmp_path: Path) -> None:
+def test_unpickling_runs_no_code(protocol: int, tmp_path: Path) -> None:
     data = pickle.dumps({"entries": [Runs(tmp_path / "ran")]}, protocol)
     with pytest.raises(NotPlain):
         load_plain(data)
@@ -153,7 +153,7 @@ def test_bombs_are_refused_or_small(data: bytes) -> None:
         ("", "", None, False),
     ],
 )
-def test_a_recorded_name_is_told_as_people_call_it(
+def test_recorded_name_is_converted_to_the_usual_name(
     recorded: str, name: str, peer: int | None, is_receive: bool
 ) -> None:
     assert (*name_of(recorded), peer_of(recorded)) == (name, is_receive, peer)

@@ -40,12 +40,12 @@ from tests.unit.client.fake_broker import make_rank
         (End(exit=-9, cause="from a\x1b[2J"), "killed by SIGKILL", "killed by SIGKILL from a\\x1b[2J"),
     ],
 )
-def test_an_end_says_who_ended_it_if_that_is_known(end: End, short: str, long: str) -> None:
+def test_text_of_an_end_names_the_cause_if_known(end: End, short: str, long: str) -> None:
     assert end.state == short
     assert end.text == (long or short)
 
 
-def test_how_a_rank_has_ended_stands_before_its_last_stop() -> None:
+def test_end_of_a_rank_overrides_its_last_stop() -> None:
     rank = make_rank(5, error="ValueError: x", limit=Limit(kind=LimitKind.LEASE, seconds=3.0))
     assert (rank.reason, rank.detail, rank.limit_seconds) == ("breakpoint", f"ValueError: x; {rank.limit}", 3.0)
     ended = rank.replace(end=End(kind=EndKind.DIED, exit=-9), halt=rank.halt.replace(limit=None))
@@ -53,21 +53,21 @@ def test_how_a_rank_has_ended_stands_before_its_last_stop() -> None:
 
 
 @pytest.mark.parametrize("kind", LimitKind)
-def test_each_kind_of_limit_is_told_with_the_time_left_and_without(approved: Approved, kind: LimitKind) -> None:
+def test_each_kind_of_limit_is_shown_with_and_without_time_left(approved: Approved, kind: LimitKind) -> None:
     limits = [Limit(kind=kind, seconds=seconds, name="gloo").text for seconds in (1800.0, 119.0, 0.0)]
     approved("\n".join(limits))
 
 
 @given(st.floats(0.5, 1e7))
-def test_what_is_left_is_told_within_half_a_unit(left: float) -> None:
+def test_time_left_is_shown_to_within_half_a_unit(left: float) -> None:
     amount, unit = show_left(left).split()
     size = {"min": 60.0, "s": 1.0}[unit]
     assert abs(float(amount) * size - left) <= size / 2 + 1e-6
     assert (unit == "min") == (left >= SOON_SECONDS)
 
 
-def test_what_has_its_usual_value_is_not_sent() -> None:
+def test_default_values_are_not_sent() -> None:
     rank = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
-    told = Change(rank=rank.replace(halt=NO_STOP))
-    assert set(json.loads(encode(told))["rank"]) == {"identity", "process", "placement", "address", "state", "since"}
-    assert decode(encode(told), Sender.BROKER) == told
+    change = Change(rank=rank.replace(halt=NO_STOP))
+    assert set(json.loads(encode(change))["rank"]) == {"identity", "process", "placement", "address", "state", "since"}
+    assert decode(encode(change), Sender.BROKER) == change

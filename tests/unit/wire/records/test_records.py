@@ -1,4 +1,4 @@
-"""Records are right when they are read or fitted; rows of answers come back as they were told."""
+"""Records are valid after reading or cutting; rows of answers read back unchanged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from tests.unit.wire.values import base_of, kinds, messages
 PLACE = Place(file="/home/me/train.py", line=41, function="step")
 
 
-def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
+def test_invalid_field_is_refused_by_name(approved: Approved) -> None:
     with pytest.raises(InvalidMessage, match=r"^place: .*\$\.line"):
         checked(PLACE.replace(line=-1))
     with pytest.raises(InvalidMessage) as caught:
@@ -74,7 +74,7 @@ def test_two_fields_that_contradict_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_no_field_is_without_a_bound(kind: type[Record]) -> None:
+def test_every_field_has_a_bound(kind: type[Record]) -> None:
     for name, hint in hints_of(kind).items():
         base = base_of(hint)
         items = getattr(base, "__args__", (None,))[0]
@@ -85,12 +85,12 @@ def test_no_field_is_without_a_bound(kind: type[Record]) -> None:
 
 
 @given(messages)
-def test_what_is_right_is_left_as_it_is(message: Message) -> None:
+def test_valid_values_are_unchanged(message: Message) -> None:
     values = {name: getattr(message, name) for name in message.__struct_fields__}
     assert clamp(type(message), **values) == message
 
 
-def test_what_is_too_long_is_cut_and_says_so() -> None:
+def test_too_long_values_are_cut_and_marked() -> None:
     assert clamp(Notice, text="x" * 20_000).text == "x" * (16 * 1024 - 1) + "…"
     assert clamp(AnswerBody, text="", frames=(PLACE,) * 300).frames == (PLACE,) * 256
     assert clamp(Place, file="/tmp/\udcff", line=10**12, function="f") == Place(
@@ -99,7 +99,7 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
 
 
 @given(st.binary())
-def test_any_line_is_an_entry_or_none(line: bytes) -> None:
+def test_any_line_decodes_to_an_entry_or_none(line: bytes) -> None:
     found = decode_entry(line)
     assert found is None or isinstance(found, AuditEntry)
 
@@ -112,20 +112,20 @@ WORD = st.text(
 
 
 @given(st.lists(WORD, max_size=5), WORD.filter(bool))
-def test_a_command_comes_back_word_for_word(argv: list[str], program: str) -> None:
+def test_command_reads_back_unchanged(argv: list[str], program: str) -> None:
     command = checked(command_line([program, *argv]))
     assert command.arguments == command_line(command.argv).arguments
     assert checked(command) == command
 
 
 @pytest.mark.parametrize("arguments", [(), (b"",), (b"ls", b"a\0b")])
-def test_what_no_kernel_starts_is_refused(arguments: tuple[bytes, ...]) -> None:
+def test_impossible_command_line_is_refused(arguments: tuple[bytes, ...]) -> None:
     with pytest.raises(InvalidMessage):
         CommandLine(arguments=arguments)
 
 
 @given(st.text(max_size=3 * MAX_TEXT), st.integers(-64, 255) | st.none(), st.integers(0, 2**40))
-def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_out: int) -> None:
+def test_output_reads_back_from_an_answer(text: str, status: int | None, left_out: int) -> None:
     end = CommandEnd(status=status, left_out=left_out, ended="" if status is not None else "after 10 s")
     answer = decode(encode(answer_to(1, Kind.VALUE, "", rows=output_rows(end, text))), Sender.AGENT)
     assert isinstance(answer, Answer)
@@ -133,22 +133,22 @@ def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_o
 
 
 @pytest.mark.parametrize(
-    ("wish", "why"),
+    ("changes", "why"),
     [
         (BreakpointChanges(set=(BreakpointSpec(file="train.py", line=3),)), r"\^/.*\.file"),
         (BreakpointChanges(set=(BreakpointSpec(file="/train.py", line=0),)), r">= 1.*\.line"),
         (BreakpointChanges(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), r"<= 100.*clear"),
     ],
 )
-def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointChanges, why: str) -> None:
+def test_invalid_breakpoint_changes_are_refused_with_the_reason(changes: BreakpointChanges, why: str) -> None:
     with pytest.raises(InvalidMessage, match=why):
-        checked(wish)
+        checked(changes)
 
 
-def test_a_question_is_no_longer_than_a_text() -> None:
-    wish = BreakpointChanges(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
+def test_too_long_inquiry_is_refused() -> None:
+    changes = BreakpointChanges(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
     with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, more than {MAX_TEXT}"):
-        Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=wish)
+        Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=changes)
 
 
 @settings(max_examples=20, deadline=None)
@@ -157,10 +157,10 @@ def test_any_list_of_values_fits_into_one_message(character: str, count: int) ->
     long = character * MAX_VARIABLE_TEXT
     one = Variable(name=long[:200], text=long, type=long[:200], expression=long[:1000], handle=2**32 - 1)
     rows = cut_to_fit([one] * count)
-    told = decode(encode(answer_to(1, Kind.VALUE, "", rows=rows)), Sender.AGENT)
-    assert isinstance(told, Answer)
-    assert size_of(told) <= MAX_ANSWER_BYTES
-    variables = inspected_in(body_in(told).rows).variables
+    answer = decode(encode(answer_to(1, Kind.VALUE, "", rows=rows)), Sender.AGENT)
+    assert isinstance(answer, Answer)
+    assert size_of(answer) <= MAX_ANSWER_BYTES
+    variables = inspected_in(body_in(answer).rows).variables
     assert len(variables) == count
     assert all(long.startswith(seen.text.removesuffix("…")) and len(seen.text) >= 100 for seen in variables)
     assert {(seen.name, seen.type, seen.handle) for seen in variables} == {(one.name, one.type, one.handle)}
@@ -176,23 +176,23 @@ ARRIVALS = GroupArrivals(
 )
 
 
-def test_rows_come_back_as_what_was_told() -> None:
+def test_sample_reads_back_from_rows() -> None:
     place = SampledPlace(frames=(Place(file="/a.py", line=1, function="f"),), times=(1, 2))
-    told = Sampled(sample=RankSample(clock=9), arrivals=(ARRIVALS,), places=(place,))
-    answer = answer_to(1, Kind.VALUE, "", rows=sample_rows(told))
+    sampled = Sampled(sample=RankSample(clock=9), arrivals=(ARRIVALS,), places=(place,))
+    answer = answer_to(1, Kind.VALUE, "", rows=sample_rows(sampled))
     read = decode(encode(answer), Sender.AGENT)
     assert isinstance(read, Answer)
-    assert sampled_in(body_in(read).rows) == told
+    assert sampled_in(body_in(read).rows) == sampled
 
 
 @pytest.mark.parametrize("changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"took": (1,)}, {"which": (0, 1)}])
-def test_columns_that_do_not_belong_together_are_left_out(changes: dict[str, tuple[int, ...]]) -> None:
-    told = sampled_in((RankSample(clock=1), ARRIVALS.replace(**changes)))
-    assert told is not None
-    assert told.arrivals == ()
+def test_inconsistent_columns_are_left_out(changes: dict[str, tuple[int, ...]]) -> None:
+    sampled = sampled_in((RankSample(clock=1), ARRIVALS.replace(**changes)))
+    assert sampled is not None
+    assert sampled.arrivals == ()
 
 
-def test_a_rank_that_tells_more_than_an_answer_may_have_says_so() -> None:
+def test_rows_beyond_the_answer_limit_are_reported_as_omitted() -> None:
     place = SampledPlace(frames=tuple(Place(file="/" + "x" * 4000, line=n, function="f") for n in range(8)), times=(1,))
     rows = sample_rows(Sampled(sample=RankSample(clock=1), places=(place,) * 32))
     assert size_of(answer_to(1, Kind.VALUE, "", rows=rows)) <= MAX_ANSWER_BYTES
@@ -202,7 +202,7 @@ def test_a_rank_that_tells_more_than_an_answer_may_have_says_so() -> None:
 
 
 @pytest.mark.parametrize("asked", ['{"asks":"sample","seconds":301}', '{"asks":"sample","seconds":1,"arrivals":-1}'])
-def test_nobody_is_asked_to_look_for_ever(asked: str) -> None:
+def test_out_of_range_sample_request_is_refused(asked: str) -> None:
     text = f'{{"type":"question","request":1,"keys":[],"action":"sample","seconds":1,"inquiry":{asked}}}'
     with pytest.raises(PeerError):
         decode(text, Sender.CLIENT)
@@ -225,24 +225,24 @@ def test_a_group_has_a_bounded_number_of_arrivals() -> None:
         ("train:40, d == {3:4, 5:6}", StopAt(file="train", line=40, condition="d == {3:4, 5:6}")),
     ],
 )
-def test_a_place_is_read(text: str, stop: StopAt) -> None:
+def test_stop_place_is_read(text: str, stop: StopAt) -> None:
     assert parse_stop_at(text) == stop
     assert parse_stop_at(str(stop).removeprefix("--stop-at ")) == stop
 
 
 @pytest.mark.parametrize("text", ["", "train.py", "train.py:", "train.py:0", ":3", "train.py:3,", "t.py:x", "t.py:3 x"])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_invalid_stop_place_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse_stop_at(text)
 
 
-def test_a_condition_that_is_no_expression_is_refused(approved: Approved) -> None:
+def test_invalid_condition_is_refused(approved: Approved) -> None:
     with pytest.raises(BadInput) as caught:
         parse_stop_at("train.py:3, x ==")
     approved(str(caught.value))
 
 
-def test_a_function_is_read() -> None:
+def test_stop_function_is_read() -> None:
     assert parse_stop_in("fairseq2.train:Trainer.step") == StopIn(module="fairseq2.train", function="Trainer.step")
     for text in ("train", "train:", ":f", "train:f()", "train.py:3", "a..b:f"):
         with pytest.raises(BadInput):
@@ -250,11 +250,11 @@ def test_a_function_is_read() -> None:
 
 
 @given(st.text(), st.text())
-def test_no_text_makes_reading_the_environment_raise(stop_at: str, stop_in: str) -> None:
+def test_any_environment_text_is_read_without_error(stop_at: str, stop_in: str) -> None:
     parse_stops(stop_at, stop_in)
 
 
-def test_the_good_ones_of_the_environment_count_up_to_a_bound() -> None:
+def test_valid_stops_of_the_environment_are_used_up_to_a_limit() -> None:
     stops, problems = parse_stops("a.py:1\n\nnonsense\nb.py:2\n", "m:f")
     assert [str(stop) for stop in stops] == ["--stop-at a.py:1", "--stop-at b.py:2", "--stop-in m:f"]
     assert len(problems) == 1
@@ -275,7 +275,7 @@ RECORDS: list[EvidenceRecord] = [
 ]
 
 
-def test_each_record_comes_back() -> None:
+def test_each_evidence_record_reads_back() -> None:
     answer = decode(encode(answer_to(1, Kind.VALUE, "", rows=limit_rows(RECORDS))), Sender.AGENT)
     assert isinstance(answer, Answer)
     found = evidence_in(body_in(answer).rows)
@@ -292,13 +292,13 @@ def test_each_record_comes_back() -> None:
     ] == (RECORDS)
 
 
-def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None:
+def test_answer_without_evidence_differs_from_one_with_little_evidence() -> None:
     assert evidence_in(()) is None
     assert evidence_in(("a row of a screen",)) is None
     assert evidence_in((ProcessSeen(),)) is not None
 
 
-def test_what_does_not_fit_into_an_answer_is_counted() -> None:
+def test_records_that_do_not_fit_into_an_answer_are_counted() -> None:
     waits = [ThreadWait(thread=f"{n}{'x' * 500}", does=ActivityInfo(what=Activity.LOCK)) for n in range(2000)]
 
     rows = limit_rows([GROUP, *waits])
@@ -312,7 +312,7 @@ def test_what_does_not_fit_into_an_answer_is_counted() -> None:
     assert source.limitation.startswith(f"{left_out} of its 2001 records ")
 
 
-def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
+def test_thread_with_long_paths_loses_only_its_frames() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
     wait = ThreadWait(thread="pump", does=ActivityInfo(what=Activity.LOCK), frames=frames)
 

@@ -20,12 +20,12 @@ class Broker:
         return self.has_left
 
 
-def test_a_broker_that_nobody_ever_needed_leaves() -> None:
+def test_unused_broker_leaves() -> None:
     broker = Broker()
     assert [broker.leaves(now) for now in (0.0, 9.9, 10.0)] == [False, False, True]
 
 
-def test_it_counts_anew_when_the_last_connection_is_gone() -> None:
+def test_idle_time_restarts_when_the_last_connection_ends() -> None:
     broker = Broker()
     broker.is_used = True
     assert not broker.leaves(50.0)
@@ -33,7 +33,7 @@ def test_it_counts_anew_when_the_last_connection_is_gone() -> None:
     assert [broker.leaves(now) for now in (59.9, 60.0)] == [False, True]
 
 
-def test_a_connection_of_a_moment_counts() -> None:
+def test_short_connection_restarts_the_idle_time() -> None:
     broker = Broker()
     broker.leaving.used(8.0)
     assert [broker.leaves(now) for now in (17.9, 18.0)] == [False, True]
