@@ -90,11 +90,11 @@ class Job:
 
     async def watch(self, rank: RankInfo) -> None:
         """Watch the rank, so that it sends its stack."""
-        await self._peer.say(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
+        await self._peer.send(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
         await self._peer.expect(ProbeReply)
 
     async def where(self, rank: RankInfo, look: DetailLevel = DetailLevel.STACK) -> RankAnswer:
-        await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
+        await self._peer.send(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
         return told(await self._peer.expect(Answers))[0]
 
 

@@ -16,9 +16,9 @@ import time
 # rank's ``sys.path`` is added later, and only for a report: it may contain other modules of the same names.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 from dbg_agent.host.watched import (
+    CHECK_SECONDS,
     GRACE_SECONDS,
     LINGER_SECONDS,
-    LOOK_SECONDS,
     PIPE,
     WatchedProcess,
     leave_parent,
@@ -83,7 +83,7 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
     while not (pipe.has_dump() or pipe.is_called):
         timeout = pipe.timeout()
         if process.descriptor < 0:
-            timeout = min(LOOK_SECONDS, LOOK_SECONDS if timeout is None else timeout)
+            timeout = min(CHECK_SECONDS, CHECK_SECONDS if timeout is None else timeout)
         ready = select.select(watched, [], [], timeout)[0]
         if not ready and pipe.timeout() == 0.0:
             # The beat may be missing because the host or container was suspended: this process may then continue a

@@ -19,9 +19,9 @@ from dbg_agent.guard.dumps import DumpRecord
 from dbg_agent.guard.guard_commands import GuardCommands, ignore_but_let_pass
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import (
+    CHECK_SECONDS,
     GRACE_SECONDS,
     LINGER_SECONDS,
-    LOOK_SECONDS,
     PIPE,
     SIGNAL,
     WatchedProcess,
@@ -232,7 +232,7 @@ class GuardReporter:
             loop.add_reader(self._process.descriptor, self._check_end)
         else:
             self._check_end()
-            loop.call_later(LOOK_SECONDS, self._watch)
+            loop.call_later(CHECK_SECONDS, self._watch)
 
     def _check_end(self, is_released: bool = False) -> None:
         """Check whether the process has ended."""

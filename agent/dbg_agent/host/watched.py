@@ -26,7 +26,7 @@ GRACE_SECONDS = 1.0
 """Seconds that are added to the time after which a beat is overdue. They suffice after the host was suspended, because
 a rank that continues sends a beat at once."""
 
-LOOK_SECONDS = 30.0
+CHECK_SECONDS = 30.0
 """Seconds between two checks that the rank lives, on kernels before 5.3, which have no pidfd."""
 
 SIGNAL = 0x7F

@@ -21,7 +21,7 @@ from dbg_wire.errors import BadSecretFile, printable
 MAX_SECONDS = 10 * 365 * 86400.0
 """Maximum of --since, in seconds: ten years."""
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Interval between two checks of the file, in seconds: a kernel does not report writes of another host to a shared
 home.
 """
@@ -108,7 +108,7 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
         except FileNotFoundError:
             if not follow:
                 return
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
             continue
         with file:
             while True:
@@ -117,7 +117,7 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
                     return
                 if _is_replaced(path, file.fileno()):
                     break
-                time.sleep(LOOK_SECONDS)
+                time.sleep(CHECK_SECONDS)
 
 
 def _rest(file: BinaryIO) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from dbg_wire.errors import DbgError
 
 logger = logging.getLogger("dbg_broker")
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Interval between two checks of the files, in seconds, so that connections of a revoked token end within 2 s. A check
 takes 0.1 ms.
 """
@@ -115,7 +115,7 @@ class Credentials:
             self._thread.join(CLOSE_SECONDS)
 
     def _watch(self, in_loop: InLoop, use: Callable[[Tokens], None], show: Callable[[ssl.SSLContext], None]) -> None:
-        while not self._ending.wait(LOOK_SECONDS):
+        while not self._ending.wait(CHECK_SECONDS):
             is_shown_anew = self._tries("certificate", self._certificate.is_changed)
             are_others = self._tries("tokens", self._tokens.is_changed)
             if self._ending.is_set():

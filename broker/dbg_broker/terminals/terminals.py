@@ -59,7 +59,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import clamp
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Interval between two checks of the terminals, in seconds, so that a silent one is detected within 6 s."""
 
 PING_SECONDS = 2.5
@@ -185,7 +185,7 @@ class Terminals:
     def sweep(self, now: float) -> None:
         """Check the terminals if this is due. If the broker was suspended, they first get time to send something."""
         seconds = now - self._looked_at
-        if seconds < LOOK_SECONDS:
+        if seconds < CHECK_SECONDS:
             return
         self._looked_at = now
         for number, peer in tuple(self._relay.terminals.items()):

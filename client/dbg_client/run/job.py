@@ -42,7 +42,7 @@ don't react to SIGTERM."""
 GOODBYE_SECONDS = 1.0
 """Time in seconds that ranks have to disconnect after their job's end; then they are reported as still alive."""
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Interval between two progress checks, in seconds."""
 
 STILL_SECONDS = 10.0
@@ -266,7 +266,7 @@ class _Following:
         loop, task = asyncio.get_running_loop(), self._run.task
         before, since = "", began
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             now = loop.time()
             ranks = ranks_of(task.job, self._directory.ranks)
             sentence = progress(ranks, task.stops, task.ranks, had_stop=self._had_stop)

@@ -21,7 +21,7 @@ from dbg_wire.errors import printable
 READ_BYTES = 64 * 1024
 """Maximum bytes of one read; between two reads the event loop handles other events."""
 
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 """Poll interval in seconds if the kernel has no file watches, or has used them up."""
 
 MAX_BEHIND = 1024 * 1024
@@ -95,7 +95,7 @@ class GrowingFile:
             self._take(data)
             self._next = self._loop.call_soon(self._read) if self._started else None
         elif self._watch is None:
-            self._next = self._loop.call_later(LOOK_SECONDS, self._read)
+            self._next = self._loop.call_later(CHECK_SECONDS, self._read)
 
 
 class JobOutput:

@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.record import Record, checked, clamp, hints_of
 from tests.support.requirements import needs_shells
-from tests.unit.wire.values import kinds, wished
+from tests.unit.wire.values import any_value, kinds
 
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-execute"]}
 
@@ -46,7 +46,7 @@ def test_each_completion_script_is_valid_in_its_shell(shell: str, program: str) 
 @given(st.data())
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_a_message_can_be_made_of_any_values(kind: type[Record], data: st.DataObject) -> None:
-    values = {name: data.draw(wished(hint)) for name, hint in hints_of(kind).items()}
+    values = {name: data.draw(any_value(hint)) for name, hint in hints_of(kind).items()}
     if kind is Complete:
         values |= {"start": 0, "end": 0}
     if kind is Greet:

@@ -110,7 +110,7 @@ async def next_data(rank: Peer) -> Input | Output:
         if isinstance(message, bytes):
             return decode_data(message, Sender.CLIENT)
         if isinstance(message, Probe):
-            await rank.say(ProbeReply(where=None))
+            await rank.send(ProbeReply(where=None))
 
 
 async def _until_let_in(dial: Callable[[], Awaitable[Peer]]) -> Peer:

@@ -80,14 +80,14 @@ class Target:
         """Connect and register a rank that is stopped."""
         peer = await self.open("/agent", self.tokens["rank"], Sender.AGENT)
         register: Register = registration(number, **changes)
-        await peer.say(register)
+        await peer.send(register)
         await peer.expect(Welcome)
         return peer
 
     async def terminal(self, role: str = "driver", name: str = "me@login1") -> Peer:
         """Connect and greet as a terminal."""
         peer = await self.open("/client", self.tokens[role], Sender.CLIENT)
-        await peer.say(Greet(minor=0, release="0.1.0", name=name))
+        await peer.send(Greet(minor=0, release="0.1.0", name=name))
         await peer.expect(Welcome)
         return peer
 
@@ -95,5 +95,5 @@ class Target:
         """Connect a terminal and attach it to a rank."""
         peer = await self.terminal("watcher" if mode is Mode.WATCH else "driver")
         request: Attach = attach(key, mode)
-        await peer.say(request)
+        await peer.send(request)
         return peer, await peer.expect(Seat)
