@@ -61,9 +61,9 @@ class Feed(Generic[K]):
 class Passes:
     """Passes over the readers of feeds: one at a time, in slices between which other tasks run.
 
-    ``readers`` returns a call for each reader that needs an update. ``start_turn`` runs work in slices. A pass is
-    followed by a pause of ``rest`` seconds, plus ``rest_each`` for each updated reader. An error with one reader does
-    not affect the others.
+    ``readers`` yields a function for each reader that needs an update; the function sends the update. ``start_turn``
+    runs work in slices. A pass is followed by a pause of ``rest`` seconds, plus ``rest_each`` for each updated reader.
+    An error with one reader does not affect the others.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class NotServing(DbgError):
 def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Route:
     """Return the connection parameters of the broker: the argument, DBG_BROKER, or broker.json in the home.
 
-    Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
+    Raise NotServing or BadInput, or WrongHost if the broker listens at the loopback address of another host.
     """
     try:
         return dbg_dial.find.find_broker(DiscoveryOptions(role=role, argument_name="the URL"), argument, environ, home)
@@ -110,7 +110,7 @@ class BrokerProbe:
         return loop.time() - began
 
     async def greet(self, name: str) -> Welcome:
-        """Exchange the first messages, and return the broker's."""
+        """Exchange the first messages, and return the first message of the broker."""
         await self._send(clamp(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = await self._next()
         if not isinstance(message, Welcome):

@@ -20,9 +20,9 @@ Step = tuple[str, Callable[[], Awaitable[str]]]
 def check(
     url: str | None, home: str, environ: Mapping[str, str], print_line: PrintLine, *, as_rank: bool = False
 ) -> int:
-    """Print one line for each step and return 0. Raise the DbgError of the step that fails, after its line.
+    """Print one line for each step and return 0. If a step fails, print its line and raise its DbgError.
 
-    The steps are those of a terminal, or of a rank that does not register.
+    The steps are those of a terminal, or with ``as_rank`` those of a rank that does not register.
     """
     reach = find_broker(url, home, environ, "rank" if as_rank else "driver")
     print_line(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")

@@ -23,7 +23,7 @@ def prepare_streams() -> None:
 
 
 def silence_stdout() -> None:
-    """Redirect stdout to the null device, so that Python does not report at exit that it can't be written."""
+    """Redirect stdout to the null device. Otherwise Python reports at exit that stdout can't be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

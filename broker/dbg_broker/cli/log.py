@@ -22,8 +22,8 @@ MAX_SECONDS = 10 * 365 * 86400.0
 """Maximum of --since, in seconds: ten years."""
 
 CHECK_SECONDS = 1.0
-"""Interval between two checks of the file, in seconds: a kernel does not report writes of another host to a shared
-home.
+"""Interval between two checks of the file, in seconds. The file is checked, because the kernel does not report what
+another host writes into a shared home.
 """
 
 MAX_SHOWN = 200
@@ -86,7 +86,7 @@ def _who(entry: AuditEntry) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name in quotes, with the quotes in it escaped: a terminal's name can't look like text of the broker."""
+    """Return a name in quotes. Escape the quotes in the name, so that the name can't look like text of the broker."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{printable(escaped)}"'
 

@@ -43,7 +43,8 @@ def _act(argv: list[str]) -> int:
             print_line(line)
         return 0
     if argv[:1] == ["run"]:
-        # `dbg-broker run` is an alias of `dbg-attach run`, loaded by name: this package imports nothing of the client.
+        # `dbg-broker run` is an alias of `dbg-attach run`. No module of this package imports the client, so the client
+        # is loaded by name.
         return int(import_module("dbg_client.command_line.main").main(argv))
     given = parse(argv)
     return int(import_module(f"dbg_broker.cli.{given.verb}").run(given))

@@ -19,14 +19,14 @@ HEARTBEAT_SECONDS = 1.0
 """Seconds between two heartbeats of a broker."""
 
 HERE = "dbg_broker.here"
-"""Prefix of the subjects of heartbeats, followed by the broker's name. An empty heartbeat announces its end."""
+"""Prefix of the subjects of heartbeats, followed by the broker's name. A broker that ends sends an empty heartbeat."""
 
 GONE_SECONDS = 4.0
 """Seconds without a heartbeat after which a broker is gone."""
 
 ABSENCE_SECONDS = 3.0
-"""Time between two own heartbeats, in seconds, after which this broker assumes that it or its host was suspended. Then
-it ignores that heartbeats of other brokers are missing."""
+"""Seconds between two heartbeats of this broker after which it assumes that its process or its host was suspended. Then
+this broker does not remove the brokers whose heartbeats are missing."""
 
 MAX_MEMBERS = limits.MAX_BROKERS
 """Maximum number of brokers of one cluster: a welcome to a rank or terminal can't name more."""

@@ -35,7 +35,7 @@ MISSED_SECONDS = 2.0
 
 PING_SECONDS = 1.0
 MAX_PINGS = 2
-"""Interval between two pings, in seconds, and how many may be unanswered: a lost server is detected after three
+"""Interval between two pings, in seconds, and maximum number of unanswered pings: a lost server is detected after three
 seconds.
 """
 

@@ -37,8 +37,8 @@ AT_ONCE = 128
 """Maximum number of facts in one message: they take half a millisecond."""
 
 PAGE_BYTES = 128 * limits.KIB
-"""Size after which no rank is added to a message of ended ranks, in bytes. It is an eighth of the limit of NATS,
-because the rank that exceeds it may be large.
+"""Size after which no rank is added to a message of ended ranks, in bytes. This size is an eighth of the limit of
+NATS, because the last rank of a message may be large.
 """
 
 FORGET_SECONDS = 5.0
@@ -95,7 +95,7 @@ class RankNews(Watcher):
             self._note(key)
 
     def announce_all(self, *, asks: bool = False) -> None:
-        """Publish all facts again for a broker that does not know them; with ``asks`` request all other facts."""
+        """Publish all facts for a broker that does not know them; with ``asks`` request the facts of other brokers."""
         if asks:
             self._publish("all", asks=True)
         for key in self._facts:
@@ -164,7 +164,7 @@ class RankNews(Watcher):
             self.announce_all()
 
     def losing(self, broker: str) -> Iterator[None]:
-        """Mark the ranks of a broker that is gone as lost until they register again; each step handles one rank."""
+        """Mark the ranks of a lost broker as lost, until the ranks register again. Each step handles one rank."""
         now = self._timers.clock()
         for fact in self._table.elsewhere.reported_by(broker):
             # A rank may have registered elsewhere since the last step.

@@ -126,7 +126,7 @@ def date_of(seconds: float) -> str:
 
 
 def load_given(certificate: Path, key: Path) -> ServedCertificate:
-    """Return the certificate of two PEM files, which are read at each call.
+    """Return the user's own certificate. Each call reads the two PEM files again.
 
     Other users may read the certificate, but not the key. Raise BadSecretFile if the certificate can't be served now.
     """

@@ -65,7 +65,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
-    """Return the text of a file that only this user or root can have written, or None if there is none.
+    """Return the text of a file that only this user or root can have written, or None if it does not exist.
 
     Raise BadSecretFile if others can write it, if others can read it without ``others_may_read``, or if it can't be
     read.

@@ -34,7 +34,7 @@ def write_rendezvous(home: Path, rendezvous: Rendezvous) -> None:
 
 
 def read_rendezvous(home: Path) -> Rendezvous | None:
-    """Return the content of ``broker.json``, or None if there is none; ``driver.json`` is not opened.
+    """Return the content of ``broker.json``, or None if it does not exist; ``driver.json`` is not opened.
 
     Raise BadSecretFile if the file can't be used.
     """

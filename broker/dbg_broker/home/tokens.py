@@ -65,7 +65,7 @@ class Bearer:
 
 
 ANY_RANK = Bearer(role=Role.RANK)
-"""The bearer that stock debuggers count as, because they have no token: a rank of any job."""
+"""The bearer of each stock debugger, which has no token: a rank of any job."""
 
 
 ISSUED_FILE = "issued-tokens.json"
@@ -75,8 +75,8 @@ MAX_ISSUED = 1000
 compared with all of them."""
 
 MAX_REVOKED = 2000
-"""Maximum number of tombstones, the records of revoked tokens; the newest are kept. If a home is disconnected while
-more tokens are revoked, it may bring a revoked token back."""
+"""Maximum number of tombstones, the records of revoked tokens; the newest are kept. If even more tokens are revoked
+while a broker is disconnected, its home may bring a revoked token back."""
 
 NAME_LENGTH = 64
 
@@ -220,7 +220,7 @@ def save_issued(home: Path, issued: IssuedTokens) -> None:
 
 
 TOKEN_BYTES = 32
-"""256 bits: can't be guessed, and has 43 characters in a file."""
+"""Number of random bytes of a token. Nobody can guess 256 bits. A token has 43 characters in a file."""
 
 TOKENS_DIRECTORY = "tokens"
 
@@ -286,7 +286,10 @@ class Tokens:
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
-        """Return a bearer for the job that a token names, or nothing. Its digest is that of the job's valid token."""
+        """Return a bearer for the job that a token names, or an empty tuple if the token names no job.
+
+        The bearer has the digest of the job's valid token, so the caller finds out whether ``presented`` is valid.
+        """
         job = presented.removeprefix(JOB_MARK).rpartition(".")[0] if presented.startswith(JOB_MARK) else ""
         return (Bearer(role=Role.RANK, job=job, digest=_digest(self.for_job(job))),) if job else ()
 

@@ -34,7 +34,7 @@ logger = logging.getLogger("dbg_broker")
 def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
     """Append whole lines; lines of several processes are never mixed. Raise OSError, with nothing appended.
 
-    A file that has grown too large becomes the latest earlier file, and the oldest one is removed.
+    If the current file is too large afterwards, it becomes an earlier file, and the oldest file is removed.
     """
     path = home / AUDIT_FILE
     with _locked(path) as descriptor:

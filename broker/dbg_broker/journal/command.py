@@ -22,7 +22,7 @@ from dbg_wire.records.ranks import End
 logger = logging.getLogger("dbg_broker")
 
 LIMIT_SECONDS = 30.0
-"""Timeout of a command and its session's processes, in seconds; a chat service that takes longer is down."""
+"""Timeout of a command and its process group, in seconds; a chat service that takes longer is down."""
 
 MAX_OUTPUT = 4096
 """Maximum number of bytes of a command's output in the log; the rest is read and dropped."""
@@ -112,7 +112,7 @@ class OnEvent:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if has_ended:
                 return output, process.wait(max(0.0, deadline - time.monotonic()))
-        # The group is killed before the process is waited for, because until then no other process can have its number.
+        # Kill the group before waiting for the process: until the wait, no other process can get the group's number.
         _signal(process.pid, signal.SIGKILL)
         process.wait()
         return output, None

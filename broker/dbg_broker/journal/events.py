@@ -178,7 +178,7 @@ class EventDetector:
         self._recent: dict[EventKind, dict[Hashable, float]] = {EventKind.HANG: {}, EventKind.REFUSED: {}}
         """For each reported hang and refused host, the time after which it may be reported again."""
         self._noted: dict[tuple[EventKind, str], Hashable] = {}
-        """For each listed rank: the process whose crash, and the stop whose lease, was reported last."""
+        """For each listed rank: the last process with a reported crash, or the last stop with a reported lease."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Check a rank's new state for events."""
@@ -203,7 +203,7 @@ class EventDetector:
     def hang(self, message: Hang, says: str = "") -> None:
         """Report a verdict of ``why``. ``says`` names the bearer who reported it; it is empty if the token has no name.
 
-        The broker provides the command to type, because otherwise a driver of one job could make others run anything.
+        The broker provides the command to type. Otherwise a driver of one job could make other users run any command.
         """
         found_by = f" (reported by {says})" if says else ""
         sentence = f"job {message.job} hangs{found_by}: {message.sentence}"
@@ -241,8 +241,8 @@ class EventDetector:
 
     def _emit_gathered(self, name: tuple[EventKind, RunName]) -> None:
         kind, _ = name
-        # A launcher ends the other ranks after a crash, and the broker may learn of these ends first. By now it
-        # knows who sent the signals that ended these ranks, so it omits them.
+        # A launcher ends the other ranks after a crash, and the broker may learn of these ends before the crash. The
+        # broker now knows who sent the signals that ended these ranks, so the event omits these ranks.
         seen = [
             one for one in self._gathered.pop(name).values() if kind is not EventKind.CRASH or not one.rank.end.cause
         ]

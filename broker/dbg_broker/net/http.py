@@ -91,7 +91,7 @@ def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpA
 
 
 def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
-    """Return the answer that refuses the current metrics to the bearer of a token, or None if the bearer may see them.
+    """Return None if a token's bearer may see the current metrics; otherwise return the answer that refuses them.
 
     Current metrics reveal when somebody types, so they are only for terminals that may see all jobs.
     """
@@ -107,7 +107,7 @@ def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
         return f"{connected.ranks} ranks are connected, and it accepts {capacity.ranks}{capacity.why}"
     if role is Role.WATCHER and connected.watchers >= capacity.watchers:
         return f"{connected.watchers} watchers are connected, and it accepts {capacity.watchers}{capacity.why}"
-    # Watchers do not count for a terminal that may type: one of them is disconnected if necessary.
+    # For a terminal that may type, watchers are not counted: if necessary, a watcher is disconnected.
     terminals = connected.drivers + (connected.watchers if role is Role.WATCHER else 0)
     if role is not Role.RANK and terminals >= capacity.clients:
         return f"{terminals} terminals are connected, and it accepts {capacity.clients}{capacity.why}"

@@ -30,7 +30,7 @@ delays a key by 50 ms and more.
 """
 
 SLEEP_SECONDS = 0.0001
-"""Minimum duration of a ``select`` that slept, in seconds; a shorter one found events that had already arrived."""
+"""Minimum duration of a ``select`` that slept, in seconds. Events of a shorter ``select`` had already arrived."""
 
 TICK_SECONDS = 0.25
 """Interval between two checks whether a collection is due, in seconds: even in a flood of messages, the new objects are
@@ -64,7 +64,7 @@ class Histogram:
 
 
 class KeyWaits:
-    """Processor time while keys waited in an event loop; ``spent`` returns its thread's processor time, in seconds."""
+    """Processor time of a loop's thread while keys waited, in seconds; ``spent`` returns the thread's total so far."""
 
     def __init__(self, spent: Callable[[], float] = time.thread_time) -> None:
         self._spent = spent

@@ -251,7 +251,8 @@ class Peer(asyncio.Protocol):
         if not self._events:
             size = self._piece
             if self._owner is None and (head := self._incoming.find(HEAD_END)) >= 0:
-                # Only the request is passed on: the library would parse frames after it before the request is answered.
+                # Pass on only the request: otherwise the library would parse the bytes after the request as frames,
+                # before the request is answered.
                 size = head + len(HEAD_END)
             piece = bytes(self._incoming[:size])
             del self._incoming[:size]
@@ -481,7 +482,7 @@ class Peer(asyncio.Protocol):
         transport = self._transport
         if not pieces or transport is None or transport.is_closing():
             return
-        # One write answers a flood of pings.
+        # All answers are written at once, so that a flood of pings costs one write.
         transport.write(b"".join(pieces))
         if b"" in pieces:
             self._end_output(transport)

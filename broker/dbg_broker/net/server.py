@@ -110,7 +110,7 @@ class Server:
 
     def start(self) -> None:
         """Start to accept connections and to sweep."""
-        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # asyncio has no option for it
+        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # asyncio has no option for this size
         self.listener.setblocking(False)
         tcp.prepare(self.listener)
         self._loop.add_reader(self.listener, self._accept)

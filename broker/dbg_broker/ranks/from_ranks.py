@@ -103,7 +103,7 @@ class FromRanks:
             self._methods[type(message)](link.rank, message)
 
     def drained(self, link: RankLink) -> None:
-        """Do nothing when a rank reads again, because it repeats its requests by itself."""
+        """Do nothing when a rank reads again, because ranks repeat their requests by themselves."""
 
     def overflowed(self, link: RankLink) -> None:
         """Log that a rank does not read its messages."""
@@ -163,8 +163,8 @@ class FromRanks:
     def _is_impostor(self, link: RankLink, message: Register) -> bool:
         """Reject a process that registers under another process's key. Return True if it was rejected.
 
-        The new process gets the key if the other one is not connected, or its host is silent. Terminals that were
-        attached to the other process are notified and may attach again.
+        The new process gets the key if the other process is not connected, or if the other process's host is silent.
+        Terminals that were attached to the other process are notified and may attach again.
         """
         known = self._table.registry.find(message.identity.key)
         if known is None or known.is_same_process(message.secret):

@@ -171,11 +171,11 @@ class Guards:
         elif message.kind is not Finding.CALLED:
             _note_signal(rank, message)
         elif spoke_for_rank:
-            # Probe the rank, which continues. Its guard stays connected only for open questions.
+            # The rank continues, so probe it. Its guard stays connected only for open questions.
             self._relay.send(rank.key, PROBE, "probe")
 
     def _take_over(self, guard: RankLink, key: str) -> None:
-        """Ask a guard the open questions that only it can answer, and for a silent rank all that it can answer."""
+        """Ask a guard the open questions that only guards can answer, and for a silent rank also those about stacks."""
         if guard.finding is Finding.ENDED:
             return
         actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in WAITS_FOR_RANK else GUARD_ACTIONS
@@ -206,7 +206,7 @@ class Guards:
                 self._relay.send(key, ask)
 
     def _ended(self, rank: RankRecord) -> None:
-        """Record how a rank's process ended. The guard knows it from the kernel, so its report takes precedence."""
+        """Record how a rank ended. The guard got the status from the kernel, so its report takes precedence."""
         own = self._table.links.get(rank.key)
         if own is not None:
             # Close the rank's connection, which is about to end anyway. All its messages arrived before this message of

@@ -62,8 +62,8 @@ class HeldRanks:
         """Handle a change of a rank. Return True if :meth:`news` has an update for a rank."""
         run, number = rank.run, rank.identity.rank
         if rank.child is None and (rank.is_live or (run, number) not in self._keys):
-            # An ended rank may still change after a relaunched rank got its number, which the ended rank must not get
-            # again.
+            # An ended rank may still change after a relaunched rank got its number. The ended rank must not take this
+            # number back.
             self._settle(rank.key, (run, number))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
@@ -210,7 +210,7 @@ class HeldRanks:
 
 
 def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:
-    """Return a rank's progress, or a state without progress if the rank ended with a former launch."""
+    """Return a rank's status. If the rank ended in an earlier launch, return a status without state and progress."""
     if former is not None and status.state in (RankState.LOST, RankState.EXITED) and ended <= former:
         return ChosenRank(rank=status.rank, arrived=0, completed=0, state=None)
     return status

@@ -16,8 +16,8 @@ from pathlib import Path
 from dbg_wire import limits
 
 DEATH_CHECKS = (0.2, 1.0, 5.0)
-"""Delays between the first checks whether a lost rank's process on this host is dead, in seconds. Its socket closes a
-little before that.
+"""Delays between the first checks whether a lost rank's process on this host is dead, in seconds. A process that ends
+closes its socket a little before it is dead.
 """
 
 DEATH_CHECK_LATER = 30.0

@@ -33,7 +33,7 @@ def broker_answer(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: fl
 
 
 class Asker(Protocol):
-    """Sender of questions. A number identifies the sender, and another number each of its questions."""
+    """Sender of questions. The sender has a number, and each of its questions has a number of its own."""
 
     @property
     def number(self) -> int:

@@ -188,7 +188,7 @@ class RankRecord:
         return hmac.compare_digest(self.registration.secret, digest_of(secret))
 
     def listed_state(self) -> tuple[object, ...]:
-        """Return the listed values that a report can change; if they are equal, the listing did not change."""
+        """Return the listed values that a report can change. While they stay equal, the list does not change."""
         stop, session = self.report.stop, self.report.session
         # The listed stop includes its limit, such as a lease. A rank reports the limit once a minute, and more often
         # shortly before it ends.

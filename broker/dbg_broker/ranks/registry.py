@@ -57,7 +57,7 @@ RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
 
 
 def move_rank(state: RankState | None, event: RankEvent) -> RankState:
-    """Return the next state. Raise InvalidTransition if there is none."""
+    """Return the next state. Raise InvalidTransition if the event is impossible in this state."""
     try:
         return RANK_MOVES[state][event]
     except KeyError:
@@ -77,7 +77,7 @@ class _Host:
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
     children: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Key of each child, by two numbers: its rank's, and its own, such as 1 for the child ``.1``."""
+    """Key of each child, by two numbers: its rank's number, and its own number, such as 1 for the child ``.1``."""
     last_child: Counter[int] = field(default_factory=Counter)
     size: int = 0
 
@@ -145,7 +145,7 @@ class Children:
             del host.children[at]
 
     def ended(self, rank: RankRecord) -> None:
-        """Record that a rank has exited. Another process may get its pid, and then children that are not the rank's."""
+        """Record that a rank has exited, and forget its pid: children of the pid's next owner are not the rank's."""
         host = self._hosts[rank.host]
         if host.by_pid.get(rank.process.pid) == rank.key:
             del host.by_pid[rank.process.pid]
@@ -230,7 +230,7 @@ class Registry:
         self._ended: dict[str, float] = {}
         """End times of ended ranks by key, the earliest first."""
         self._lost: dict[tuple[str, int], str] = {}
-        """Keys of lost ranks by their process, which may return as another rank."""
+        """Keys of lost ranks by their process, because the process may register again as another rank."""
         self._share = lru_cache(MAX_TEXTS)(str)
         self.counts: Counter[RankState] = Counter()
 
@@ -440,7 +440,7 @@ def _sharing(registration: Register, share: Callable[[str], str]) -> Register:
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:
-    """Return an id of a rank's present period of running, or of its stop. ``since`` is the start of this period."""
+    """Return an id of a rank's present stop or other state. If a report changes the id, ``since`` is set again."""
     return report.state, report.stop.number if report.stop and report.state is not RankState.RUNNING else None
 
 

@@ -1,4 +1,4 @@
-"""Ranks at other brokers, as far as ranks here wait for them: their arrivals, and how they ended. Pure."""
+"""Facts that ranks of this broker need about ranks at other brokers: arrivals, crashes and ends. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RemoteRanks:
         self._facts: dict[str, tuple[str, RankFact]] = {}
 
     def find(self, key: str) -> RankFact | None:
-        """Return the fact about a rank, or None if there is none."""
+        """Return the fact about a rank, or None if no broker has sent one."""
         found = self._facts.get(key)
         return None if found is None else found[1]
 

@@ -140,7 +140,7 @@ class RankTable:
             self._passes.changed()
 
     def broke_in(self, key: str, *, is_pending: bool) -> None:
-        """Record that a rank was interrupted or the interrupt was withdrawn, and whether the rank will stop later."""
+        """Record that a rank was interrupted and will stop later (``is_pending``), or that no interrupt is pending."""
         rank = self.registry.find(key)
         will_stop = is_pending and rank is not None and not rank.halted
         if rank is not None and rank.will_stop != will_stop:
@@ -179,7 +179,7 @@ class RankTable:
             self.line_changed(rank.key)
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Return a call for each rank that needs an update."""
+        """Yield a function for each rank that needs an update; the function sends the update."""
         for message, keys, name in chain(self._held.news(), self._crashed.news()):
             frame = pack_message(message)
             for key in keys or ("",):
@@ -333,8 +333,8 @@ class RankTable:
         if viewer is None:
             return
         if self._engine(viewer.key) == LINE_ENGINE:
-            # A terminal that gets its seat requests the output that it missed. Without a new seat it would notice the
-            # gap only at the next output, which may be late.
+            # When a terminal gets a seat, it requests the output that it missed. Without a new seat the terminal would
+            # notice the gap only at the next output, which may be late.
             self.send_seat(number)
         else:
             self.want_repaint(viewer.key)

@@ -45,7 +45,7 @@ class Owner(Protocol[L_contra]):
 
 
 class Receiver(Generic[L_contra]):
-    """Receiver of one connection, which is a link of its owner."""
+    """Receiver of the messages of one connection; ``link`` is the owner's record of the connection."""
 
     __slots__ = ("_link", "_owner", "_peer")
 

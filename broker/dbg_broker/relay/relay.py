@@ -28,7 +28,7 @@ class RankPeer(Protocol):
     peer: str
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Send or queue a control message; it replaces a queued message of the same name.
+        """Send or queue a control message; ``instead_of`` names a queued message that it replaces.
 
         Return False if it did not fit.
         """

@@ -258,7 +258,10 @@ class Seats:
         return viewer.key if self._rooms[viewer.key].driver is viewer else None
 
     def resize(self, number: int, rows: int, columns: int) -> Decision:
-        """Record a terminal's size. A rank uses its driver's size, or before the first driver its first watcher's."""
+        """Record a terminal's size.
+
+        A rank uses the size of its driver, or before it has had a driver, the size of its first watcher.
+        """
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)
@@ -295,8 +298,8 @@ class Seats:
 
     def _seat_watcher(self, room: _RankSeats, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
-            # A watcher does not choose the engine: the next driver gets the open debugger, or without one the debugger
-            # that it requests.
+            # A watcher does not choose the engine. The next driver gets the open debugger; if no debugger is open, the
+            # driver gets the debugger that it requests.
             room.use_size_of(viewer)
         room.watchers[viewer.number] = viewer
 
