@@ -78,7 +78,7 @@ def test_a_broker_cut_off_from_nats_continues_and_rejoins_the_others(processes: 
         ranks = [brokers.start_rank(0, STOPPED)]
         stopped_everywhere(brokers, 1)
         way.cut()
-        one.process.wait_for_output("NATS ", stream="stderr")
+        one.process.wait_for_output("NATS: disconnected", stream="stderr")
         # The other one takes it for gone; the rank stays where it is.
         two.process.wait_for_output("is gone", stream="stderr")
         wait_until_states(one.home, {0: "stopped"})
