@@ -1,4 +1,4 @@
-"""Waits for ranks: until a target is stopped, until a rank's end is known; and breaking into one rank."""
+"""Waits until a target is stopped or the end of a rank is known; breaks into one rank."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _what_fits(target: Target, directory: Directory) -> str:
 
 
 async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
-    """Return the listed state of a dead rank once its signal is known, or after GUARD_SECONDS in any case."""
+    """Return the listed state of a dead rank when its fatal signal is known, after GUARD_SECONDS at the latest."""
 
     def known() -> RankInfo | None:
         now = switchboard.directory.by_key.get(ended.key)

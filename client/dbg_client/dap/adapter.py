@@ -110,7 +110,7 @@ class Session:
         """Ignore the IDE's choice of exceptions: a rank stops at a crash only if it was started with --post-mortem."""
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
-        # The rank may have connected just now. It needs the IDE's breakpoints before it moves, or it would pass them.
+        # The rank may have just connected. Set the IDE's breakpoints first; otherwise the rank would run past them.
         await self._breakpoints.reach(self.threads.stopped_rank(arguments.get("threadId")))
         return await move(arguments)
 
@@ -162,7 +162,7 @@ class Adapter:
         }
 
     def receive(self, request: messages.Request) -> None:
-        """Start to handle a request, while earlier ones may still be open; its response is sent when it is done."""
+        """Start to handle a request; earlier ones may still be open. The response is sent when the request is done."""
         if why_not := self._open.start(request.seq, lambda: self._answer(request)):
             self._send(messages.refusal(request, why_not))
 
@@ -193,7 +193,7 @@ class Adapter:
             return
         self._send(messages.response(request, body))
         if request.command == "attach":
-            # After this event the IDE sends its breakpoints. They need the ranks, which are known only now.
+            # Send this event only after the attach: the IDE answers it with breakpoints, which need known ranks.
             self._send(messages.event("initialized"))
         elif request.command == "disconnect":
             self.ended.set()

@@ -26,7 +26,7 @@ SECONDS = 2.0
 """Timeout for ranks' answers, in seconds. The IDE waits for them when it starts; later answers are sent as events."""
 
 MAX_REASONS = 3
-"""Maximum number of rank groups in one message; the IDE shows it on one line."""
+"""Maximum number of rank groups in one message, because the IDE shows the message on one line."""
 
 MAX_OF_FILE = 1000
 """Maximum breakpoints of one file that an IDE may set.
@@ -141,7 +141,10 @@ class Breakpoints:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
 
     def _reached(self) -> Reached:
-        """Return the live ranks by key: None for a rank that has all breakpoints, the state for any other rank."""
+        """Return for each live rank, by key, None if the rank has all breakpoints, else its state.
+
+        A change of this mapping means that a rank may need breakpoints.
+        """
         return {rank.key: None if rank.key in self._initialized else rank.state for rank in self._ranks()}
 
     async def _initialize_ranks(self, ranks: Sequence[RankInfo]) -> None:

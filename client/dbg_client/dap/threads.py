@@ -155,7 +155,7 @@ class ThreadTable:
         return [*(Exited(thread) for thread in self._left_of(before)), *events]
 
     def _left_of(self, before: dict[str, RankInfo]) -> list[int]:
-        """Forget the thread numbers of exited ranks, and return those of them that were listed."""
+        """Forget the thread numbers of exited ranks. Return the numbers of those ranks that were listed."""
         gone = [number for number, key in self._keys.items() if key not in self._seen]
         return [number for number in gone if self._keys.pop(number) in before]
 

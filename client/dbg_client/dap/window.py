@@ -243,7 +243,7 @@ class Threads:
     def _would_go_on(self, rank: RankInfo) -> bool:
         """Return True if the IDE would resume a rank by itself when the rank is reported as stopped.
 
-        nvim-dap does so while its current thread is another rank, for each reason except ``pause``.
+        nvim-dap does this while its current thread is another rank, unless the reason of the stop is ``pause``.
         """
         return self._resumes_by_itself and any(self.table.is_stopped(key) for key in self._shown - {rank.key})
 

@@ -60,7 +60,7 @@ def is_for_many_hosts(command: Sequence[str]) -> bool:
 
 
 def _is_before_program(word: str) -> bool:
-    """Return True if the program that starts ranks may follow this word, as in `timeout 60 srun`, `env A=1 mpirun`."""
+    """Return True if a launcher may follow ``word`` in a command, as in `timeout 60 srun`, `env A=1 mpirun`."""
     return not (word.endswith(".py") or word.startswith("python") or word == "torchrun")
 
 

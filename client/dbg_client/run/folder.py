@@ -25,10 +25,13 @@ OUTPUTS_KEPT = 1
 """Outputs of ended runs to keep in addition to the current one, so that users can compare with the previous run."""
 
 FOLDERS_KEPT = 64
-"""Maximum directories whose outputs are kept; the newest are kept, and a user works in fewer at a time."""
+"""Maximum number of folders; the oldest are removed. A user works in fewer directories at a time."""
 
 MAX_NAME = 60
-"""Maximum characters of a directory's name in its folder's name, for people; a checksum makes the name unique."""
+"""Maximum characters at the start of a folder's name that are copied from the directory's name.
+
+They show people which directory it is. A checksum after them makes the folder's name unique.
+"""
 
 SILENT_SECONDS = 7 * 24 * 3600.0
 """Time without a write, in seconds, after which a job is considered ended on a file system without locks."""

@@ -71,7 +71,7 @@ class HangWatch:
                 try:
                     await self._check_ranks()
                 except DbgError:
-                    # A missing answer proves nothing about the ranks; the next sample may have one.
+                    # A missing answer proves nothing about the ranks. Continue, because the broker may answer later.
                     await self._note_silence()
         except DbgError as error:
             notify(f"dbg-attach: {error}; hangs will not be reported")
@@ -79,7 +79,7 @@ class HangWatch:
             await self._switchboard.close()
 
     async def _dial(self) -> None:
-        """Connect until the broker answers, because a slow or suspended broker answers later."""
+        """Try to connect until the broker answers: a slow or suspended broker may answer later."""
         while True:
             try:
                 await self._switchboard.dial()
@@ -96,7 +96,7 @@ class HangWatch:
         await asyncio.sleep(max(min(self._seconds / LOOKS, LONGEST_SECONDS), SHORTEST_SECONDS))
 
     async def _note_silence(self) -> None:
-        """Report once that the broker does not answer, so that a hang would not be noticed."""
+        """Report, only once, that the broker does not answer and that a hang would therefore not be noticed."""
         silent = self._now - self._heard_at
         if silent >= max(self._seconds, SILENT_SECONDS) and not self._silence_is_reported:
             self._silence_is_reported = True

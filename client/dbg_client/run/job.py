@@ -52,13 +52,13 @@ Without this report, a user could wait for a stop that no rank ever reaches.
 """
 
 SAME_RANK_SECONDS = 1.0
-"""Seconds for which the terminal waits until a resumed rank stops again, before it attaches to another stopped rank.
+"""Seconds to wait for the next stop of a resumed rank, before the terminal attaches to another stopped rank.
 
 In a short loop, the rank stops again within this time.
 """
 
 COMES_BACK = "press Enter to return"
-"""Hint about the key after leaving a stop."""
+"""Hint for a user who has left a stop."""
 
 
 class RunningJob:
@@ -246,8 +246,7 @@ class _Following:
         reporting = asyncio.ensure_future(self._print_progress(loop.time()))
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter was typed: return to the stops that the user has left, first to the one that was left most
-                # recently.
+                # Enter was typed: return to the stops that the user has left, the most recently left one first.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -296,14 +295,14 @@ class _Following:
             clear = partial(self._choose_stop, clear=True)
             return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.print_line))[0]
         except TimeoutError:
-            # The wanted rank did not stop in time. The stop found before may have ended by now, so search again.
+            # The resumed rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
             return await self._next_stop()
 
     def _choose_stop(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
-        """Return the next stop, and whether to attach to it at once.
+        """Return the next stop and whether to attach to it at once, or None if there is no stop.
 
-        Return None if there is no stop, or with ``clear``, if the terminal should not attach to the stop at once.
+        With ``clear``, also return None if the terminal should not attach to the stop at once.
         """
         if not self._directory.complete:
             return None
@@ -402,7 +401,7 @@ def next_stop(
     resumed: int | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
-    """Return the stop to attach to or None, and whether to attach at once, without waiting for the wanted rank.
+    """Return the stop to attach to or None, and whether to attach at once instead of waiting for rank ``resumed``.
 
     ``ranks`` are the job's ranks, ``left`` the stops that the user has left: each rank's key and ``stop_id``.
     ``resumed`` is the number of the rank that the user has just resumed. ``back_to`` is the key of a rank to which the
@@ -425,6 +424,6 @@ def next_stop(
 
 
 def _is_gone(resumed: int, ranks: Sequence[RankInfo]) -> bool:
-    """Return True if the wanted rank is listed, but not alive any more."""
+    """Return True if the resumed rank is listed, but no longer alive."""
     states = [rank.state for rank in ranks if rank.rank == resumed]
     return bool(states) and not any(state in LIVE_STATES for state in states)

@@ -33,7 +33,7 @@ NO_RANK_TOOK_PART = "no rank connected to the debugger; is dbg-broker installed 
 LONG_SECONDS = 10.0
 """Time in seconds after which a job's ranks should have registered.
 
-If a job fails earlier, its ranks may not have had the time, so the run does not report that no rank has connected.
+If a job fails earlier, its ranks may not have had time to register. So the run does not report their absence.
 """
 
 HUNG_STATUS = 9

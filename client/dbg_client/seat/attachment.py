@@ -140,7 +140,7 @@ class Attachment:
         return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
-        """Return the notice of discarded keys if it is still shown, for the case that the session ends now."""
+        """Return the notice of discarded keys if it is still shown; a session that ends now passes it on."""
         return self._notices.unread_loss(now)
 
     def note(self, text: str, now: float) -> None:
@@ -316,7 +316,7 @@ class Attachment:
         return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
 
     def leave(self) -> Effects:
-        """Leave the rank as it is."""
+        """Give up the seat; the rank stays as it is."""
         return [Send(Detach())] if self._seated or self._asked else []
 
     # ----------------------------------------------------------------------------------------------------- what follows
@@ -345,7 +345,7 @@ class Attachment:
             self.note(who_types(self.driver, driving=self.driving, how_to_take=self._notices.how_to_take), now)
         # A newer notice replaces an older one. The notice of lost keys matters more than the notice about the driver.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # Without a seat, `_on_report` sends no waiting keys. They must follow the keys that `_send_again` repeats.
+        # `_on_report` must not send waiting keys now, because they must follow the keys that `_send_again` repeats.
         self._seated = False
         effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
@@ -459,7 +459,7 @@ class Attachment:
             return []  # the answer to a Detach from a rank that had already exited
         if refusal.code == RefusalCode.ROLE:
             self._notices.how_to_take = ""
-        # A broker of another release may refuse an attach with an unknown code, and sends no other answer to it.
+        # A broker of another release may refuse an attach with an unknown code. No other answer to the attach follows.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
             return self._refused_meanwhile(refusal, now)
@@ -471,7 +471,7 @@ class Attachment:
             return self.attach()
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
-        # The rank isn't back yet, or its seats are full. Its next change in the list, or the next tick, tries again.
+        # The rank isn't back yet, or its seats are full. Attach again after the rank's next change or at the next tick.
         self.note(refusal.text, now)
         return []
 

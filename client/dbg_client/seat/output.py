@@ -130,7 +130,7 @@ class SessionLog:
         """Keep bytes after a gap: they are shown even if the rank no longer has the missing bytes."""
         if not self._ahead or frame.offset < self._ahead_at:
             # A frame that begins before the kept bytes is a replay. It begins at the start of the rank's present log,
-            # so the rank no longer has the bytes before it. The first frame after a gap may be new output instead.
+            # so the rank no longer has the bytes before it. If no bytes are kept yet, the frame may be new output.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -189,8 +189,8 @@ class Drawing:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # This output would be drawn over the client's text. It may belong to a step before the one in the latest
-            # report. Record that it is hidden, because PuDB's next drawing changes only parts of the screen.
+            # Don't draw this output over the client's text: it may come from an earlier step than the latest report.
+            # Record that output was hidden, because PuDB's next drawing changes only parts of the screen.
             self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:

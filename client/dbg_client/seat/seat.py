@@ -113,7 +113,7 @@ class Seat:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Request the seat, and leave the rank as it is when the block ends."""
+        """Request the seat, and end it when the block ends; the rank stays as it is."""
         try:
             self.start()
             yield
@@ -129,7 +129,7 @@ class Seat:
         self.perform(self.attachment.attach())
 
     def end(self) -> None:
-        """Leave the rank as it is; a second call does nothing."""
+        """End the seat; the rank stays as it is. A second call does nothing."""
         ticking, self._ticking = self._ticking, None
         if ticking is None:
             return
@@ -251,7 +251,7 @@ class Seat:
     async def receive(self, event: Event) -> None:
         """Handle an event of the broker's link; an error ends the seat."""
         if self._ticking is None:
-            return  # another watcher of the same event has ended this seat
+            return  # another receiver of the same event has ended this seat
         await self.watched(self._receive(event))
 
     async def watched(self, part: Awaitable[None]) -> None:

@@ -129,7 +129,7 @@ ENOUGH = 10
 """Minimum number of collectives during the sampling. With fewer, collectives from before the sampling are used too."""
 
 MOST_EARLIER = 50
-"""Maximum number of collectives, with those before the sampling, that are used if it has seen fewer than ENOUGH."""
+"""Maximum number of collectives used, including earlier ones, if the sampling has seen fewer than ENOUGH."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLate
 
 
 def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot]]:
-    """Yield time, by the rank's clock, and place of each sample outside of collectives."""
+    """Yield the time and the place of each sample outside of collectives. Times are by the rank's clock."""
     for row in sampled.places:
         if not collective_of(row.frames):
             for time in row.times:
@@ -89,7 +89,7 @@ LEAST_SHARE = 0.05
 MORE = 2.0
 """Minimum ratio of a late rank's wait for a core to the median wait of the other ranks.
 
-If all ranks waited equally long, all of them would be late.
+If all ranks waited equally long for a core, this wait would not explain why only some of them are late.
 """
 
 

@@ -158,14 +158,14 @@ def _saved(meeting: CollectiveTiming, late: set[int]) -> float:
 
 
 WAITED = 0.5
-"""A rank's earlier wait in another group explains its lateness if it is at least this fraction of the lateness."""
+"""An earlier wait in another group explains a rank's lateness if the wait is at least this fraction of the lateness."""
 
 MOSTLY = 0.5
-"""Minimum fraction of the delayed collectives that must follow earlier waits for one rank, to blame that rank."""
+"""If more than this fraction of a group's delays follow waits for one rank in other groups, that rank is blamed."""
 
 
 def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | None:
-    """Return the rank that has delayed the late ranks of a group, in another group; None if there is none."""
+    """Return the rank that has delayed a group's late ranks before, in collectives of other groups, or None."""
     found: Counter[int] = Counter()
     for number in one.ranks:
         earlier = sorted(_waits(number, one, others))

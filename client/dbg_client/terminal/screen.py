@@ -276,8 +276,8 @@ def _terminal_paths(fd: int) -> list[str]:
     with contextlib.suppress(OSError):
         paths.append(os.ttyname(fd))
     with contextlib.suppress(OSError):
-        # After `su` the terminal's file belongs to the other user, and in a container it may not exist. /dev/tty is our
-        # controlling terminal. `tcgetpgrp` returns a foreground group only for this terminal.
+        # After `su` the terminal's file belongs to the other user, and in a container the file may not exist. Then
+        # use /dev/tty, our controlling terminal. `tcgetpgrp` raises OSError if ``fd`` is any other terminal.
         os.tcgetpgrp(fd)
         paths.append("/dev/tty")
     return paths
