@@ -33,8 +33,8 @@ HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
 def find_cluster(settings: ClusterSettings, home: Path) -> Servers:
     """Return the NATS servers, after checking that the broker of this home can join the others. Blocks.
 
-    Call it before the broker listens. Afterwards the home contains the tokens that the other brokers have issued and
-    revoked. Raise CantJoin, or BadSecretFile if a file can't be used.
+    Call it before the broker listens. Afterwards the home's tokens are up to date: other brokers may have issued or
+    revoked some. Raise CantJoin, or BadSecretFile if a file can't be used.
     """
     login = {} if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
@@ -65,8 +65,8 @@ def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
     try:
         other = read_presence(value)
     except PeerError:
-        # Ignore the message: it is probably of a broker of a later release, which can't decode this broker's messages
-        # either.
+        # Ignore a message that can't be decoded. Its sender is probably a broker of a later release, which can't decode
+        # this broker's messages either.
         return
     if other.site != site:
         raise CantJoin(

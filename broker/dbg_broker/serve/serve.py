@@ -133,7 +133,7 @@ def serve(settings: ServeSettings, print_line: Callable[[str], None], columns: i
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
         servers = None if settings.cluster is None else _find_cluster(settings.cluster, home)
-        # The home now contains the tokens that the other brokers have issued and revoked.
+        # The home's tokens are now up to date: other brokers may have issued or revoked some.
         credentials = Credentials(home, settings.certificate, log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
@@ -171,7 +171,7 @@ class _Setup:
     """Socket for stock debuggers, or None without ``--classic``."""
     settings: ServeSettings
     servers: Servers | None
-    """Servers of NATS that connect it with other brokers, or None for a single broker."""
+    """Servers of NATS that connect this broker with other brokers, or None for a single broker."""
 
 
 async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> None:
@@ -259,7 +259,10 @@ def _changes(
 
 
 def _leave_home(home: Path, cluster: Cluster | None) -> None:
-    """Remove the files that name this broker. Keep them if they name other brokers, so that peers connect to these."""
+    """Remove the files with this broker's address, unless the cluster has other brokers.
+
+    In a cluster the files also have the addresses of the other brokers, so ranks and terminals still need them.
+    """
     if cluster is None or not len(cluster.members):
         remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 

@@ -22,7 +22,7 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Log levels without ``-v``, with one, and with more."""
 
 MIN_SECRET = 8
-"""Minimum length of a text that is hidden, in characters: to hide an empty text would split every line."""
+"""Minimum length of a text that is hidden, in characters. An empty text would match before each character of a line."""
 
 
 class ServiceManager:

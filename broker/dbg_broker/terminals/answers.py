@@ -116,7 +116,7 @@ class AnswerQueue:
                 SameAnswer(keys=tuple(keys), kind=kind, body=msgspec.Raw(body), ages=tuple(ages) if has_ages else ())
             )
         if waiting.same:
-            # The question's other answers follow later, so that a question with many answers does not delay the other
+            # The rest of the answers follows later, so that a question with many answers does not delay the other
             # questions.
             self._waiting[request] = waiting
         self._is_gathered = self._is_gathered and bool(self._waiting)

@@ -123,7 +123,7 @@ class QuestionDispatcher:
             self._asked.end(number)
 
     def _asking(self, asking: _Question, keys: Iterable[str]) -> Iterator[None]:
-        """Answer for each rank whose recorded state is enough, and ask the other ranks."""
+        """Answer in place of each rank whose recorded state answers the question, and ask the other ranks."""
         frame = pack_message(asking.ask)
         for key in keys:
             if self._asked.questions.waits_for(asking.ask.request, key):

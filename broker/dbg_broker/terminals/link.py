@@ -75,7 +75,8 @@ class PendingChanges:
 class TerminalLink:
     """Connection of a terminal. ``name`` is None until its greeting; ``answers`` wait to be sent.
 
-    ``listed`` are the ranks that were listed to it if its token is for one job, or None if it may see all ranks.
+    ``listed`` has the ranks that were listed to a terminal whose token is for one job. It is None for a terminal that
+    may see all ranks.
     """
 
     connection: Peer

@@ -32,7 +32,7 @@ SNAPSHOT_RANKS = 50
 """Maximum number of ranks that are checked for one page of a snapshot: checking them takes a millisecond."""
 
 MAX_FRAMES = 4096
-"""Maximum number of messages about ranks that are cached for other terminals, a KiB each at most."""
+"""Maximum number of cached messages about ranks, a KiB each at most. Terminals share them, so each is encoded once."""
 
 
 GATHER_SECONDS = 0.05
@@ -105,7 +105,7 @@ class Listing(Watcher):
         return True
 
     def _readers(self) -> Iterator[Callable[[], None]]:
-        """Return a call for each terminal, which sends the terminal its changes. Also forget removed ranks."""
+        """Yield a call for each terminal, which sends the terminal its changes. Also forget removed ranks."""
         self._frames.clear()
         links = tuple(self._links.values())
         # A removed rank is forgotten here when all terminals have been notified of the removal.

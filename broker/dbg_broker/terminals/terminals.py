@@ -69,7 +69,7 @@ SEAT_SECONDS = 25.0
 """Silence after which a terminal is disconnected, in seconds: others may wait for its seat at the keyboard."""
 
 ABSENCE_SECONDS = 3.0
-"""Minimum gap between two checks from which the broker concludes that it or its host was suspended, in seconds."""
+"""If two checks are at least this many seconds apart, the broker concludes that it or its host was suspended."""
 
 
 FOR_DRIVERS = (Take, Reply, Complete, Interrupt)
@@ -275,7 +275,7 @@ class Terminals:
     def _typed_at(self, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
         """Return the rank that a terminal drives. If the terminal may not type now, refuse its input and return None.
 
-        ``stale`` refuses input for an earlier turn at the keyboard.
+        ``stale`` refuses input that was typed for an earlier turn at the keyboard.
         """
         verdict = self._seats.judge_input(link.number, generation)
         viewer = self._seats.viewer(link.number)
@@ -325,7 +325,10 @@ class Terminals:
                 self._table.want_repaint(rank.key)
 
     def _makes_room(self, rank: RankRecord, message: Attach) -> bool:
-        """Return True if a terminal gets a seat at a full rank: a driver does, and may displace a watcher."""
+        """Return True if a terminal gets a seat at a rank that has the maximum number of terminals.
+
+        Only a terminal that wants to type gets a seat, if necessary the seat of a watcher.
+        """
         if self._seats.driver(rank.key) is None:
             return message.mode is not Mode.WATCH
         if message.mode is not Mode.TAKE and message.resume is None:

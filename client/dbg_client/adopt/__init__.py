@@ -1,1 +1,1 @@
-"""Adoption: makes ranks of processes that run without our package, by inspection from outside and code injection."""
+"""Adoption: turns processes that run without our package into ranks, by inspection from outside and code injection."""

@@ -1,4 +1,4 @@
-"""``dbg-attach adopt``: makes ranks of processes, and shows the target of each."""
+"""``dbg-attach adopt``: turns processes into ranks, and shows the target of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SOME_FAILED, ALL_FAILED = 6, 1
 
 
 async def adopt(settings: Adopt) -> int:
-    """Make ranks of the selected processes, and return the exit status. Raises DbgError.
+    """Turn the selected processes into ranks, and return the exit status. Raises DbgError.
 
     Connects to the broker first, so without a broker no process is touched.
     """
@@ -140,7 +140,7 @@ class _Adopting:
         return [candidate.pid for candidate in new]
 
     async def _adopt(self, pid: int) -> Answer | None:
-        """Make a rank of a process and return its answer. If that fails, report the reason and return None."""
+        """Turn a process into a rank and return its answer. If that fails, report the reason and return None."""
         async with self._turns:
             try:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)

@@ -1,12 +1,12 @@
 """A client of gdb's machine interface (MI), for one process.
 
 gdb reads function names only from the program's own file, Python's library and the C library. So it starts in a quarter
-of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not end it: if gdb ended during a function
-call, the thread would stay in the middle of that call.
+of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not end gdb. If gdb ended during a
+function call, the thread would stay in the middle of that call.
 
 After each function call gdb restores all registers of the thread (xmm, ymm, AMX tiles). The buffer of a gdb before 14
-is too small for a processor with AMX, so the kernel rejects the write. Such a gdb can't be used for adoption on such a
-processor.
+is too small for a processor with AMX, so the kernel rejects the write. So adoption on a processor with AMX needs gdb 14
+or newer.
 """
 
 from __future__ import annotations

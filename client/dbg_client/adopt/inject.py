@@ -6,14 +6,14 @@ The interpreter and the C library must both be in a consistent state where the c
   like a callback from C.
 * A thread has the lock: the main thread is asked to run the code between two Python instructions, like a signal
   handler. If the main thread is in C code, it runs the code later.
-* No thread has the lock, and the main thread is never seen in a system call, such as in an MPI call that spins. Another
-  thread that waits runs the code. The main thread is asked as well, because otherwise the rank can't be interrupted.
-  Before Python 3.13 the code does nothing if the program has not imported `threading`, because `threading` takes the
-  first thread that imports it as the main thread.
+* No thread has the lock, and the main thread is never seen in a system call, for example because it spins in an MPI
+  call. Then another thread, which waits, runs the code. The main thread is asked as well, because otherwise the rank
+  can't be interrupted. Before Python 3.13 the code does nothing if the program has not imported `threading`, because
+  `threading` takes the first thread that imports it as the main thread.
 
 In any other state nothing is done, and the process is checked again later.
 
-Python 3.14 and newer has a function for this, `sys.remote_exec`: another process of the same version runs a file.
+Python 3.14 and newer has `sys.remote_exec` for code injection: it makes another process of the same version run a file.
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ class Injection:
             self._run_in(gdb, main)
             return
         if not self._asked:
-            # A waiting thread adds the call to the interpreter's queue. If no other thread waits, the main thread adds
-            # it: the queue is locked only while a call is added, or while the main thread takes a call out.
+            # Another waiting thread adds the call to the interpreter's queue. If no other thread waits, the main thread
+            # adds the call. It would hang if it held the queue's lock, but it holds this lock only while it adds or
+            # takes out a call.
             self._ask_main(gdb, others[0] if others else main)
         if is_late and self._holder is None and others:
             self._run_in(gdb, others[0])
@@ -144,8 +145,9 @@ class Injection:
         if found is None or not waits_safely(self._machine, found[0]):
             return False
         if found[1] in self._memory:
-            # This thread waits for the interpreter's lock. The code would make it wait for the lock a second time, and
-            # it might hang: the lock counts its waiters, and all waiters must return before the next group is woken.
+            # This thread waits for the interpreter's lock. The code would make the thread wait for the lock a second
+            # time, and the thread might hang: the lock counts its waiters, and wakes the next group only after all
+            # waiters have returned.
             return False
         # A thread that reads a file from disk may be loading a library, so it is not used.
         is_read = found[0] == (0 if self._machine == "x86_64" else 63)

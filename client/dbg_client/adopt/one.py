@@ -135,7 +135,7 @@ def folders_of_ours() -> list[str]:
 
 
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
-    """Make a rank of a process, and return its answer. Blocks, usually for a few seconds.
+    """Turn a process into a rank, and return its answer. Blocks, usually for a few seconds.
 
     ``variables`` locate the broker. Raises CantAdopt if the process is unchanged, and DebuggerFailed if gdb fails.
     """
@@ -179,7 +179,8 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
 def _run(target: Target, folder: str, code: str, pipe: Pipe) -> Answer:
     pid = target.seen.pid
     why = "can't run the code now, because its main thread does not return to Python code"
-    # If the main thread sleeps in a system call, use gdb, because Python runs such a file only between instructions.
+    # If the main thread sleeps in a system call, use gdb, because Python runs the file of `sys.remote_exec` only
+    # between instructions.
     if not target.needs_gdb and (target.gdb is None or system_call(pid, pid) is None):
         try:
             answer = run_remotely(pid, folder, code, pipe.answer)

@@ -1,4 +1,4 @@
-"""The code that makes its process a rank, and its answer. Pure.
+"""The code that an adopted process runs to become a rank, and the code's answer. Pure.
 
 The code is one expression, so that it leaves no name in the program's ``__main__``. It catches every exception, because
 an exception would surface in the middle of the program.
@@ -126,7 +126,7 @@ class Answer:
 
 
 def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str]) -> str:
-    """Return the code that makes its process a rank and answers into a named pipe.
+    """Return the code that turns its process into a rank, and writes the code's answer into a named pipe.
 
     ``variables`` locate the broker. ``folders`` contain our packages, for a program whose environment does not have
     them. Only our packages are imported from ``folders``, and only if the program's own paths do not have them.

@@ -1,4 +1,4 @@
-"""The ``adopt`` command, which makes ranks of processes."""
+"""The ``adopt`` command, which turns processes into ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbg_wire.errors import BadInput, printable
 
 
 class Adopt(Verb):
-    """Make ranks of processes; ``mine`` selects the user's processes on this host that a launcher has started."""
+    """Turn processes into ranks; ``mine`` selects the user's processes on this host that a launcher has started."""
 
     name = "adopt"
     example = "adopt --mine"

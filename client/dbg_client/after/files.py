@@ -32,8 +32,9 @@ MAX_FILE = 32 * 1024 * KIB
 """Maximum size of a file, in bytes: a dump of 100,000 entries with their stacks has 20 MB, a report 2 MB."""
 
 MAX_FILES, MAX_DEPTH = 10_000, 3
-"""Maximum number of files of one directory, enough for two from each rank of the largest job, and maximum depth of
-directories.
+"""Maximum number of files in one directory, and maximum depth of directories.
+
+The number is enough for two files from each rank of the largest job.
 """
 
 MAX_PROBLEMS = 10
@@ -41,8 +42,9 @@ MAX_PROBLEMS = 10
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
-"""Last number in a file name, as in ``trace.3``: the rank, unless a number follows ``rank``, as in
-``nccl_trace_rank_3``.
+"""Last number in a file name, as in ``trace.3``.
+
+It is the rank, unless the name has a number after the word ``rank``, as in ``nccl_trace_rank_3``.
 """
 
 
@@ -109,7 +111,7 @@ def saved_job(names: tuple[str, ...], target: str | None) -> SavedJob | None:
 def files_meant(files: tuple[str, ...], target: str | None) -> tuple[str, ...]:
     """Return the files that a command names, empty if it names ranks. Raises BadInput.
 
-    A word that names an existing file is not used as a target, even if it could be one; a line reports that.
+    If a word could be a target but a file of that name exists, the file is used; a line reports that.
     """
     if target is not None and _is_there(target):
         if is_target(target):

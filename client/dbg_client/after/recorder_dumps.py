@@ -1,4 +1,7 @@
-"""Flight-recorder dumps of torch as evidence: a dump is its rank's answer, given when the dump was written. Pure."""
+"""Flight-recorder dumps of torch as evidence. Pure.
+
+A dump is used as the answer that its rank gave when it wrote the dump.
+"""
 
 from __future__ import annotations
 

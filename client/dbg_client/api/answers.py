@@ -82,7 +82,7 @@ class Answer(RenderedAnswer):
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """Text of the exception of each rank in which the expression raised one, by address."""
+        """Text of the exception of each rank that answered with an exception, by address."""
         return self._texts(Kind.ERROR)
 
     @property
@@ -161,7 +161,7 @@ class Why(RenderedAnswer):
         super().__init__(answer)
         self.verdicts: tuple[Verdict, ...] = _verdicts(Verdict, self.document["verdicts"])
         self.missing: tuple[str, ...] = tuple(rank.address for rank in missing)
-        """Addresses of ranks that have not reached a collective in which others wait."""
+        """Addresses of the ranks that other ranks wait for in a collective."""
 
 
 class Slow(RenderedAnswer):

@@ -230,7 +230,7 @@ class Ranks(Blocking[AsyncRanks]):
     wait = waits(AsyncRanks.wait)
 
     def list(self) -> tuple[RankInfo, ...]:
-        """Return these ranks as the broker lists them now. Raises NoSuchRank if there are none."""
+        """Return these ranks as the broker lists them now. Raises NoSuchRank if no rank matches."""
         return self._now(self._twin.list)
 
     def __len__(self) -> int:
@@ -279,7 +279,7 @@ class Broker(Blocking[AsyncBroker]):
 
     @property
     def role(self) -> str | None:
-        """Role that the token grants: ``driver`` or ``watcher``; None while there is no connection."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while disconnected."""
         return self._twin.role
 
     @property
@@ -294,8 +294,8 @@ class Broker(Blocking[AsyncBroker]):
     def job(self, name: str | None = None) -> Job:
         """Return the job of this name, or the only live job.
 
-        Raises BadInput if no job has this name, or if ``name`` is None and not exactly one job is live. The error names
-        the live jobs.
+        Raises BadInput if no job has this name. Without ``name``, raises BadInput if no job is live, or several are.
+        The error names the live jobs.
         """
         return Job(self._now(lambda: self._twin.job(name)), self._thread)
 

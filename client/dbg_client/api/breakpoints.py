@@ -129,7 +129,7 @@ def split_changes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointSpec])
 
 
 def asked_line(state: BreakpointState) -> LineOfFile:
-    """Return the line for which a breakpoint was requested."""
+    """Return the line that a breakpoint was requested for."""
     return LineOfFile(file=state.file, line=state.asked)
 
 

@@ -28,7 +28,7 @@ class AsyncBroker:
 
     @property
     def role(self) -> str | None:
-        """Role that the token grants: ``driver`` or ``watcher``; None while there is no connection."""
+        """Role that the token grants: ``driver`` or ``watcher``; None while disconnected."""
         welcome = self._switchboard.welcome
         return welcome.role if welcome is not None else None
 
@@ -44,8 +44,8 @@ class AsyncBroker:
     def job(self, name: str | None = None) -> AsyncJob:
         """Return the job of this name, or the only live job.
 
-        Raises BadInput if no job has this name, or if ``name`` is None and not exactly one job is live. The error names
-        the live jobs.
+        Raises BadInput if no job has this name. Without ``name``, raises BadInput if no job is live, or several are.
+        The error names the live jobs.
         """
         known = {rank.job for rank in self._switchboard.directory.ranks}
         living = self._living()

@@ -45,7 +45,7 @@ class AsyncRanks:
     # ------------------------------------------------------------------------------------------------------ selection
 
     def list(self) -> tuple[RankInfo, ...]:
-        """Return these ranks as the broker lists them now. Raises NoSuchRank if there are none."""
+        """Return these ranks as the broker lists them now. Raises NoSuchRank if no rank matches."""
         return self._found()
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class AsyncRanks:
         return Why(answer, answer.found.missing)
 
     async def slow(self, seconds: float = 10.0, *, timeout: float | None = None) -> Slow:
-        """Find the ranks that slow the job of these ranks down; the ranks first sample themselves for ``seconds``.
+        """Find the ranks that slow down the job of these ranks; the ranks first sample themselves for ``seconds``.
 
         Raises BadInput if ``seconds`` is too long, and DbgError if the broker fails.
         """
@@ -147,10 +147,10 @@ class AsyncRanks:
     ) -> Answer:
         """Set or change a breakpoint at a line of a file in each of these ranks, including running ones.
 
-        A rank stops if ``condition`` is true. ``hits`` compares how often the program has reached the line, as in
-        ``>= 3`` or ``% 100 == 0``. With ``log``, a text with ``{expression}`` in it, the rank prints that text and
-        continues. The answer shows which ranks have set the breakpoint, and at which line if it was moved to a line
-        with code. For other ranks it shows the reason. Raises BadInput if the file is not found in these ranks.
+        A rank stops if ``condition`` is true. ``hits`` compares how often the program has reached the line: ``>= 3`` or
+        ``% 100 == 0``. If ``log`` is set, the rank prints this text, which may contain ``{expression}``, and continues.
+        The answer shows the ranks that have set the breakpoint, and the new line if a rank has moved it to a line with
+        code. For the other ranks the answer shows the reason. Raises BadInput if the file is not found in these ranks.
         """
         ranks = self._found()
         place = await self._line_in(ranks, file, line, timeout)
@@ -293,7 +293,7 @@ def target_text(selector: Wanted) -> str:
 
 
 def read_selector(selector: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
-    """Return the target for ranks of one job; ``groups`` are those of the most recent answer.
+    """Return the target for ranks of one job; ``groups`` are the groups of the most recent answer.
 
     Raises BadTarget and UnknownGroup.
     """
@@ -321,5 +321,5 @@ class Memory:
         self._resumed.update((rank.key, rank.stop_id) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return the ranks without those that have been resumed but that the broker still lists as stopped."""
+        """Return the ranks, except resumed ranks that the broker still lists as stopped."""
         return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.stop_id)]

@@ -143,11 +143,14 @@ class AsyncStop:
         return await self._move("step", timeout)
 
     async def up(self) -> Place:
-        """Select the frame that called this one, until the next step, and return its place."""
+        """Select the frame that called the selected frame, and return its place.
+
+        The next step selects the innermost frame again.
+        """
         return await self._move_to(self._up + 1)
 
     async def down(self) -> Place:
-        """Select the frame that this one called, and return its place."""
+        """Select the frame that the selected frame called, and return its place."""
         return await self._move_to(self._up - 1)
 
     async def resume(self) -> None:

@@ -34,9 +34,9 @@ class Variable:
     """A value of a stopped rank.
 
     ``text`` is the value as the terminal shows it; in a list of variables a long text is truncated. ``named`` and
-    ``indexed`` are the numbers of its parts; ``stop.variables(of=variable)`` returns the parts until the rank resumes.
-    ``expression`` evaluates to the value at the frame, and is empty if there is no such expression. ``is_fixed`` is
-    True if nothing can be assigned.
+    ``indexed`` are the numbers of its named and its indexed parts; ``stop.variables(of=variable)`` returns the parts
+    until the rank resumes. ``expression`` evaluates to the value at the frame; it is empty if no such expression
+    exists. ``is_fixed`` is True if nothing can be assigned.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Variable:
     indexed: int
     is_fixed: bool
     handle: int
-    """Number by which the rank refers to the value; 0 for a value without parts."""
+    """Number that identifies the value in the rank; 0 for a value without parts."""
 
     def __str__(self) -> str:
         return f"{self.name} = {self.text}" if self.name else self.text
@@ -98,7 +98,7 @@ def _printable(kind: type[RowT], record: inspection.Variable | inspection.Except
 
 
 class At(NamedTuple):
-    """Frame for which a question is answered, and the timeout in seconds. An empty ``frame`` is the selected frame."""
+    """Frame of a question, and its timeout in seconds. An empty ``frame`` means the selected frame."""
 
     frame: str = ""
     timeout: float | None = None
@@ -163,7 +163,7 @@ class Values:
         return self._one(answer)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
-        """Return the rank's exception, or None if there is no exception. Raises RankError."""
+        """Return the rank's exception, or None without an exception. Raises RankError."""
         answer = (await self._inspect(at, sight=InspectionKind.EXCEPTION)).exception
         return _printable(ExceptionInfo, answer) if answer is not None else None
 

@@ -40,7 +40,7 @@ _WITH_TARGET = frozenset(
 )
 
 GRACE_SECONDS = 0.5
-"""Seconds from the end of the broker's timeouts to the forced exit of a process in which a C call hangs."""
+"""Seconds after the broker's timeouts until this process is forced to exit, in case a C call hangs."""
 
 
 def complete_words(argv: Sequence[str]) -> tuple[list[str], bool]:
@@ -123,7 +123,10 @@ A distant host answers within some tenths of a second. If a host is silent, the 
 """
 
 ANSWER_SECONDS = 2.0
-"""Timeout for the broker's list, in seconds. Thousands of ranks take about 0.1 in the broker and 0.1 in the network."""
+"""Timeout for the broker's list, in seconds.
+
+Thousands of ranks take about 0.1 s in the broker and 0.1 s in the network.
+"""
 
 MAX_TARGETS = 2000
 """Maximum number of targets to offer: nobody would read more, and a shell sorts them each time."""

@@ -107,13 +107,16 @@ def _record(
 
 
 def _preferred(preferred: Preferred, environ: Mapping[str, str]) -> str | None:
-    """Return the text for a field whose option was not typed: the environment's or the default; None without both."""
+    """Return the text for a field whose option was not typed.
+
+    It is the text of the environment variable, else the default, else None.
+    """
     text = environ.get(preferred.variable)
     return text if text or (text is not None and preferred.empty_counts) else preferred.usual
 
 
 def _typed(field: Field, value: Any) -> object:
-    """Return the value of a typed option: the text after it is parsed; a switch has a fixed value."""
+    """Return the value of a typed option: the parsed text after the option, or the fixed value of a switch."""
     read = next((option.read for option in field.options if option.takes_value), None)
     if read is None:
         return value
@@ -150,7 +153,7 @@ def text_field(verb: type[Verb]) -> str:
 
 
 def verb_first(argv: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
-    """Return the verb, the topic of its help, and the words without it; ``attach`` if the first word is not a verb."""
+    """Return the verb, the topic of its help, and the words after it; ``attach`` if the first word is not a verb."""
     row = BY_NAME.get(argv[0]) if argv else None
     return (row, row.name, list(argv[1:])) if row is not None else (BY_NAME["attach"], "", list(argv))
 

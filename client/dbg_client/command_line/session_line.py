@@ -1,7 +1,7 @@
 """Parser of the line after ``Ctrl-] :`` in a session, which uses the verbs of ``dbg-attach``. Pure.
 
-Options follow a verb (``list --all``); those of ``eval`` and ``command`` precede the question, as in
-``e --live 0-7 loss``. An expression is used unchanged.
+Options follow a verb, as in ``list --all``. Options of ``eval`` and ``command`` precede the question, as in ``e --live
+0-7 loss``. An expression is used unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
 
 @cache
 def session_verbs() -> frozenset[str]:
-    """Return the full names of a session's verbs, but no short forms, because programs use those as variables."""
+    """Return the full names of a session's verbs.
+
+    Short forms are left out: a line such as ``e`` may name a variable of the user's program.
+    """
     return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 

@@ -120,7 +120,7 @@ class Asker:
 
     async def _ask(self, page: Question, answers: OpenAnswers) -> None:
         """Send one page of a question, and wait for its answers until its timeout."""
-        # The timeout of a page that is queued after other questions starts when the page is sent.
+        # If a page is queued after other questions, its timeout starts when the page is sent.
         async with self.switchboard.ask(page) as next_event:
             try:
                 with suppress(TimeoutError):

@@ -84,7 +84,7 @@ class Brokers:
         self._seat = self._first
         """Broker that was asked for the seat."""
         self._is_seat_up = True
-        """Whether the seat's broker was last reported to the program as connected."""
+        """Whether the last report to the program said that the seat's broker is connected."""
         self._ready = deque[Event]()
         self._events: asyncio.Queue[tuple[_Broker | None, Event | Exception]] = asyncio.Queue()
         self._room = asyncio.Semaphore(WAITING)

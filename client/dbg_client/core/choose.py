@@ -136,7 +136,8 @@ def there(known: Sequence[RankInfo]) -> list[RankInfo]:
 def exited(known: Sequence[RankInfo], target: Target | None) -> list[RankInfo]:
     """Return the exited ranks that ``--all`` adds to the ranks of a target, or to all ranks without a target.
 
-    They belong to the jobs that the target names, else to live jobs, or to all jobs if no job is alive.
+    If the target names jobs, the ranks belong to those jobs. Otherwise the ranks belong to live jobs, or to any job if
+    no job is live.
     """
     gone = [rank for rank in known if rank.state is RankState.EXITED]
     if target is None or all(term.job is None for term in target.include):
@@ -230,7 +231,7 @@ def ended_of_live_runs(ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def never_registered(run: Iterable[RankInfo]) -> tuple[int, ...]:
-    """Return the numbers below the world size of one run that no rank has, not even an exited one."""
+    """Return the numbers of one run's ranks that have never registered. All numbers are below the run's world size."""
     members = [rank for rank in run if rank.child is None and not rank.is_classic]
     connected = {rank.rank for rank in members}
     return tuple(number for number in range(_believed_world(members)) if number not in connected)

@@ -26,7 +26,7 @@ FIRST_DELAY = 0.1
 """Maximum seconds before the first redial. It is short because service managers restart a broker at once."""
 
 LONGEST_DELAY = 1.5
-"""Maximum seconds between two redials: short, as a person waits; even a thousand terminals cause a low load."""
+"""Maximum seconds between two redials. It is short, because a person waits; a thousand terminals cause a low load."""
 
 SETTLED_SECONDS = 5.0
 """Seconds after which a connection counts as good. If it breaks earlier, the delays of redials keep growing."""
@@ -119,7 +119,8 @@ class BrokerLink:
     async def open(self) -> None:
         """Dial, for at most ``seconds``. Raises FileTimeout, and the errors of ``find`` and :func:`dial`.
 
-        A broker that hangs up is dialled again. It hangs up on any connection while unauthenticated ones flood it.
+        If the broker hangs up, it is dialled again: a broker that is flooded with unauthenticated connections hangs up
+        on any connection.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -199,7 +200,10 @@ class BrokerLink:
         return connection
 
     async def _reach(self) -> Route:
-        """Return the location of the broker; its last location if it can't be found but other brokers are known."""
+        """Return the location of the broker.
+
+        If the broker can't be found but other brokers are known, return its last location.
+        """
         try:
             return await read_in_thread(self._find, self._seconds)
         except DbgError:
@@ -239,7 +243,7 @@ A healthy broker is never ten seconds late. If the network has lost the connecti
 """
 
 FLOWING_BYTES = 16 * KIB
-"""Minimum bytes received in one interval for a broker without an answer to count as alive.
+"""A broker that has not answered a ping counts as alive if it sends at least this many bytes in one interval.
 
 That much data may delay the answer to a ping. Messages on changes of a few ranks are much smaller.
 """

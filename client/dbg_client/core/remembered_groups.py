@@ -1,6 +1,7 @@
 """Groups of ranks of the user's last answer, so that ``@2`` works as a target afterwards.
 
-They are in one small file in the home of the broker's files, readable only by its user, and replaced as a whole.
+They are stored in one small file in the broker's home. Only its user can read the file, and each update replaces the
+whole file.
 
 Shell completion imports this module and waits for it, so imports that only commands need are inside functions.
 """
@@ -85,8 +86,8 @@ def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], ta
     """Store the names of an answer's groups for targets of later commands. Blocks.
 
     Return the reason if they can't be stored, else an empty text. An answer without groups, such as that to ``list``,
-    leaves the names unchanged. If only ``@missing`` was asked, and the answer has no missing ranks, that group is kept:
-    without the ranks that wait in the collective, an answer can't show which ranks are missing.
+    leaves the names unchanged. If only ``@missing`` was asked, an answer without missing ranks does not change that
+    group: only the ranks that wait in the collective can show which ranks are missing.
     """
     memory = find_remembered_groups(environ)
     if memory is None or not groups:

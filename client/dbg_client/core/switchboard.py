@@ -42,7 +42,8 @@ DIAL_EVERY_SECONDS = 1.0
 CHECK_SECONDS = 0.03
 """Minimum interval between two wake-ups of the waiting tasks, in seconds.
 
-Each task then checks all ranks, and if a thousand ranks stop at once, there are a thousand events.
+At each wake-up, each task checks all ranks. Without this interval, a thousand ranks that stop at once would cause a
+thousand wake-ups.
 """
 
 Notify = Callable[[str], None]

@@ -28,7 +28,7 @@ def show_nobody(line: str | None) -> None:
 
 
 class WaitingLine:
-    """Status line. If there are several waits at the same time, it shows the first one until the last one ends."""
+    """Status line. If there are several waits at the same time, it shows the first one until all of them have ended."""
 
     def __init__(self, show: Show = show_nobody) -> None:
         self._show = show
