@@ -43,7 +43,7 @@ Picked = tuple[Choice | None, bytes]
 
 
 MAX_DEED = 600
-"""Maximum characters of the sentence on the user who ended the stop: it has two names and a command."""
+"""Maximum characters of the sentence on the user who ended the stop. The sentence has two names and a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class Session:
 
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
-            # Return the rank's newest record: by its ``stop_id`` a later search recognises that this stop has ended.
+            # Return the rank's newest record: its ``stop_id`` shows a later search that this stop has ended.
             rank = self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
@@ -332,7 +332,7 @@ class Session:
         return key in ("r", ":", HELP)
 
     def lend_terminal(self, key: str, typed_ahead: bytes) -> None:
-        """Open the list of ranks, the help page or the command line; keys typed ahead are for it."""
+        """Open the list of ranks, the help page or the command line, which first reads the keys typed ahead."""
         if key == "r":
             self._lend_terminal(partial(self._pick, typed_ahead), row=False)
             return

@@ -92,7 +92,7 @@ class Continue(RankCommand):
 
     async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
         moving = [rank for rank in ranks if is_moving(rank) and not is_ready(rank)]
-        # Withdraw the interrupts of ranks that were asked to stop but are still in C code, or they would stop later.
+        # Withdraw the interrupts of ranks that are still in C code: without this, such a rank would stop later.
         withdrawn = await asker.ask(Action.INTERRUPT, moving, withdrawn=True) if moving else []
         if any(map(is_ready, ranks)):
             return await super().give(asker, ranks)

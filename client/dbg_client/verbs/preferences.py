@@ -26,7 +26,10 @@ PAGER = "less"
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """The debugger that the user requested, and the default if neither the stop nor the rank has a preference."""
+    """The debugger to open: ``asked`` is the one that the user has requested, if any.
+
+    ``default`` is the one to open if neither the user, the stop nor the rank names a debugger.
+    """
 
     asked: str | None = None
     default: str | None = None

@@ -131,7 +131,7 @@ def refuse_for_sets(command: str, count: int) -> None:
 
 
 def _why_none_has_answered(by_rank: Sequence[RankAndAnswer], live: str) -> str:
-    """Return advice if no rank has answered because all of the ranks run; else an empty text."""
+    """Return advice if all ranks run, so that none has answered; else an empty text."""
     if not all(answer.kind is Kind.RUNNING for _, answer in by_rank):
         return ""
     who = "none of these ranks is" if len(by_rank) > 1 else f"{printable(by_rank[0][0].address)} is not"

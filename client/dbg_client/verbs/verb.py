@@ -80,8 +80,9 @@ class OutputOptions(Record):
 class Verb(Record):
     """The action of one command line. A subclass adds its options as fields.
 
-    ``example`` is typed after ``dbg-attach``, ``short`` instead of the name. ``operands`` follow the verb in a shell,
-    ``in_session`` in a session; None if the verb can't be used there.
+    ``example`` is an example of a command line, without ``dbg-attach``. ``short`` is a short form of the name.
+    ``operands`` are the operands in a shell. ``in_session`` are the operands in a session, None if a session does not
+    have the verb.
     """
 
     name: ClassVar[str]
@@ -122,9 +123,9 @@ def refuse(is_wrong: bool, what: str, remedy: str = "use one of them") -> None:
 class RanksVerb(Verb):
     """A question or a command for any number of ranks.
 
-    ``usual`` are the ranks if the user names none, None if a target is needed. With ``is_about_this_rank``, a session
-    uses the rank that it is attached to instead. With ``without_target``, a shell needs no target. ``for_agents`` is
-    the description for coding agents, empty if they have no such tool.
+    ``usual`` is the target if the user names no ranks; it is None if the user must name some. With
+    ``is_about_this_rank``, a session uses the rank that it is attached to instead. With ``without_target``, a shell
+    needs no target. ``for_agents`` is the description for coding agents, empty if they have no such tool.
     """
 
     usual: ClassVar[str | None] = None
@@ -157,11 +158,14 @@ class RanksVerb(Verb):
         return None
 
     def may_change(self) -> bool:
-        """Return True if this may make a program move, exit or compute."""
+        """Return True if the verb may make a program move, exit or compute."""
         return False
 
     def consent(self, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[RankInfo]]:
-        """Return the beginning of the question that the user must confirm, and its ranks; empty for no question."""
+        """Return the beginning of the text that asks the user for consent, and the ranks that the text names.
+
+        Both are empty if the verb needs no consent.
+        """
         return "", ()
 
     async def ask(self, asking: Asking) -> Answer:
@@ -206,8 +210,8 @@ class WaitingVerb(RanksVerb):
 class Asking:
     """A question to ``ranks``, which ``target`` selects from all ``known`` ranks.
 
-    ``show`` displays the status while answers are awaited. ``url`` is the broker's address and ``welcome`` its first
-    message; an empty list and a report show them.
+    ``show`` displays the status while answers are awaited. ``url`` is the broker's address, which a list without ranks
+    and a report show. ``welcome`` is the broker's first message, which a report shows.
     """
 
     asker: Asker

@@ -266,7 +266,7 @@ def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
 
 
 def _is_compared(answer: RankAnswer) -> bool:
-    # Without a digest, only one line without an ellipsis is surely complete, such as the place after a step.
+    # Without a digest, a text may be cut. A single line without an ellipsis is complete, as the place after a step.
     return bool(answer.digest) or not any(mark in answer.text for mark in ("\n", "…"))
 
 
@@ -311,7 +311,7 @@ def screen_document(rank: RankInfo, rows: Sequence[str]) -> dict[str, object]:
 
 
 def describe_answer(rank: RankInfo, answer: RankAnswer) -> str:
-    """Return the answer of one rank that is not a value, as a sentence."""
+    """Return a sentence for an answer that contains no value."""
     explained = {
         Kind.ERROR: "refused",
         Kind.RUNNING: "is running",

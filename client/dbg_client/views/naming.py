@@ -196,7 +196,7 @@ def _connected(call: ExpectedRanks, *, several_jobs: bool) -> str:
     names = _names(call.absent, None)
     whose = f" of {printable(call.job)}" if several_jobs else ""
     if call.world is None or call.connected + len(call.absent) != call.world:
-        # More ranks are absent than these of the target, so the counts of connected ranks and names would not add up.
+        # Ranks outside the target may be absent too. Then the counts of connected and of named ranks don't add up.
         return f"rank{'s' if len(call.absent) > 1 else ''} {names}{whose} never connected"
     return f"{call.connected} of {call.world} ranks{whose} have connected: {names} never did"
 

@@ -24,7 +24,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 SMALL_PART = 10
 """A place is marked as odd if at most one in SMALL_PART ranks is there, and another place has more ranks.
 
-If two thirds of the ranks are at one place, every other place is marked.
+If two thirds of the ranks are at one place, all places except this one are marked.
 """
 
 MAX_JOINED = 10
@@ -53,7 +53,7 @@ class Step:
 
 
 _HERE = Step("(no deeper)")
-"""Step that is added to stacks that end at a place from which other stacks continue."""
+"""Last step of a stack that ends at a place where other stacks continue."""
 
 
 @dataclass(slots=True, eq=False)
@@ -233,7 +233,10 @@ def _grown(stacks: Sequence[StackGroup]) -> _Branch:
 
 
 def _join(root: _Branch) -> None:
-    """Join each node with an only child. Stacks that end where others continue get a node of their own."""
+    """Join each node that has only one child with this child.
+
+    Stacks that end where other stacks continue get a node of their own.
+    """
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -34,7 +34,7 @@ ROUND_SECONDS = 0.1
 """Seconds for which a rank's changes are collected into one row, because people could not see each of them."""
 
 REST_OF_ROUND = 10
-"""Pause after sending a round of changes, as a multiple of its duration. A round of 10,000 ranks takes 0.1 s."""
+"""Pause after a round of changes, as a multiple of the time to send the round. 10,000 ranks take 0.1 s."""
 
 HANG_SECONDS = 60.0
 """Time without progress of any rank after which a job is considered hung, in seconds."""
@@ -158,7 +158,7 @@ class VerdictWatch:
         self._detectors: defaultdict[str, HangDetector] = defaultdict(lambda: HangDetector(seconds))
 
     async def run(self) -> None:
-        """Sample each job ``LOOKS`` times in the time limit for hangs, and at once when a page opens."""
+        """Sample each job ``LOOKS`` times per HANG_SECONDS, and also at once when a page opens."""
         opened, is_opened = self._feed.opened, False
         while True:
             with contextlib.suppress(TimeoutError):

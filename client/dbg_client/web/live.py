@@ -135,7 +135,7 @@ class LivePage:
                 raise BadInput(f"`{verb.name}` may change the program", why_not)
             asks, those = verb.consent(meant.ranks)
             question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
-            # Ask again if the ranks that match now are not those to which the user has agreed.
+            # Ask for consent, and ask again if the matching ranks have changed since the user agreed.
             if question != item.yes and question:
                 self._outbox.send(messages.Confirm(id=item.id, question=question))
                 return

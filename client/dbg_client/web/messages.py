@@ -80,7 +80,7 @@ class Ranks(_Said):
 
 
 class Change(_Said):
-    """Rows changed since the last message; a rank's changes make one row. ``gone`` has the keys of removed rows."""
+    """Rows changed since the last message, one for each changed rank. ``gone`` has the keys of removed rows."""
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...] = ()
@@ -118,7 +118,8 @@ class Answer(_Said):
 
     ``summary`` has the number of answers. ``tree`` has the stacks, ``verdicts`` are the verdicts of ``why --json``, and
     ``text`` is the terminal's text for answers without groups, tree or verdicts. ``whom`` is the target that the line
-    or its verb names. ``whom`` is empty if the page has chosen the ranks by ``keys``, and for all ranks.
+    or its verb names. ``whom`` is empty if the page has chosen the ranks by ``keys``, or if all ranks are asked
+    without a target in the line.
     """
 
     id: int
@@ -186,9 +187,9 @@ class Ask(_Said):
     A line without a verb is an expression; short forms of verbs such as ``w`` are not recognized, because they may be
     variables of the program. The page chooses ``id``, larger than all earlier ids. The ranks are those named in the
     line; else ``keys``; else ``ranks``, a target such as ``0-7`` or ``@2``; else the verb's usual ranks. To agree to a
-    ``confirm``, the page sends the message again with its question in ``yes``. ``shown`` is the id of the answer on the
-    screen, whose groups the line can name, such as ``@2``. ``job``, if given, is the job of ranks that the line names
-    without a job.
+    ``confirm``, the page sends the ``ask`` again with the question of the ``confirm`` in ``yes``. ``shown`` is the id
+    of the answer on the screen, whose groups the line can name, such as ``@2``. ``job``, if given, is the job of ranks
+    that the line names without a job.
     """
 
     id: _NUMBER

@@ -66,14 +66,14 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
 def verdicts_of(verdicts: Sequence[Verdict], *, harmless: bool = True) -> tuple[msgspec.Raw, ...]:
     """Return the JSON documents of verdicts; without ``harmless``, leave out verdicts that report no problem.
 
-    ``line`` in each document is the line with which the page can do the verdict's next step.
+    ``line`` in each document is the line that the page can send to do the verdict's next step.
     """
     wanted = [one for one in verdicts if harmless or one.kind is not VerdictKind.BUSY]
     return tuple(msgspec.Raw(_encoder.encode({**verdict_document(one), "line": _line_of(one)})) for one in wanted)
 
 
 def _line_of(verdict: Verdict) -> str:
-    """Return the line with which a page can do a verdict's next step, or "" if the step needs a terminal."""
+    """Return the line that a page can send to do a verdict's next step, or "" if the step needs a terminal."""
     if verdict.next is None or verdict.next.remedy.verb == "attach":
         return ""
     remedy = verdict.next.remedy
@@ -118,7 +118,7 @@ class RowChanges(NamedTuple):
 
 
 class Rows:
-    """Rows of the ranks that ``list`` shows for a target, None for all; only changed ranks get new rows."""
+    """Rows of the ranks that ``list`` shows for ``target``, None for all ranks; only changed ranks get new rows."""
 
     def __init__(self, target: Target | None) -> None:
         self._missing: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class Rows:
         return tuple(self._ranks.values())
 
     def rank(self, key: str) -> RankInfo | None:
-        """Return the rank of a row, or None if there is no such row."""
+        """Return the rank of a row, or None if the row does not exist."""
         return self._ranks.get(key)
 
     @property

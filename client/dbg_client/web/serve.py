@@ -298,7 +298,10 @@ class PageServer:
         return await self._hold(request, come)
 
     async def _hold(self, request: web.Request, come: Callable[[Outbox], SocketHandler | None]) -> web.StreamResponse:
-        """Serve a socket of our page. A browser's Origin header proves that; other clients do not have the cookie."""
+        """Serve a socket of our page. Raises NotAdmitted without an Origin header, or if too many sockets are open.
+
+        ``_admit`` has already checked the value of the header, and the cookie, which only a browser of the user has.
+        """
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is not from our page")
         if len(self._guests) >= MAX_SOCKETS:

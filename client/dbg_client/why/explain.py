@@ -181,7 +181,7 @@ class _RunVerdicts:
             verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
         )
         answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
-        # That a collective is recent does not show that the job is busy: some rank must have made progress.
+        # Recent collectives do not show that the job is busy. Only a rank that has made progress shows that.
         tells = answers and (unmoved or self._moved.moved)
         if is_quiet and silence is None and (tells or not found):
             found.append(self._of_quiet_job(judged, unmoved))
@@ -225,7 +225,7 @@ class _RunVerdicts:
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
             call = last_call(one, None)
-            # The rank entered the loop after its latest finished collective, so it has looped at most since then.
+            # The rank entered the loop after its latest finished collective, so the loop is at most as old as ``call``.
             most = int(call.age) if call is not None and call.age is not None and call.age >= 1 else None
             return replace(
                 condition,

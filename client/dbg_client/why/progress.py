@@ -32,9 +32,9 @@ class JobProgress:
     """Ranks that have changed within ``seconds``.
 
     Ranks in ``collectives`` have called or finished a collective. Ranks in ``stacks`` have moved in the user's code.
-    Ranks in ``within`` have moved only in a library's code. The main threads of ``computing`` used a processor, and
-    ``data`` have read or written. Ranks in ``loops`` sleep between retries: their stacks differ at each snapshot, but
-    they make no progress.
+    Ranks in ``within`` have moved only in a library's code. Main threads of ranks in ``computing`` have used
+    a processor. Ranks in ``data`` have read or written data. Ranks in ``loops`` sleep between retries: their stacks
+    differ at each snapshot, but they make no progress.
     """
 
     seconds: float = 0.0

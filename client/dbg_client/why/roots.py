@@ -17,7 +17,7 @@ from dbg_client.why.verdict import Finding, Topic, VerdictKind
 from dbg_client.why.wait_analysis import Node, NodeKind, WaitAnalysis, collective_node, rank_node
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
-"""Kinds of conditions in which a rank can't have called the collective, although it reports nothing about the group."""
+"""A rank in such a condition can't have called a collective. The rank blocks the collective even without a report."""
 
 
 def awaited_ranks(matched: Matched, conditions: Mapping[int, RankCondition]) -> dict[int, tuple[int, ...]]:
@@ -170,8 +170,8 @@ class _Finding:
         all_pending = [self._pending[index] for index in cycle]
         torn = next((one for one in all_pending if len(one.roots) > 1), None)
         if torn is not None:
-            # A missing rank may have finished the call already: if it agrees with the root rank about the root, its
-            # data was sent before the other ranks arrived. So no rank is reported as missing.
+            # A missing rank may have finished the call already: if the missing rank and the root have passed the same
+            # root, the two may have exchanged their data before other ranks came. So no rank is reported as missing.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._pending[index] for index in sorted(indices) if self._pending[index] is not torn]
             root = _alone(whole, Topic.CONFLICT)

@@ -20,7 +20,7 @@ OLD_SECONDS = 5.0
 """Seconds after which a rank that stays at one instruction, or in one collective, is not doing normal work."""
 
 AT_ONCE_SECONDS = 0.1
-"""Maximum seconds between the deaths of ranks that are reported as having died of the same cause."""
+"""Ranks that die within this number of seconds after the first rank are reported together with the first rank."""
 
 
 class _Judged(NamedTuple):
@@ -124,8 +124,9 @@ def own_verdicts(
 ) -> list[Verdict]:
     """Return a verdict for each kind of condition, without ranks that other verdicts have already ``named``.
 
-    A rank that may continue by itself is omitted if it is one of the ``working`` ranks. With ``has_waits``, all such
-    ranks are omitted, because ranks wait in a collective or there is only one snapshot.
+    A rank that may continue by itself is omitted if it is one of the ``working`` ranks. With ``has_waits``, each rank
+    that may continue by itself is omitted. Callers set ``has_waits`` if ranks wait in a collective, or if there is only
+    one snapshot.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in analysis.matched.roster.values())
@@ -156,7 +157,7 @@ def own_verdicts(
 def _is_reported(
     analysis: WaitAnalysis, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]
 ) -> bool:
-    """Return True if a verdict reports the rank at the end of this rank's chain of waits, and that is another rank."""
+    """Return True if this rank's chain of waits ends at another rank, and a verdict reports that rank."""
     last = analysis.last_behind(number)
     return last != number and (last in waiting or any(last in numbers for numbers in ranks.values()))
 
@@ -180,7 +181,7 @@ def _of_topic(
 
 
 def _first_to_die(analysis: WaitAnalysis, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the ranks that died first, and the ranks that a launcher ended or that failed afterwards."""
+    """Return the ranks that died first, and the ranks that failed later or were ended by a launcher."""
     ranks = {number: analysis.matched.roster[number].rank for number in numbers}
     kept = [rank.since for rank in ranks.values() if rank.state is RankState.STOPPED]
     if kept:
@@ -233,7 +234,7 @@ def _of_kind(
 
 def silence_verdict(analysis: WaitAnalysis) -> Verdict | None:
     """Return a verdict on the live ranks that did not answer; None if all did."""
-    # A silent rank whose condition has a kind already has a verdict on this condition.
+    # Omit ranks whose condition has a kind: such a rank already has a verdict.
     silent = [
         number
         for number, one in analysis.matched.roster.items()

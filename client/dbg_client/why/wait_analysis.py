@@ -313,7 +313,7 @@ def _add_child(
 ) -> dict[Node, Doer]:
     """Add the waits of a process that is not a rank but has an agent, and return the process's report about itself.
 
-    This report replaces a rank's report about the process, because it knows more.
+    This report replaces a rank's report about the process, because a process knows more about itself.
     """
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
@@ -334,7 +334,7 @@ def _with_cycles(
             continue
         (number,) = owners
         main = main_wait(matched.roster[number])
-        # A deadlock of other threads does not explain the wait of a main thread that does not depend on them.
+        # If the main thread does not wait for the threads of the deadlock, the deadlock does not explain its wait.
         if conditions_now[number].kind is VerdictKind.DEADLOCK or (
             rank_node(number) not in component and (main is None or main.kind not in _BLIND)
         ):
