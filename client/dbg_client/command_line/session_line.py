@@ -1,7 +1,7 @@
 """Parser of the line after ``Ctrl-] :`` in a session, which uses the verbs of ``dbg-attach``. Pure.
 
-Options follow a verb, as in ``list --all``. Options of ``eval`` and ``command`` precede the question, as in ``e --live
-0-7 loss``. An expression is used unchanged.
+Options follow a verb, as in ``list --all``. For ``eval`` and ``command``, options precede the question. An example is
+``e --live 0-7 loss``. An expression is used unchanged.
 """
 
 from __future__ import annotations
