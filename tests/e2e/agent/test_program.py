@@ -304,7 +304,7 @@ driver = Driver()
 
 def type_in_pdb():
     print("pdb", driver.output_of("w").splitlines()[0])
-    driver.say("c")
+    driver.reply("c")
 
 play(driver, type_in_pdb)
 viewer = Viewer()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.unit.agent.breakpoints.asking import ask, loaded, wish
+from tests.unit.agent.breakpoints.asking import ask, loaded, spec
 from tests.unit.agent.pdb_driver import Driver, drive
 
 PROGRAM = """\
@@ -54,9 +54,9 @@ def fastest(run: Callable[[], object]) -> float:
 def test_a_breakpoint_that_is_not_reached_costs_no_time(driver: Driver, tmp_path: Path) -> None:
     program = loaded(tmp_path, PROGRAM)
     without = fastest(lambda: program.hot(COUNT))
-    ask(driver, wish(program, "# never reached"), wish(program, "import sys"))
+    ask(driver, spec(program, "# never reached"), spec(program, "import sys"))
     with_one = fastest(lambda: program.hot(COUNT))
-    ask(driver, clear=[wish(program, "# never reached"), wish(program, "import sys")])
+    ask(driver, clear=[spec(program, "# never reached"), spec(program, "import sys")])
     after = fastest(lambda: program.hot(COUNT))
     print(f"{without * 1000:.1f} ms without, x{with_one / without:.2f} with one, x{after / without:.2f} after it")  # noqa: T201 - a measurement that -rP shows
     assert with_one / without < MOST
@@ -71,8 +71,8 @@ if sys.version_info >= (3, 12):
 
         def script() -> None:
             driver.prompt()
-            ask(driver, wish(program, "# never reached"))
-            driver.say("c")
+            ask(driver, spec(program, "# never reached"))
+            driver.reply("c")
 
         finish = drive(driver, script)
         took = program.stopped(driver.rank, 10 * COUNT)
@@ -80,4 +80,4 @@ if sys.version_info >= (3, 12):
         assert sys.gettrace() is None
         print(f"x{took / (10 * without):.2f} after `continue`")  # noqa: T201 - a measurement that -rP shows
         assert took / (10 * without) < MOST
-        ask(driver, clear=[wish(program, "# never reached")])
+        ask(driver, clear=[spec(program, "# never reached")])

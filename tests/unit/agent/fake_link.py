@@ -1,4 +1,4 @@
-"""A rank's link without a network: what the rank says is given to a test, at once and in the thread that says it."""
+"""A rank's link without a network: what the rank sends is given to a test, at once and in the thread that sends it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FakeNetwork:
         self,
         draw: Callable[[bytes], object],
         hear: Callable[[str], object],
-        tell: Call,
+        notify: Call,
         later: Callable[[float, Call], None] = never,
     ) -> None:
-        self.draw, self.hear, self.tell = draw, hear, tell
+        self.draw, self.hear, self.notify = draw, hear, notify
         self.later = later
 
     def link(self, owner: LinkOwner) -> Link:
@@ -41,7 +41,7 @@ class FakeOutgoing(Outgoing):
         # The callable itself: a test may give one in C, which Ctrl-C can't interrupt halfway.
         self.put_output = network.draw  # type: ignore[assignment, method-assign]
         self.put_message = network.hear  # type: ignore[assignment, method-assign]
-        self.put_report = network.tell  # type: ignore[method-assign]
+        self.put_report = network.notify  # type: ignore[method-assign]
 
 
 class FakeLink(Link):

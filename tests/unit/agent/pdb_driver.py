@@ -23,14 +23,14 @@ SECONDS = seconds(30)
 
 
 class Seat:
-    """The broker and terminal of a rank: it has what the rank says, and waits for it."""
+    """The broker and terminal of a rank: it keeps what the rank sends, and waits for it."""
 
     def __init__(
         self, settings: Settings, draw: Callable[[bytes], object], later: Callable[[float, Callable[[], None]], None]
     ) -> None:
         self.messages: list[dict[str, Any]] = []
         self._changed = threading.Condition()
-        self.network = FakeNetwork(draw, self._hear, self.tell, later)
+        self.network = FakeNetwork(draw, self._hear, self.notify, later)
         self.rank = Rank(settings, make_link=self.network.link)
 
     def _hear(self, text: str) -> None:
@@ -38,7 +38,7 @@ class Seat:
             self.messages.append(json.loads(text))
             self._changed.notify_all()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Have :meth:`wait_for` look at its condition again."""
         with self._changed:
             self._changed.notify_all()
@@ -122,7 +122,7 @@ class Driver(Seat):
         """Leave the next prompt unanswered."""
         self._answered = self.prompt().number
 
-    def say(self, text: str) -> PromptInfo:
+    def reply(self, text: str) -> PromptInfo:
         """Answer the next prompt; return it."""
         prompt = self.prompt()
         self._answered = prompt.number
@@ -131,12 +131,12 @@ class Driver(Seat):
 
     def output_of(self, command: str) -> str:
         """Run a command; return what it printed up to the next prompt."""
-        self.say(command)
+        self.reply(command)
         prompt = self.prompt()
         log = bytes(self.log[: prompt.offset]).decode()
         return log.rpartition(f"{command}\n")[2]
 
-    def let_go(self) -> None:
+    def end_stop(self) -> None:
         """End the stop, trying again while the rank steps, since a step can't be ended."""
         # A breakpoint would stop the thread again, with no script to end the stop.
         self.rank.breakpoints.lines.clear()
@@ -182,7 +182,7 @@ def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> C
         script()
         driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "no stop")
 
-    return in_background(whole, driver.let_go)
+    return in_background(whole, driver.end_stop)
 
 
 def train(rank: Rank) -> int:

@@ -105,7 +105,7 @@ def at_command_line(viewer: Viewer) -> None:
     viewer.type(b"!")
 
 
-def let_go(viewer: Viewer) -> None:
+def end_stop(viewer: Viewer) -> None:
     viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
 
 
@@ -125,13 +125,13 @@ def answer_of(viewer: Viewer, request: int) -> tuple[str, str]:
 
 
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
-    return in_background(script, lambda: let_go(viewer))
+    return in_background(script, lambda: end_stop(viewer))
 
 
 def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], Result] = train) -> Result:  # type: ignore[assignment]
     """Run the program in this thread and the viewer's script beside it; return what the program returned.
 
-    Nothing of the debugger is left in the thread, and no fault of it was told.
+    Nothing of the debugger is left in the thread, and no fault of it was reported.
     """
     finish = drive(viewer, script)
     result = program(viewer.rank)

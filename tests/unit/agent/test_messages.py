@@ -64,14 +64,14 @@ def frame_of(file: str, line: int = 1) -> FrameType:
 
 
 @given(file_names)
-def test_code_may_bear_any_name(file: str) -> None:
+def test_code_may_have_any_name(file: str) -> None:
     frame = frame_of(file)
     assert is_taken(ProbeReply(where=place_of(frame), frames=stack_of(frame)))
     assert len(place_of(frame).file) <= MAX_PATH
 
 
 @given(names, names)
-def test_threads_and_exceptions_may_bear_any_name(thread: str, text: str) -> None:
+def test_threads_and_exceptions_may_have_any_name(thread: str, text: str) -> None:
     stops = Stops(lambda: None)
     reports: list[RankReport] = []
 

@@ -16,11 +16,11 @@ class _Unprintable:
 
 
 def read(arguments: dict[str, object], environ: dict[str, str] | None = None) -> tuple[Settings, list[str]]:
-    said: list[str] = []
-    return read_settings("set_trace", arguments, (), environ or {}, said.append), said
+    warned: list[str] = []
+    return read_settings("set_trace", arguments, (), environ or {}, warned.append), warned
 
 
-def test_an_argument_goes_before_its_variable_and_that_before_the_default() -> None:
+def test_an_argument_overrides_its_variable_and_a_variable_overrides_the_default() -> None:
     assert read({}) == (Settings(), [])
     assert read({}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 2.5
     assert read({"connect_timeout": 1}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 1.0
@@ -42,23 +42,23 @@ def test_an_argument_goes_before_its_variable_and_that_before_the_default() -> N
         {"rank": 3},
     ],
 )
-def test_what_cant_be_used_is_named_and_the_default_taken(approved: Approved, arguments: dict[str, object]) -> None:
-    settings, said = read(arguments)
+def test_an_invalid_argument_is_named_and_the_default_is_used(approved: Approved, arguments: dict[str, object]) -> None:
+    settings, warned = read(arguments)
     assert settings == Settings()
-    assert len(said) == 1
-    approved(said[0])
+    assert len(warned) == 1
+    approved(warned[0])
 
 
-def test_a_bad_argument_says_what_is_taken_in_its_place(approved: Approved) -> None:
-    settings, said = read({"connect_timeout": "soon"}, {"DBG_CONNECT_TIMEOUT": "3"})
+def test_a_bad_argument_is_reported_with_its_replacement(approved: Approved) -> None:
+    settings, warned = read({"connect_timeout": "soon"}, {"DBG_CONNECT_TIMEOUT": "3"})
     assert settings.connect_timeout == 3.0
-    approved(said)
+    approved(warned)
 
 
-def test_positional_arguments_are_told_and_ignored(approved: Approved) -> None:
-    said: list[str] = []
-    assert read_settings("set_trace", {}, (1, 2), {}, said.append) == Settings()
-    approved(said)
+def test_positional_arguments_are_reported_and_ignored(approved: Approved) -> None:
+    warned: list[str] = []
+    assert read_settings("set_trace", {}, (1, 2), {}, warned.append) == Settings()
+    approved(warned)
 
 
 anything = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()))
@@ -66,9 +66,9 @@ names = st.sampled_from(["broker", "connect_timeout", "on_missing", "classic", "
 
 
 @given(st.dictionaries(names, anything), st.dictionaries(names.map(lambda name: f"DBG_{name.upper()}"), st.text()))
-def test_nothing_raises_and_no_control_character_is_repeated(
+def test_settings_never_raise_and_no_control_character_is_repeated(
     arguments: dict[str, object], environ: dict[str, str]
 ) -> None:
-    settings, said = read(arguments, environ)
+    settings, warned = read(arguments, environ)
     assert settings.connect_timeout >= 0
-    assert all(line.isprintable() for line in said)
+    assert all(line.isprintable() for line in warned)

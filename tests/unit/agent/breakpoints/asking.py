@@ -70,19 +70,19 @@ def line_of(module: ModuleType, text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def wish(module: ModuleType, text: str | int, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
+def spec(module: ModuleType, text: str | int, condition: str = "", hits: str = "", log: str = "") -> BreakpointSpec:
     line = line_of(module, text) if isinstance(text, str) else text
     return BreakpointSpec(file=str(module.__file__), line=line, condition=condition, hits=hits, log=log)
 
 
 def ask(
-    driver: Driver | Viewer, *wishes: BreakpointSpec, clear: Sequence[LineOfFile | BreakpointSpec] = ()
+    driver: Driver | Viewer, *specs: BreakpointSpec, clear: Sequence[LineOfFile | BreakpointSpec] = ()
 ) -> tuple[BreakpointState, ...]:
-    """Have the rank grant wishes; return its answer."""
+    """Have the rank set and clear breakpoints; return its answer."""
     request = next(NUMBERS)
     lines = tuple(LineOfFile(file=one.file, line=one.line) for one in clear)
-    wish = BreakpointChanges(clear=lines, set=wishes)
-    driver.rank.from_broker.on_message(Ask(request=request, action=Action.BREAKPOINTS, inquiry=wish, seconds=SECONDS))
+    change = BreakpointChanges(clear=lines, set=specs)
+    driver.rank.from_broker.on_message(Ask(request=request, action=Action.BREAKPOINTS, inquiry=change, seconds=SECONDS))
 
     def answers() -> list[dict[str, object]]:
         return [one for one in driver.heard("answer") if one["request"] == request]

@@ -43,7 +43,7 @@ def evaluate(code: CodeType) -> object:
         ("two\nlines {loss}", "two\nlines 0.125"),
     ],
 )
-def test_values_stand_in_braces(text: str, filled: str) -> None:
+def test_values_fill_braces(text: str, filled: str) -> None:
     assert LogText(text).filled(evaluate) == filled
 
 
@@ -70,7 +70,7 @@ def test_any_text_is_filled_or_refused(text: str) -> None:
     ("world_size", "rate"),
     [(1, MAX_OF_RANK), (200, MAX_OF_RANK), (512, MAX_OF_JOB // 512), (100_000, 1)],
 )
-def test_a_rank_of_a_large_job_tells_less(approved: Approved, world_size: int, rate: int) -> None:
+def test_a_rank_of_a_large_job_prints_fewer_log_lines(approved: Approved, world_size: int, rate: int) -> None:
     pace = LogPace(world_size)
     lines = [pace.line("x", 5.5) for _ in range(rate + 3)]
     assert lines == ["x"] * rate + [None] * 3
@@ -112,7 +112,7 @@ SECOND = train.__code__.co_firstlineno + 4
 """Line of ``total += 2``."""
 
 
-def test_pudb_draws_a_breakpoint_of_an_ide_and_its_own_is_told(viewer: Viewer) -> None:
+def test_pudb_draws_ide_breakpoints_and_reports_its_own(viewer: Viewer) -> None:
     ours, theirs = (f"pudb_viewer.py:{line} (" for line in (SECOND + 1, SECOND))
 
     def script() -> None:

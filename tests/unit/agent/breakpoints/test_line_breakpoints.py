@@ -1,4 +1,4 @@
-"""Breakpoints that are set by wishes in a stopped rank: the same that pdb knows and that a report tells."""
+"""Breakpoints that are set in a stopped rank: the same that pdb knows and a report counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from dbg_wire.records.inspection import BreakpointSpec, BreakpointState
 from tests.conftest import Approved
-from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
+from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, spec, stopped_at
 from tests.unit.agent.pdb_driver import Driver, drive
 
 PROGRAM = '''\
@@ -53,24 +53,24 @@ def brief(states: tuple[BreakpointState, ...]) -> list[tuple[int, int, bool]]:
     return [(one.asked, one.line, one.is_set) for one in states]
 
 
-def test_a_wish_in_a_stopped_rank_stops_it_where_pdb_lists_it(driver: Driver, program: ModuleType) -> None:
+def test_a_breakpoint_set_in_a_stopped_rank_is_listed_by_pdb(driver: Driver, program: ModuleType) -> None:
     seen: list[object] = []
     adds = line_of(program, "# adds")
 
     def script() -> None:
         driver.prompt()
-        (state,) = ask(driver, wish(program, "# adds", "step == 2"))
+        (state,) = ask(driver, spec(program, "# adds", "step == 2"))
         assert (state.asked, state.line, state.is_set, state.problem) == (adds, adds, True, "")
         seen.append(driver.output_of("b"))
         assert driver.rank.rank_report().breakpoints == 1
-        driver.say("c")
+        driver.reply("c")
         seen.append(driver.output_of("p step"))
         (state,) = ask(driver)
         seen.append(state.hits_so_far)
-        driver.say("cl 1")
+        driver.reply("cl 1")
         driver.prompt()
         seen.append(ask(driver))
-        driver.say("c")
+        driver.reply("c")
 
     assert run(driver, program, 4, script) == 18
     assert f"program.py:{adds}" in str(seen[0])
@@ -78,7 +78,7 @@ def test_a_wish_in_a_stopped_rank_stops_it_where_pdb_lists_it(driver: Driver, pr
     assert seen[1:] == ["2\n", 1, ()]
 
 
-def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_it(
+def test_a_breakpoint_moves_to_the_next_line_with_code_or_into_the_function(
     approved: Approved, driver: Driver, program: ModuleType
 ) -> None:
     adds = line_of(program, "# adds")
@@ -87,7 +87,7 @@ def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_i
     def script() -> None:
         driver.prompt()
         states = ask(
-            driver, wish(program, adds + 1), wish(program, "def call"), wish(program, 999), missing, wish(program, 1)
+            driver, spec(program, adds + 1), spec(program, "def call"), spec(program, 999), missing, spec(program, 1)
         )
         assert brief(states) == [
             (adds + 1, adds + 2, True),
@@ -97,9 +97,9 @@ def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_i
             (3, 3, False),
         ]
         approved("\n".join(one.problem for one in states if not one.is_set))
-        states = ask(driver, clear=[wish(program, adds + 1), wish(program, "twice ="), wish(program, 1)])
+        states = ask(driver, clear=[spec(program, adds + 1), spec(program, "twice ="), spec(program, 1)])
         assert states == ()
-        driver.say("c")
+        driver.reply("c")
 
     assert run(driver, program, 2, script) == 3
 
@@ -108,47 +108,47 @@ def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_i
     ("hits", "where"),
     [("== 2", [1]), ("3", [2, 3]), (">= 3", [2, 3]), ("% 2 == 0", [1, 3]), ("< 2", [0]), ("% 4", [3])],
 )
-def test_a_breakpoint_stops_at_the_hits_that_it_is_to(
+def test_a_breakpoint_stops_at_the_requested_hits(
     driver: Driver, program: ModuleType, hits: str, where: list[int]
 ) -> None:
     def script() -> None:
         driver.prompt()
-        ask(driver, wish(program, "# adds", hits=hits))
+        ask(driver, spec(program, "# adds", hits=hits))
         for number in where:
-            driver.say("c")
+            driver.reply("c")
             assert driver.output_of("p step") == f"{number}\n"
             assert stopped_at(driver) == line_of(program, "# adds")
-        driver.say("c")
+        driver.reply("c")
 
     assert run(driver, program, 4, script) == 18
 
 
-def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
+def test_a_breakpoint_is_kept_beside_one_of_pdb_which_the_answer_shows(
     approved: Approved, driver: Driver, program: ModuleType
 ) -> None:
     adds = line_of(program, "# adds")
 
     def script() -> None:
-        driver.say(f"b {adds}, step == 1")
+        driver.reply(f"b {adds}, step == 1")
         driver.prompt()
         (state,) = ask(driver)
         assert (state.line, state.condition, state.is_set) == (adds, "step == 1", True)
-        driver.say("disable 1")
+        driver.reply("disable 1")
         driver.prompt()
         (state,) = ask(driver)
         assert not state.is_set
         approved(state.problem)
-        driver.say("enable 1")
-        (state,) = ask(driver, wish(program, adds, "step == 3"))
+        driver.reply("enable 1")
+        (state,) = ask(driver, spec(program, adds, "step == 3"))
         assert state.condition == "step == 3"
         for number in (1, 3):
-            driver.say("c")
+            driver.reply("c")
             assert driver.output_of("p step") == f"{number}\n"
-        (state,) = ask(driver, clear=[wish(program, adds)])
+        (state,) = ask(driver, clear=[spec(program, adds)])
         assert state.condition == "step == 1"
         assert "stop only if step == 1" in driver.output_of("b")
-        assert ask(driver, clear=[wish(program, adds)]) == ()
-        driver.say("c")
+        assert ask(driver, clear=[spec(program, adds)]) == ()
+        driver.reply("c")
 
     assert run(driver, program, 5, script) == 30
 
@@ -165,15 +165,15 @@ def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
     ],
     ids=["condition", "hits", "hits of 0", "log", "empty log", "too long together"],
 )
-def test_a_wish_that_makes_no_sense_is_answered_with_the_reason(
+def test_an_invalid_breakpoint_is_refused_with_the_reason(
     approved: Approved, driver: Driver, program: ModuleType, served: dict[str, str]
 ) -> None:
     def script() -> None:
         driver.prompt()
-        (state,) = ask(driver, wish(program, "# adds", **served))
+        (state,) = ask(driver, spec(program, "# adds", **served))
         assert not state.is_set
         # Python's own words for it differ from release to release.
         approved(state.problem.partition(" (")[0])
-        driver.say("c")
+        driver.reply("c")
 
     assert run(driver, program, 2, script) == 3

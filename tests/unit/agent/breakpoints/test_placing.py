@@ -128,7 +128,7 @@ def test_a_stop_is_at_its_line_or_the_next_with_code(
     [(SOURCE, 99), ("x = 1\n# one\n# two\n", 3), (SOURCE, "loss")],
     ids=["behind the last line", "no code from there on", "no such function"],
 )
-def test_where_no_stop_can_be_is_said(approved: Approved, source: str, wanted: int | str) -> None:
+def test_an_impossible_stop_is_reported(approved: Approved, source: str, wanted: int | str) -> None:
     placed = place(source.encode(), "train.py", wanted)
     assert placed.line is None
     approved(placed.problem)
@@ -183,7 +183,7 @@ class Model:
         (1, "rank == 0", [None]),
     ],
 )
-def test_a_condition_is_that_of_the_frame(
+def test_a_condition_is_evaluated_in_the_frame(
     tmp_path: Path, halts: list[Any], line: int, condition: str, stops: list[Any]
 ) -> None:
     names = run(tmp_path, TRAIN, StopAt(file="train.py", line=line, condition=condition))

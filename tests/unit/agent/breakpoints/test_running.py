@@ -124,10 +124,10 @@ def served(path: Path, text: str, condition: str = "", hits: str = "", log: str 
     return BreakpointSpec(file=str(path), line=line, condition=condition, hits=hits, log=log)
 
 
-def imported(driver: Driver, path: Path, *wishes: BreakpointSpec) -> ModuleType:
+def imported(driver: Driver, path: Path, *specs: BreakpointSpec) -> ModuleType:
     """Set breakpoints as early as this Python needs it, and return the program's module."""
     module = importlib.import_module(path.stem) if IS_MONITORED else None
-    states = ask(driver, *wishes)
+    states = ask(driver, *specs)
     assert all(state.is_set for state in states)
     assert {bool(state.problem) for state in states} == {module is None}
     return module or importlib.import_module(path.stem)
@@ -135,17 +135,17 @@ def imported(driver: Driver, path: Path, *wishes: BreakpointSpec) -> ModuleType:
 
 def stops(driver: Driver, path: Path, text: str, run: Callable[[ModuleType], object], *shown: str) -> object:
     """Set a breakpoint, run, and see it stop there as often as there are values of the line's ``shown`` variable."""
-    wish = served(path, text)
-    module = imported(driver, path, wish)
+    spec = served(path, text)
+    module = imported(driver, path, spec)
 
     def script() -> None:
         for expected in shown:
             name, _, value = expected.partition("=")
             assert driver.output_of(f"p {name}") == f"{value}\n"
-            assert stopped_at(driver) == wish.line
+            assert stopped_at(driver) == spec.line
             if expected is shown[-1]:
-                assert ask(driver, clear=[wish]) == ()
-            driver.say("c")
+                assert ask(driver, clear=[spec]) == ()
+            driver.reply("c")
 
     finish = drive(driver, script)
     result = run(module)
@@ -177,7 +177,7 @@ if sys.version_info >= (3, 12):
 
 
 @pytest.mark.parametrize(("text", "run", "shown", "result"), CODE.values(), ids=CODE)
-def test_code_of_any_kind_stops_at_each_turn(
+def test_code_of_any_kind_stops_at_each_iteration(
     driver: Driver, path: Path, text: str, run: Run, shown: tuple[str, ...], result: object
 ) -> None:
     assert stops(driver, path, text, run, *shown) == result
@@ -203,13 +203,13 @@ def passing(program: ModuleType) -> Iterator[Callable[[], None]]:
 
 if IS_MONITORED:
 
-    def test_functions_that_run_now_stop(driver: Driver, path: Path) -> None:
+    def test_running_functions_stop(driver: Driver, path: Path) -> None:
         with passing(importlib.import_module("program")) as go_on:
             assert stops(driver, path, "# within a loop", lambda _: go_on(), "turns=3") is None
 
 else:
 
-    def test_a_function_that_exists_is_told_and_stops_from_the_next_stop_on(driver: Driver, path: Path) -> None:
+    def test_an_existing_function_is_reported_and_stops_after_the_next_stop(driver: Driver, path: Path) -> None:
         program = importlib.import_module("program")
         (state,) = ask(driver, served(path, "# adds"))
         assert (state.is_set, state.problem) == (True, LATER)
@@ -218,10 +218,10 @@ else:
         def script() -> None:
             driver.prompt()
             assert [one.problem for one in ask(driver)] == [""]
-            driver.say("c")
+            driver.reply("c")
             assert driver.output_of("p step") == "0\n"
             ask(driver, clear=[served(path, "# adds")])
-            driver.say("c")
+            driver.reply("c")
 
         finish = drive(driver, script)
         driver.rank.stopping.stop(sys._getframe(), "breakpoint")
@@ -241,11 +241,11 @@ def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
     def script() -> None:
         driver.prompt()
         assert stopped_at(driver) == 1
-        driver.say("c")
+        driver.reply("c")
         assert driver.output_of("p x") == "4\n"
         assert [(one.is_set, one.problem) for one in ask(driver)] == [(True, "")] * 2
         ask(driver, clear=[LineOfFile(file=file, line=1), LineOfFile(file=file, line=5)])
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     assert importlib.import_module("later").later(4) == 5
@@ -277,14 +277,12 @@ def seen(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     sys.modules.pop("both", None)
 
 
-def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
-    driver: Driver, tmp_path: Path, seen: list[int]
-) -> None:
+def test_a_file_with_a_command_line_stop_can_have_breakpoints(driver: Driver, tmp_path: Path, seen: list[int]) -> None:
     assert stops(driver, tmp_path / "both.py", "# breakpoint", lambda one: one.both(4), "number=4") == 8
     assert seen == [4]
 
 
-def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_done(
+def test_a_command_line_stop_is_skipped_where_a_breakpoint_just_stopped(
     driver: Driver, tmp_path: Path, seen: list[int]
 ) -> None:
     def run(module: ModuleType) -> list[int]:
@@ -303,7 +301,7 @@ def test_a_log_point_of_a_running_rank_prints(driver: Driver, path: Path, capsys
 
 
 @pytest.mark.parametrize("condition", ["nothing > step", "__import__('sys').exit(3)"])
-def test_a_condition_that_raises_is_told_once_and_stops(
+def test_a_condition_that_raises_is_reported_once_and_stops(
     approved: Approved, driver: Driver, path: Path, capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
     program = imported(driver, path, served(path, "# adds", condition))
@@ -312,10 +310,10 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     def script() -> None:
         assert driver.output_of("p step") == "0\n"
         problems.append(ask(driver)[0].problem)
-        driver.say("c")
+        driver.reply("c")
         driver.prompt()
         ask(driver, clear=[served(path, "# adds")])
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     program.train(3)
@@ -323,7 +321,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     approved([*problems, *(line for line in capsys.readouterr().err.splitlines() if "raised" in line)])
 
 
-def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
+def test_a_breakpoint_in_a_changed_source_file_reports_the_change(
     approved: Approved, driver: Driver, path: Path
 ) -> None:
     importlib.import_module("program")
@@ -333,26 +331,26 @@ def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
 
 
 def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, path: Path) -> None:
-    wishes = [served(path, "total = 0"), served(path, "# adds")]
-    program, adds = imported(driver, path, *wishes), wishes[1].line
+    specs = [served(path, "total = 0"), served(path, "# adds")]
+    program, adds = imported(driver, path, *specs), specs[1].line
 
     def script() -> None:
         seen = []
         for command in ("n", "n", "n", "n", "n", "c"):
             driver.prompt()
             seen.append(stopped_at(driver))
-            driver.say(command)
+            driver.reply(command)
         assert seen == [adds - 2, adds - 1, adds, adds + 1, adds - 1, adds]
         assert driver.output_of("p step") == "2\n"
-        ask(driver, clear=wishes)
-        driver.say("c")
+        ask(driver, clear=specs)
+        driver.reply("c")
 
     finish = drive(driver, script)
     assert program.train(4) == 10
     finish()
 
 
-def test_close_to_the_recursion_limit_a_breakpoint_is_passed_by(driver: Driver, path: Path) -> None:
+def test_a_breakpoint_close_to_the_recursion_limit_is_skipped(driver: Driver, path: Path) -> None:
     def run(program: ModuleType) -> object:
         assert with_calls_left(30, lambda: program.doubled(4)) == 8
         assert len(driver.rank.broker.warned) == 1

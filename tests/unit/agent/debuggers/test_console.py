@@ -45,7 +45,7 @@ def shown(driver: Driver) -> Shown:
     return Shown(driver)
 
 
-def test_the_begin_of_a_line_is_shown_after_a_while(shown: Shown) -> None:
+def test_the_beginning_of_a_line_is_shown_after_a_while(shown: Shown) -> None:
     shown.write("half")
     assert shown.lines() == ()
     shown.run_out(0)
@@ -78,16 +78,14 @@ def test_lines_that_are_written_in_pieces_have_one_timer(shown: Shown) -> None:
     assert shown.lines()[-1] == "(Pdb) "
 
 
-def test_more_than_a_prompt_can_be_is_shown_at_once(shown: Shown) -> None:
+def test_a_text_too_long_for_a_prompt_is_shown_at_once(shown: Shown) -> None:
     shown.write("x" * MAX_TAIL)
     assert shown.lines() == ()
     shown.write("x")
     assert shown.lines() == ("x" * (MAX_TAIL + 1),)
 
 
-def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_of_a_finalizer_within_a_line_follows_the_line(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     write = shown.terminal.write
 
     def collecting_garbage(data: bytes) -> None:
@@ -104,7 +102,7 @@ def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
     assert shown.lines() == ("loss 3", "dropped", "and next")
 
 
-def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> None:
+def test_no_timer_runs_for_a_line_begun_while_a_prompt_is_open(shown: Shown) -> None:
     shown.write("half")
     asking = threading.Thread(target=shown.console.ask, args=(PromptState.COMMAND,), daemon=True)
     asking.start()
@@ -117,7 +115,7 @@ def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> 
     assert shown.timers == 2
 
 
-def test_a_prompt_takes_one_reply_that_is_for_it_and_is_closed_by_it_at_once(shown: Shown) -> None:
+def test_a_prompt_accepts_one_reply_and_is_closed_by_it_at_once(shown: Shown) -> None:
     """Whoever gets the keyboard before the stopped thread has woken up must not answer the prompt, too."""
     rank = shown.driver.rank
     replies: list[str] = []
@@ -145,7 +143,7 @@ def outputs(frames: list[bytes]) -> list[Output]:
     return [frame for frame in decoded if isinstance(frame, Output)]
 
 
-def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_gap() -> None:
+def test_output_is_tagged_and_counted_without_viewers_and_split_without_a_gap() -> None:
     frames: list[bytes] = []
     terminal = Terminal(frames.append)
     terminal.start(3)
@@ -160,7 +158,7 @@ def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_
     assert outputs(frames)[1:] == [Output(4, at, data[at:][:MAX_DATA_BYTES]) for at in (0, MAX_DATA_BYTES)]
 
 
-def test_sizes_are_kept_within_bounds_and_only_changes_are_told() -> None:
+def test_sizes_are_bounded_and_only_changes_are_reported() -> None:
     terminal = Terminal(lambda _frame: None)
     assert terminal.seat(viewers(1, rows=30, columns=100))
     assert not terminal.seat(viewers(2, rows=30, columns=100))

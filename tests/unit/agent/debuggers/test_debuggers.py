@@ -1,4 +1,4 @@
-"""What a rank tells of the breakpoints that people set in its pdb; ``test_pudb.py`` has the tests for PuDB."""
+"""What a rank reports of the breakpoints that people set in its pdb; ``test_pudb.py`` has the tests for PuDB."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SECOND = train.__code__.co_firstlineno + 4
 """Line of ``total += 2``."""
 
 
-def told(driver: Driver) -> int:
-    """Return how many breakpoints a report counts, once the next prompt stands."""
+def reported_count(driver: Driver) -> int:
+    """Return how many breakpoints a report counts, once the next prompt is open."""
     driver.prompt()
     return driver.rank.rank_report().breakpoints
 
 
-def test_each_command_of_pdb_is_told_with_the_next_prompt(driver: Driver) -> None:
+def test_pdb_breakpoint_counts_are_reported_with_the_next_prompt(driver: Driver) -> None:
     seen: list[int] = []
 
     def script() -> None:
@@ -34,47 +34,47 @@ def test_each_command_of_pdb_is_told_with_the_next_prompt(driver: Driver) -> Non
             "cl 2",
             "clear",
         ):
-            driver.say(command)
+            driver.reply(command)
             if command == "clear":
-                driver.say("y")
-            seen.append(told(driver))
-        driver.say("c")
+                driver.reply("y")
+            seen.append(reported_count(driver))
+        driver.reply("c")
 
     assert play(driver, script) == 7
     assert seen == [1, 2, 2, 2, 2, 2, 2, 2, 0]
 
 
-def saying(driver: Driver, text: str) -> Callable[[], None]:
+def replying(driver: Driver, text: str) -> Callable[[], None]:
     def script() -> None:
-        driver.say(text)
+        driver.reply(text)
 
     return script
 
 
-def test_what_is_set_or_cleared_in_the_line_that_goes_on_is_told_with_the_end_of_the_stop(driver: Driver) -> None:
-    assert play(driver, saying(driver, f"b {SECOND + 1}, total > 99;;c")) == 7
+def test_breakpoints_changed_by_the_resuming_line_are_reported_at_the_end_of_the_stop(driver: Driver) -> None:
+    assert play(driver, replying(driver, f"b {SECOND + 1}, total > 99;;c")) == 7
     assert driver.rank.rank_report().breakpoints == 1
-    assert play(driver, saying(driver, "cl 1;;c")) == 7
+    assert play(driver, replying(driver, "cl 1;;c")) == 7
     assert driver.rank.rank_report().breakpoints == 0
 
 
-def test_letting_the_rank_run_past_its_breakpoints_clears_none_until_the_next_debugger_is_open(driver: Driver) -> None:
+def test_continuing_from_quit_clears_the_breakpoints(driver: Driver) -> None:
     def script() -> None:
-        driver.say(f"b {SECOND}")
-        driver.say("q")
-        driver.say("c")
+        driver.reply(f"b {SECOND}")
+        driver.reply("q")
+        driver.reply("c")
 
     assert play(driver, script) == 7
     assert driver.rank.rank_report().breakpoints == 0
 
     def again() -> None:
-        assert told(driver) == 0
-        driver.say("c")
+        assert reported_count(driver) == 0
+        driver.reply("c")
 
     assert play(driver, again) == 7
 
 
-def test_a_command_to_a_rank_without_an_open_debugger_is_told(driver: Driver) -> None:
+def test_a_breakpoint_set_without_an_open_debugger_is_reported(driver: Driver) -> None:
     def ask(action: Action, text: str = "") -> None:
         driver.rank.from_broker.on_message(Ask(request=1, action=action, text=text))
 

@@ -43,7 +43,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
-def test_what_is_typed_does_what_it_does_in_pdb_and_never_ends_the_rank(driver: Driver, session: list[str]) -> None:
+def test_typed_commands_work_as_in_pdb_and_never_end_the_rank(driver: Driver, session: list[str]) -> None:
     line = str(train.__code__.co_firstlineno + 4)
 
     def script() -> None:
@@ -63,32 +63,32 @@ def test_what_is_typed_does_what_it_does_in_pdb_and_never_ends_the_rank(driver: 
                 driver.pass_over_prompt()
                 interrupt(driver)
             else:
-                driver.say(typed)
+                driver.reply(typed)
             driver.prompt()
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, script) == 7
     assert sys.gettrace() is None
     assert driver.rank.stops.number == 1 + ("(Pdb) c" in session)
 
 
-def test_assignments_stay_blocks_run_whole_and_continue_answers_the_question_how_to_leave(
+def test_assignments_persist_blocks_run_whole_and_continue_answers_the_quit_question(
     driver: Driver,
 ) -> None:
     def script() -> None:
-        driver.say("total = 100")
+        driver.reply("total = 100")
         assert driver.output_of("for i in range(3):\n    print(i)\n") == "0\n1\n2\n"
         assert driver.output_of("a = 1\na + 1") == "2\n"
-        driver.say("q")
-        driver.say("c")
+        driver.reply("q")
+        driver.reply("c")
 
     assert play(driver, script) == 106
 
 
 @pytest.mark.parametrize("command", ["p input('? ')", "input('? ')", "whatis input('? ')"])
-def test_going_on_also_ends_an_expression_that_asks(driver: Driver, command: str) -> None:
+def test_continue_ends_an_expression_that_waits_for_input(driver: Driver, command: str) -> None:
     def script() -> None:
-        driver.say(command)
+        driver.reply(command)
         assert driver.prompt().text == "? "
         driver.rank.from_broker.on_message(Ask(request=4, action=Action.CONTINUE))
         driver.wait_for(lambda: driver.heard("answer"), "the answer")
@@ -113,14 +113,14 @@ def forward(rank: Rank) -> int:
 
 
 @pytest.mark.parametrize("step", ["n", "s"])
-def test_a_step_from_a_stop_in_a_compiled_function_ends_in_the_rest_of_it(driver: Driver, step: str) -> None:
+def test_a_step_from_a_stop_in_a_compiled_function_stays_in_it(driver: Driver, step: str) -> None:
     def script() -> None:
         driver.prompt()
         assert "forward()" in driver.text
-        driver.say(step)
-        driver.say("n")
+        driver.reply(step)
+        driver.reply("n")
         assert driver.output_of("p loss") == "7\n"
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     assert forward(driver.rank) == 7
@@ -139,13 +139,13 @@ def with_stock_call(rank: Rank) -> int:
     return total
 
 
-def test_a_step_does_not_go_into_a_redirected_function(driver: Driver) -> None:
+def test_a_step_does_not_enter_a_redirected_function(driver: Driver) -> None:
     def script() -> None:
         for _ in range(4):
-            driver.say("s")
+            driver.reply("s")
         driver.prompt()
         assert ")_dbg_agent_redirected()" not in driver.text
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     assert with_stock_call(driver.rank) == 7
@@ -157,7 +157,7 @@ def callback() -> int:
     return 1
 
 
-def test_what_runs_while_tracing_is_set_up_ends_no_stop(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_runs_while_tracing_is_set_up_ends_no_stop(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     set_trace = pdb.Pdb.set_trace
 
     def with_callback(self: pdb.Pdb, frame: FrameType | None = None) -> None:
@@ -168,22 +168,22 @@ def test_what_runs_while_tracing_is_set_up_ends_no_stop(driver: Driver, monkeypa
 
     def script() -> None:
         assert driver.output_of("p total") == "1\n"
-        driver.say("n")
+        driver.reply("n")
         assert "total += 2" in driver.output_of("list .")
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, script) == 7
 
 
-def test_what_is_called_on_the_line_of_the_stop_is_the_first_step(driver: Driver) -> None:
+def test_a_call_on_the_line_of_the_stop_is_the_first_step(driver: Driver) -> None:
     def script() -> None:
         driver.prompt()
         # From 3.13 on the first stop is still on the line of its call.
         while "--Call--" not in driver.text:
-            driver.say("s")
+            driver.reply("s")
             driver.prompt()
         assert "stop(sys._getframe()) + callback()" in driver.output_of("up")
-        driver.say("c")
+        driver.reply("c")
 
     def stop(frame: FrameType) -> int:
         driver.rank.stopping.stop(frame, "breakpoint")
@@ -197,15 +197,15 @@ def test_what_is_called_on_the_line_of_the_stop_is_the_first_step(driver: Driver
     finish()
 
 
-def test_other_threads_print_as_always_meanwhile(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_threads_print_as_usual_during_a_stop(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     def script() -> None:
-        driver.say("name = input('name? ')")
+        driver.reply("name = input('name? ')")
         driver.prompt()
         other = threading.Thread(target=lambda: print("elsewhere"))  # noqa: T201
         other.start()
         other.join()
-        driver.say("nan")
-        driver.say("c")
+        driver.reply("nan")
+        driver.reply("c")
 
     before = sys.stdin, sys.stdout
     assert play(driver, script) == 7
@@ -215,33 +215,33 @@ def test_other_threads_print_as_always_meanwhile(driver: Driver, capsys: pytest.
 
 def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
     def script() -> None:
-        first = driver.say("total += 10")
+        first = driver.reply("total += 10")
         driver.prompt()
         replies = [(first.number, 1, 10), (first.number + 99, 1, 100), (driver.prompt().number, 7, 1000)]
         for prompt, generation, number in replies:
             driver.rank.from_broker.on_message(Reply(prompt=prompt, generation=generation, text=f"total += {number}"))
         assert driver.output_of("p total") == "11\n"
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, script) == 17
-    # The one that was sent again was taken, and is told so.
+    # The one that was sent again was taken, and is answered so.
     assert [one["taken"] for one in driver.heard("replied")][1:4] == [True, False, False]
 
 
-def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driver) -> None:
+def test_the_log_is_replayed_from_any_offset_and_includes_typed_text(driver: Driver) -> None:
     def script() -> None:
-        driver.say("p 'first'")
+        driver.reply("p 'first'")
         driver.prompt()
         kept, driver.log = bytes(driver.log), bytearray()
         driver.rank.from_broker.on_message(Replay(session=driver.session, offset=0))
         assert bytes(driver.log) == kept
         assert b"(Pdb) p 'first'\n'first'\n" in kept
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, script) == 7
 
 
-def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:
+def test_a_full_log_is_replayed_in_parts_that_fit_the_outgoing_queue() -> None:
     rank = Rank(Settings(engine="pdb"))
     outgoing = rank.link.outgoing
     rank.debuggers.terminal.seat(Viewers(viewers=1, generation=1, rows=30, columns=100, colors=8))
@@ -328,7 +328,7 @@ def test_expressions_and_commands_are_completed_wherever_they_begin(driver: Driv
         of_nothing = completions(driver, "", 0)
         assert "next" in of_nothing
         assert "next_batch" not in of_nothing
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     learn(driver.rank)
@@ -338,7 +338,7 @@ def test_expressions_and_commands_are_completed_wherever_they_begin(driver: Driv
 @pytest.mark.parametrize(
     ("attributes", "is_main"), [(["minute", "endless", "broken"], True), (["minute"], False)], ids=["main", "thread"]
 )
-def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes_on(
+def test_a_completion_that_fails_or_never_ends_is_empty_and_keeps_the_prompt(
     driver: Driver, attributes: list[str], is_main: bool
 ) -> None:
     """Outside of the main thread nothing runs, since it could not be interrupted."""
@@ -349,7 +349,7 @@ def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes
             assert completions(driver, "p optimizer.mom", 2) == (MOMENTS if is_main else [])
         assert completions(driver, "p optimize", 2) == ["optimizer"]
         assert driver.output_of("p 6 * 7") == "42\n"
-        driver.say("c")
+        driver.reply("c")
 
     finish = drive(driver, script)
     if is_main:
@@ -373,11 +373,11 @@ class Switching:
 
     def start(self) -> None:
         """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
-        self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
+        self._driver.reply(f"b {train.__code__.co_firstlineno + 5}")
         if sys.version_info >= (3, 13):
             # This pdb begins on the line of the stop itself, and not on the next.
-            self._driver.say("n")
-        self._driver.say("n")
+            self._driver.reply("n")
+        self._driver.reply("n")
         self._driver.prompt()
         self.opens("pudb")
 
@@ -410,13 +410,13 @@ def play_switching(driver: Driver, script: Callable[[Switching], None]) -> None:
         switching.waits_for("pdb")
         assert driver.output_of("p total") == "4\n"
         assert "breakpoint" in driver.output_of("b")
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, whole) == 7
     assert driver.rank.stops.number == 1
 
 
-def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
+def test_pudb_and_pdb_alternate_at_one_stop(driver: Driver) -> None:
     def script(switching: Switching) -> None:
         switching.type(b"n")
         switching.waits_for_keys(1)
@@ -425,7 +425,7 @@ def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
     play_switching(driver, script)
 
 
-def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_kept(driver: Driver) -> None:
+def test_keys_typed_before_a_change_of_debugger_are_reported_lost(driver: Driver) -> None:
     def script(switching: Switching) -> None:
         released = threading.Event()
 
@@ -458,7 +458,7 @@ def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_k
         (None, None, None, None, "pudb"),
     ],
 )
-def test_which_engine_is_wanted_most(
+def test_the_preferred_engine_is_chosen(
     terminal: str | None, stop: str | None, rank: str | None, fallback: str | None, opened: str
 ) -> None:
     this = Rank(Settings(engine=rank))
@@ -469,7 +469,7 @@ def test_which_engine_is_wanted_most(
     assert this.debuggers.preferred() == opened
 
 
-def test_captures_that_end_in_the_order_they_began_leave_nothing_of_ours() -> None:
+def test_captures_that_end_in_the_order_they_began_restore_the_streams() -> None:
     before = sys.stdin, sys.stdout
     first, second = redirected(Capture()), redirected(Capture())
     first.__enter__()

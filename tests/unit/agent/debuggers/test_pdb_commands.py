@@ -24,9 +24,9 @@ ALL = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswit
 
 def clear(driver: Driver) -> None:
     """Go on with no breakpoint left."""
-    driver.say("cl")
-    driver.say("y")
-    driver.say("c")
+    driver.reply("cl")
+    driver.reply("y")
+    driver.reply("c")
 
 
 # ------------------------------------------------------------------ at a frame whose values and source fail
@@ -73,7 +73,7 @@ def run_edited(rank: Rank, directory: Path, error: type[BaseException]) -> int:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
-def test_every_command_leads_back_to_the_prompt(
+def test_every_command_returns_to_the_prompt(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -84,12 +84,12 @@ def test_every_command_leads_back_to_the_prompt(
             if command in MOVING | ASKING:
                 continue
             for words in ("", " argument", " step", " 5", " no such thing("):
-                driver.say(command + words)
+                driver.reply(command + words)
                 while (prompt := driver.prompt()).state is not PromptState.COMMAND:
                     # This ends a list of commands or an interpreter, and answers a question by staying.
-                    driver.say("end" if prompt.state is PromptState.COMMANDS else "EOF")
+                    driver.reply("end" if prompt.state is PromptState.COMMANDS else "EOF")
                 if prompt.text != "(Pdb) ":
-                    driver.say("q")
+                    driver.reply("q")
                 assert driver.prompt().text == "(Pdb) ", command + words
                 assert driver.rank.stops.number == stop, command + words
         clear(driver)
@@ -108,13 +108,13 @@ def sees_interrupt(driver: Driver) -> None:
     driver.prompt()
     assert "KeyboardInterrupt" in driver.text
     assert driver.output_of("6 * 7") == "42\n"
-    driver.say("c")
+    driver.reply("c")
 
 
 @pytest.mark.parametrize("endless", ["while True: pass", SLEEPS])
 def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: str) -> None:
     def script() -> None:
-        driver.say("print('be' + 'gun')\n" + endless)
+        driver.reply("print('be' + 'gun')\n" + endless)
         driver.wait_for(lambda: "begun\n" in driver.text, "begun")
         driver.rank.from_broker.on_message(Interrupt(generation=1))
         sees_interrupt(driver)
@@ -122,7 +122,7 @@ def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: s
     assert play(driver, script) == 7
 
 
-def test_ctrl_c_right_behind_a_reply_interrupts_its_command(driver: Driver) -> None:
+def test_ctrl_c_right_after_a_reply_interrupts_its_command(driver: Driver) -> None:
     def script() -> None:
         prompt = driver.prompt()
         driver.pass_over_prompt()
@@ -133,7 +133,7 @@ def test_ctrl_c_right_behind_a_reply_interrupts_its_command(driver: Driver) -> N
     assert play(driver, script) == 7
 
 
-def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) -> None:
+def test_ctrl_c_at_the_pdb_prompt_has_no_effect_then_or_later(driver: Driver) -> None:
     def script() -> None:
         prompt = driver.prompt()
         interrupt(driver)
@@ -141,33 +141,33 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
         assert driver.prompt().number == prompt.number
         assert driver.output_of("p sum(range(100000))") == "4999950000\n"
         assert "KeyboardInterrupt" not in driver.text
-        driver.say("c")
+        driver.reply("c")
 
     assert play(driver, script) == 7
 
 
 @pytest.mark.usefixtures("driver")
-def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
+def test_ctrl_c_while_a_command_prints_loses_no_later_output() -> None:
     # `put` is written in C: unlike the driver's own reader, Ctrl-C can't interrupt it halfway.
     output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     driver = Driver(output.put)
 
     def script() -> None:
-        driver.say("interact")
+        driver.reply("interact")
         for _ in range(30):
             driver.prompt()
             while not output.empty():
                 output.get()
-            driver.say("exec('import sys\\nwhile True: sys.stdout.write(\"1\\\\n\")')")
+            driver.reply("exec('import sys\\nwhile True: sys.stdout.write(\"1\\\\n\")')")
             for _ in range(100):
                 output.get(timeout=SECONDS)
             interrupt(driver)
             assert driver.prompt().text == ">>> "
-        driver.say("6 * 7")
+        driver.reply("6 * 7")
         driver.prompt()
         assert "42" in driver.rank.debuggers.console.last_lines(2)
-        driver.say("EOF")
-        driver.say("c")
+        driver.reply("EOF")
+        driver.reply("c")
 
     assert play(driver, script) == 7
     assert not hasattr(sys, "ps1")
@@ -191,11 +191,11 @@ TRACED = loop.__code__.co_firstlineno + 5
 
 
 def set_trace_point(driver: Driver, *commands: str) -> None:
-    driver.say(f"b {TRACED}")
-    driver.say("commands")
+    driver.reply(f"b {TRACED}")
+    driver.reply("commands")
     for command in commands:
-        assert driver.say(command).state is PromptState.COMMANDS
-    driver.say("c")
+        assert driver.reply(command).state is PromptState.COMMANDS
+    driver.reply("c")
 
 
 def go(
@@ -203,11 +203,11 @@ def go(
 ) -> None:
     finish = drive(driver, script)
     assert loop(driver.rank, wait, rounds) == rounds - 1 + 1000
-    driver.tell()  # a stop that was not told has no end that is told, so the script is woken here
+    driver.notify()  # an unreported stop has no reported end, so the script is woken here
     finish()
 
 
-def test_all_values_are_shown_in_order_and_the_rank_runs_meanwhile(driver: Driver) -> None:
+def test_all_values_are_shown_in_order_while_the_rank_runs(driver: Driver) -> None:
     states: list[RankState] = []
 
     def script() -> None:
@@ -220,19 +220,19 @@ def test_all_values_are_shown_in_order_and_the_rank_runs_meanwhile(driver: Drive
     assert set(states) == {RankState.RUNNING}
 
 
-def test_nobody_is_told_of_a_stop_while_commands_run(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
+def test_no_stop_is_reported_while_breakpoint_commands_run(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[object] = []
 
     def note() -> None:
         report = driver.rank.rank_report()
-        told.append((report.state, report.stop, report.session))
+        reported.append((report.state, report.stop, report.session))
 
     monkeypatch.setattr(builtins, "note", note, raising=False)
     go(driver, lambda: set_trace_point(driver, "note()", "c"), 3)
-    assert told == [(RankState.RUNNING, None, None)] * 3
+    assert reported == [(RankState.RUNNING, None, None)] * 3
 
 
-def test_commands_that_ask_are_a_stop_like_any_other(driver: Driver) -> None:
+def test_breakpoint_commands_that_ask_for_input_are_a_normal_stop(driver: Driver) -> None:
     def script() -> None:
         set_trace_point(driver, "silent", "p input('? ') + str(value)", "c")
         for value in range(3):
@@ -242,13 +242,13 @@ def test_commands_that_ask_are_a_stop_like_any_other(driver: Driver) -> None:
             assert report.state is RankState.STOPPED
             assert report.session is not None
             assert report.session.number == driver.session == 1
-            driver.say(f"{value}:")
+            driver.reply(f"{value}:")
         driver.wait_for(lambda: "'2:2'" in driver.text, "the last value")
 
     go(driver, script, 3)
 
 
-def test_ctrl_c_ends_an_endless_command_and_leads_to_the_prompt(driver: Driver) -> None:
+def test_ctrl_c_ends_an_endless_command_and_opens_the_prompt(driver: Driver) -> None:
     def script() -> None:
         set_trace_point(driver, "silent", "p 'begins'", "p [0 for _ in __import__('itertools').count()]", "c")
         driver.wait_for(lambda: driver.text.endswith("'begins'\n"), "the endless command")
@@ -259,22 +259,22 @@ def test_ctrl_c_ends_an_endless_command_and_leads_to_the_prompt(driver: Driver) 
 
 
 @pytest.mark.parametrize("commands", [("q",), ("silent", "p value", "exit")], ids=" ".join)
-def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
+def test_a_declined_quit_in_breakpoint_commands_opens_a_prompt_at_that_stop(
     driver: Driver, commands: tuple[str, ...]
 ) -> None:
     def script() -> None:
         set_trace_point(driver, *commands)
         for value in range(2):
             assert driver.prompt().state is PromptState.CONFIRM
-            driver.say("s")
+            driver.reply("s")
             asked = driver.prompt()
             assert (asked.text, asked.state) == ("(Pdb) ", PromptState.COMMAND)
             assert driver.rank.rank_report().state is RankState.STOPPED
             assert driver.output_of("p 'here', value") == f"('here', {value})\n"
             # The end of the lines goes on and asks no more.
             if value:
-                driver.say("q")
-            driver.say("c")
+                driver.reply("q")
+            driver.reply("c")
 
     go(driver, script)
 
@@ -330,7 +330,7 @@ class Asking:
         def at_prompt() -> None:
             self._driver.prompt()
             script()
-            self._driver.let_go()
+            self._driver.end_stop()
 
         finish = drive(self._driver, at_prompt)
         result = train(self._driver.rank)
@@ -381,7 +381,7 @@ LINES: list[tuple[str, str, int, str]] = [
 
 
 @pytest.mark.parametrize(("command", "kind", "lines", "shown"), LINES)
-def test_a_command_is_done_whole_or_refused_with_nothing_done(
+def test_a_command_runs_completely_or_is_refused_without_effect(
     asking: Asking, command: str, kind: str, lines: int, shown: str
 ) -> None:
     def script() -> None:
@@ -406,7 +406,7 @@ def add(stop: Callable[[], None]) -> int:
     return total
 
 
-def test_a_condition_of_a_set_knows_the_number_of_each_rank(driver: Driver, asking: Asking) -> None:
+def test_a_condition_sent_to_several_ranks_uses_the_number_of_each(driver: Driver, asking: Asking) -> None:
     first, number = add.__code__.co_firstlineno, driver.rank.number
 
     def script() -> None:
@@ -418,7 +418,7 @@ def test_a_condition_of_a_set_knows_the_number_of_each_rank(driver: Driver, aski
         driver.prompt()
         for breakpoint_number in ("1", "2"):
             assert asking.command(f"cl {breakpoint_number}")[0] == "value"
-        driver.let_go()
+        driver.end_stop()
 
     finish = drive(driver, script)
     assert add(lambda: driver.rank.stopping.stop(sys._getframe(1), "breakpoint")) == 7
@@ -426,7 +426,7 @@ def test_a_condition_of_a_set_knows_the_number_of_each_rank(driver: Driver, aski
 
 
 @pytest.mark.parametrize("command", ["c", "continue"])
-def test_going_on_goes_on_to_a_breakpoint(driver: Driver, asking: Asking, command: str) -> None:
+def test_continue_runs_to_the_next_breakpoint(driver: Driver, asking: Asking, command: str) -> None:
     def script() -> None:
         assert asking.command(f"b {FIRST + 6}")[0] == "value"
         assert asking.command(command)[0] == "value"

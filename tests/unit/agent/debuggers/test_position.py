@@ -51,7 +51,7 @@ def until_known(unmoved: Unmoved) -> float:
     raise AssertionError("the thread never stood still")
 
 
-def test_a_thread_that_waits_has_been_there_since_the_first_look_that_found_it_there() -> None:
+def test_a_waiting_thread_is_unmoved_since_the_first_look_that_found_it() -> None:
     def work() -> None:
         unmoved = Unmoved()
         first = until_known(unmoved)
@@ -62,7 +62,7 @@ def test_a_thread_that_waits_has_been_there_since_the_first_look_that_found_it_t
     beside(work)
 
 
-def test_a_thread_that_came_back_to_the_same_instruction_has_moved() -> None:
+def test_a_thread_that_returned_to_the_same_instruction_has_moved() -> None:
     rounds = 0
 
     def loop(thread: threading.Thread) -> None:
@@ -81,7 +81,7 @@ def test_a_thread_that_came_back_to_the_same_instruction_has_moved() -> None:
     beside(work, loop)
 
 
-def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
+def test_processor_time_distinguishes_a_wait_from_a_later_one_at_the_same_place() -> None:
     def work() -> None:
         used = 0.0
         unmoved = Unmoved(lambda _thread: used)
@@ -94,7 +94,7 @@ def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
 
 
 @pytest.mark.parametrize("polls", [True, False])
-def test_only_a_call_that_wakes_up_to_look_for_signals_may_use_processor_time(
+def test_only_a_call_that_wakes_to_check_for_signals_may_use_processor_time(
     polls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work() -> None:
@@ -164,7 +164,7 @@ def place(answer: dict[str, object]) -> str:
     return f"{frame['function']} {frame['file'].rpartition('/')[2]}"
 
 
-def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(
+def test_pdb_opens_in_the_users_frame_after_a_break_in_and_continues_from_there(
     approved: Approved, driver: Driver
 ) -> None:
     def script() -> None:
@@ -178,10 +178,10 @@ def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(
         assert "wait_for()" in driver.output_of("d")
         assert driver.output_of("d") == "*** Newest frame\n"
         assert "train()" in driver.output_of("u")
-        driver.say("n")
+        driver.reply("n")
         assert "total += 1" in driver.output_of("list .")
         assert "*** in train" not in driver.text.partition("n\n")[2]
-        driver.say("c")
+        driver.reply("c")
 
     stopped_in_library(driver, script)
 
@@ -193,36 +193,36 @@ def test_questions_are_answered_in_the_users_frame_which_the_answer_names(driver
             assert (answer["kind"], answer["text"], place(answer)) == ("value", "40", "train test_position.py")
             assert answer["frames"] == []
         assert "wait_for" in str(answer_of(driver, Action.COMMAND, "w")["text"])
-        driver.let_go()
+        driver.end_stop()
 
     stopped_in_library(driver, script, look=False)
 
 
-def test_a_stop_that_the_user_has_made_stays_at_its_frame(driver: Driver) -> None:
+def test_a_stop_made_by_the_user_stays_at_its_frame(driver: Driver) -> None:
     def script() -> None:
         answer = answer_of(driver, Action.EVAL, "self.__class__.__name__")
         assert (answer["text"], place(answer)) == ("'Condition'", "wait_for threading.py")
         driver.look()
         driver.prompt()
         assert not driver.text.startswith("***")
-        driver.say("c")
+        driver.reply("c")
 
     stopped_in_library(driver, script, "breakpoint", look=False)
 
 
-def test_a_frame_chosen_in_the_open_debugger_is_the_one_of_questions(driver: Driver) -> None:
+def test_questions_use_the_frame_chosen_in_the_open_debugger(driver: Driver) -> None:
     def script() -> None:
         driver.prompt()
         driver.output_of("d")
         answer = answer_of(driver, Action.EVAL, "self.__class__.__name__")
         assert (answer["text"], place(answer)) == ("'Condition'", "wait_for threading.py")
-        assert answer["frames"] == [answer["frame"]], "the answer says that somebody has moved in the stack"
-        driver.say("c")
+        assert answer["frames"] == [answer["frame"]], "the answer shows that somebody has moved in the stack"
+        driver.reply("c")
 
     stopped_in_library(driver, script)
 
 
-def test_the_user_asks_in_another_frame(driver: Driver) -> None:
+def test_a_question_can_name_another_frame(driver: Driver) -> None:
     def script() -> None:
         for frame in ("wait_for", "-1"):
             answer = answer_of(driver, Action.EVAL, "self.__class__.__name__", frame)
@@ -236,7 +236,7 @@ def test_the_user_asks_in_another_frame(driver: Driver) -> None:
         assert answer_of(driver, Action.EVAL, "total")["text"] == "40", "it holds for one question"
         answer = answer_of(driver, Action.COMMAND, "r", "wait_for")
         assert "threading.py:" in str(answer["text"])
-        driver.let_go()
+        driver.end_stop()
 
     stopped_in_library(driver, script, look=False)
 
@@ -245,7 +245,7 @@ def wants_to_see(frame: str) -> Viewers:
     return Viewers(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame=frame)
 
 
-def test_a_terminal_asks_for_the_frame_to_see_first(driver: Driver) -> None:
+def test_a_terminal_can_choose_the_first_frame(driver: Driver) -> None:
     def script() -> None:
         driver.rank.from_broker.on_message(wants_to_see("wait_for"))
         driver.prompt()
@@ -253,22 +253,22 @@ def test_a_terminal_asks_for_the_frame_to_see_first(driver: Driver) -> None:
         assert "*** in" not in driver.text
         driver.output_of("u")
         driver.rank.from_broker.on_message(wants_to_see("wait_for"))
-        assert driver.output_of("p total") == "40\n", "the wish counts once"
+        assert driver.output_of("p total") == "40\n", "the request counts once"
         assert answer_of(driver, Action.INTERRUPT, frame="wait_for")["text"] == "stopped already"
         assert driver.output_of("whatis self") == "<class 'threading.Condition'>\n"
         assert answer_of(driver, Action.INTERRUPT, frame="nowhere")["kind"] == "error"
-        driver.say("c")
+        driver.reply("c")
 
     stopped_in_library(driver, script, look=False)
 
 
-def test_a_terminal_that_asks_for_a_missing_frame_is_told_and_sees_the_usual_one(driver: Driver) -> None:
+def test_a_request_for_a_missing_frame_is_reported_and_shows_the_usual_frame(driver: Driver) -> None:
     def script() -> None:
         driver.rank.from_broker.on_message(wants_to_see("nowhere"))
         driver.prompt()
         assert driver.output_of("p total") == "40\n"
         assert len(driver.heard("notice")) == 1
-        driver.say("c")
+        driver.reply("c")
 
     stopped_in_library(driver, script, look=False)
 
@@ -285,7 +285,7 @@ def crash(rank: Rank) -> None:
         rank.stopping.stop(traceback.tb_frame, "crash", crash=Crash(error, str(error)))
 
 
-def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(driver: Driver) -> None:
+def test_pdb_and_questions_use_the_users_frame_after_a_crash_in_a_library(driver: Driver) -> None:
     def script() -> None:
         answer = answer_of(driver, Action.EVAL, "wrong")
         assert (answer["text"], place(answer)) == ("'{'", "crash test_position.py")
@@ -295,14 +295,14 @@ def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(dri
         assert ", inside raw_decode decoder.py:" in driver.text
         assert "-> json.loads(wrong)" in driver.text
         assert "raw_decode" in driver.output_of("w")
-        driver.let_go()
+        driver.end_stop()
 
     finish = drive(driver, script, look=False)
     crash(driver.rank)
     finish()
 
 
-def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Driver) -> None:
+def test_ctrl_c_during_a_step_over_a_wait_hides_our_frames(driver: Driver) -> None:
     waits, condition = threading.Event(), threading.Condition()
     done = False
 
@@ -321,7 +321,7 @@ def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Drive
     def script() -> None:
         nonlocal done
         for _ in range(4):
-            driver.say("n")
+            driver.reply("n")
         try:
             assert waits.wait(SECONDS)
             interrupt(driver)
@@ -331,7 +331,7 @@ def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Drive
             assert driver.output_of("p total") == "40\n"
         finally:
             done = True
-        driver.say("c")
+        driver.reply("c")
 
     driver.rank.break_in.install()
     try:
@@ -342,7 +342,7 @@ def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Drive
         driver.rank.break_in.uninstall()
 
 
-def test_pudb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(viewer: Viewer) -> None:
+def test_pudb_opens_in_the_users_frame_after_a_break_in_and_continues_from_there(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()

@@ -23,8 +23,8 @@ from tests.unit.agent.pudb_viewer import (
     answers_to,
     asks,
     drive,
+    end_stop,
     keys,
-    let_go,
     play,
     train,
 )
@@ -46,15 +46,13 @@ ESCAPE, CTRL_X, CTRL_E, DOWN = b"\x1b", b"\x18", b"\x05", b"\x1b[B"
     ],
     ids=["lone escape", "staying", "command line", "stop inside a stop", "o", "ctrl e", "three steps typed in one go"],
 )
-def test_keys_do_what_they_do_in_pudb(
-    viewer: Viewer, steps: list[tuple[bytes, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_work_as_in_pudb(viewer: Viewer, steps: list[tuple[bytes, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.readlink", lambda _path: "/x/kept.log")
     assert keys(viewer, *steps) == 7
     assert viewer.rank.stops.number == 1
 
 
-def test_the_program_is_left_as_before(viewer: Viewer) -> None:
+def test_the_program_is_unchanged_afterwards(viewer: Viewer) -> None:
     def state() -> tuple[object, ...]:
         handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGWINCH, signal.SIGTSTP)]
         streams = sys.stdin, sys.stdout, sys.stderr
@@ -65,7 +63,7 @@ def test_the_program_is_left_as_before(viewer: Viewer) -> None:
     assert state() == before
 
 
-def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> None:
+def test_the_programs_own_trace_function_is_restored(viewer: Viewer) -> None:
     def own(_frame: object, _event: str, _arg: object) -> None:
         return None
 
@@ -111,7 +109,7 @@ def test_the_users_own_settings_are_read_and_not_written(
     assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
 
 
-def test_breakpoints_are_told_while_pudb_is_open(viewer: Viewer) -> None:
+def test_breakpoints_are_reported_while_pudb_is_open(viewer: Viewer) -> None:
     def script() -> None:
         def types(keys: bytes, breakpoints: int) -> None:
             viewer.type(keys)
@@ -130,29 +128,29 @@ def test_breakpoints_are_told_while_pudb_is_open(viewer: Viewer) -> None:
     assert viewer.rank.rank_report().breakpoints == 0
 
 
-def test_continue_from_outside_leaves_through_open_dialogs(viewer: Viewer) -> None:
+def test_continue_from_outside_closes_open_dialogs(viewer: Viewer) -> None:
     def script() -> None:
         viewer.opens()
         viewer.does((b"q", LEAVE))
-        let_go(viewer)
+        end_stop(viewer)
 
     assert play(viewer, script) == 7
     assert answer_of(viewer, 9)[0] == "value"
 
 
-def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
+def test_the_screen_is_sent_as_text_without_an_attached_terminal(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
         asks(viewer, Action.SCREEN, 5)
         answer_of(viewer, 5)
         assert "rank.stopping.stop(" in str(answers_to(viewer, 5))
         assert "Variables:" in str(answers_to(viewer, 5))
-        let_go(viewer)
+        end_stop(viewer)
 
     play(viewer, script)
 
 
-def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
+def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_code(viewer: Viewer) -> None:
     def twice(rank: Rank) -> int:
         rank.stopping.stop(sys._getframe(), "breakpoint")
         rank.stopping.stop(sys._getframe(), "breakpoint")
@@ -174,7 +172,7 @@ def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
     assert viewer.rank.stops.number == 1
 
 
-def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
+def test_sigint_in_a_stop_reaches_the_program_as_usual(viewer: Viewer) -> None:
     def script() -> None:
         viewer.opens()
         # The signal comes once the thread only waits. Before that it may come in a finalizer, where Python drops what
@@ -193,7 +191,7 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
 # ------------------------------------------------------------------------------------------------- the import of PuDB
 
 
-def test_the_programs_warnings_are_errors_before_and_after_but_not_the_debuggers() -> None:
+def test_the_programs_warnings_stay_errors_but_not_the_debuggers() -> None:
     before = list(warnings.filters)
     with unwarned():
         warnings.warn_explicit("odd", DeprecationWarning, "x.py", 1, module="urwid.escape")

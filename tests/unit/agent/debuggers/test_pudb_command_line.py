@@ -19,9 +19,9 @@ from tests.unit.agent.pudb_viewer import (
     answer_of,
     asks,
     at_command_line,
+    end_stop,
     in_thread,
     keys,
-    let_go,
     play,
 )
 
@@ -73,7 +73,7 @@ def stop_with(value: object, rank: Rank) -> int:
 
 
 @pytest.mark.parametrize("typed", ["exit()", "quit()", "raise SystemExit(3)", "import sys; sys.exit('x')"])
-def test_every_way_out_asks_first_and_staying_stays(viewer: Viewer, typed: str) -> None:
+def test_every_exit_asks_first_and_can_be_declined(viewer: Viewer, typed: str) -> None:
     stays = [(typed.encode() + b"\r", LEAVE), (b"s", f"!{LEAVE}")]
     assert keys(viewer, (b"!", ""), *stays, GOES_ON, (b"exit()\r", LEAVE)) == 7
 
@@ -90,7 +90,9 @@ def test_every_way_out_asks_first_and_staying_stays(viewer: Viewer, typed: str) 
         (False, Endless, "ctrl c"),
     ],
 )
-def test_what_never_ends_is_interrupted(viewer: Viewer, is_main: bool, forever: Callable[[], object], way: str) -> None:
+def test_endless_commands_are_interrupted(
+    viewer: Viewer, is_main: bool, forever: Callable[[], object], way: str
+) -> None:
     # A signal that comes just before a wait begins has to be sent again.
     viewer.network.later = call_later
     program = partial(stop_with, forever)
@@ -105,12 +107,12 @@ def test_what_never_ends_is_interrupted(viewer: Viewer, is_main: bool, forever: 
         else:
             viewer.type(CTRL_C)
         viewer.does((b"", "KeyboardInterrupt"), GOES_ON)
-        let_go(viewer)
+        end_stop(viewer)
 
     assert play(viewer, script, program if is_main else partial(in_thread, program)) == 7
 
 
-def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_once(
+def test_the_rank_is_reported_running_during_a_command_and_answers_at_once(
     viewer: Viewer,
 ) -> None:
     rank = viewer.rank
@@ -145,12 +147,12 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         assert rank.rank_report().state is RankState.STOPPED
         asks(viewer, Action.EVAL, 8, "f.__name__")
         assert answer_of(viewer, 8)[1] == "'loops'"
-        let_go(viewer)
+        end_stop(viewer)
 
     assert play(viewer, script, partial(stop_with, loops)) == 7
 
 
-def test_what_is_printed_to_stderr_is_shown_and_other_threads_keep_their_own(
+def test_stderr_output_is_shown_and_other_threads_keep_their_streams(
     viewer: Viewer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = sys.stdin, sys.stdout, sys.stderr

@@ -1,4 +1,4 @@
-"""A failure of PuDB ends no stop: the stop stays in PuDB or, at worst, in pdb, and the terminal is told why."""
+"""A failure of PuDB ends no stop: the stop stays in PuDB or, at worst, in pdb, and the terminal shows why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbg_agent.debuggers.pudb_import import untraceable
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised
 from tests.unit.agent.pudb_stops import stop_with
-from tests.unit.agent.pudb_viewer import Viewer, drive, let_go, play
+from tests.unit.agent.pudb_viewer import Viewer, drive, end_stop, play
 
 
 def raising(error: type[BaseException], *names: str) -> object:
@@ -39,7 +39,7 @@ def raising(error: type[BaseException], *names: str) -> object:
         (ValueError, "__getattribute__"),
     ],
 )
-def test_a_value_that_fails_to_be_shown_never_costs_the_stop(
+def test_a_value_that_cannot_be_shown_never_ends_the_stop(
     viewer: Viewer, error: type[BaseException], name: str
 ) -> None:
     def script() -> None:
@@ -49,7 +49,7 @@ def test_a_value_that_fails_to_be_shown_never_costs_the_stop(
             lambda: viewer.rank.debuggers.console.prompt is not None or "rank: " in str(viewer.display.display),
             "PuDB, or pdb in its place",
         )
-        let_go(viewer)
+        end_stop(viewer)
 
     finish = drive(viewer, script)
     assert stop_with(viewer.rank, value=raising(error, name)) == "went on"
@@ -99,7 +99,7 @@ class Loader:
 
 
 @pytest.mark.parametrize("change", [edited, not_text, failing_loader])
-def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_a_changed_source_file_ends_no_stop(viewer: Viewer, tmp_path: Path, change: Callable[[Path], None]) -> None:
     space: dict[str, Any] = {"__name__": "program", "__loader__": Loader() if change is failing_loader else None}
     change(program_of(tmp_path, space))
 
@@ -107,7 +107,7 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
         steps_to_line(viewer, 3)
         # A breakpoint, a run to the cursor and a search, on a line that the file may have lost.
         viewer.does((b"b\rt\r/x\r", "Variables:"))
-        let_go(viewer)
+        end_stop(viewer)
 
     assert play(viewer, script, lambda rank: space["f"](rank, sys)) == 1
     assert viewer.rank.stops.number == 1
@@ -135,7 +135,7 @@ def failing_draw(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(urwid.Frame, "render", render)
 
 
-def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
+def test_pdb_opens_when_pudb_fails_and_pudb_is_tried_at_the_next_stop(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def script() -> None:
@@ -145,7 +145,7 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
             viewer.does((b"jj", CANT_DRAW))
             viewer.wait_for(lambda: viewer.rank.debuggers.console.prompt is not None, "a prompt")
             assert viewer.rank.stops.number == 1
-        let_go(viewer)
+        end_stop(viewer)
         viewer.waits_for_stop(2)
         # The line is still on the screen, from the stop before.
         viewer.wait_for(lambda: viewer.rank.stops.engine == "pudb", "PuDB")
@@ -159,7 +159,7 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
     finish()
 
 
-def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
+def test_a_signal_handler_of_the_program_still_ends_it_while_pudb_draws(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import urwid
@@ -190,7 +190,7 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
     assert sys.gettrace() is None
 
 
-def test_a_pudb_that_can_not_be_made_leaves_the_programs_own_settings() -> None:
+def test_a_pudb_that_cannot_be_created_keeps_the_programs_own_settings() -> None:
     with untraceable():
         # Loaded, as in a program that uses PuDB by itself.
         from pudb import settings as own

@@ -1,4 +1,4 @@
-"""Fixtures for what a rank tells."""
+"""Fixtures for what a rank reports."""
 
 from tests.unit.agent.torch.fake_torch import torch
 

@@ -28,7 +28,7 @@ from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
 
-def test_each_look_tells_what_it_asks_for() -> None:
+def test_each_detail_level_includes_its_evidence() -> None:
     collectives = evidence_in(evidence_of(DetailLevel.COLLECTIVES, halted=None))
     assert collectives is not None
     assert collectives.waits == ()
@@ -43,7 +43,7 @@ def seen(age: float | None, state: CollectiveState = CollectiveState.ENQUEUED) -
     return CollectiveSeen(group="0", name="all_reduce", state=state, age=age)
 
 
-def test_unfinished_ones_come_first_and_the_oldest_of_them_and_no_more_than_so_many(
+def test_unfinished_collectives_are_first_oldest_first_and_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = seen(99.0, CollectiveState.COMPLETED)
@@ -55,7 +55,7 @@ def test_unfinished_ones_come_first_and_the_oldest_of_them_and_no_more_than_so_m
     assert len(collectives_seen()) == MAX_COLLECTIVES
 
 
-def test_a_library_that_cant_be_read_says_so(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_read_is_reported(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         raise AttributeError("gone")
 
@@ -73,7 +73,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "MAX_SECONDS", seconds(60))
 
 
-def test_this_process_is_told_with_amounts_that_grow() -> None:
+def test_this_process_is_reported_with_growing_amounts() -> None:
     before = process_seen()
     sum(range(300_000))
     after = process_seen()
@@ -83,7 +83,7 @@ def test_this_process_is_told_with_amounts_that_grow() -> None:
     assert after.output is not None
 
 
-def test_what_threads_of_ours_read_is_no_input_of_the_program() -> None:
+def test_reads_by_our_threads_are_not_input_of_the_program() -> None:
     seen: list[float] = []
 
     def look() -> None:
@@ -123,7 +123,7 @@ FOREIGN = {"/proc/self/status": "State:\nTracerPid: -1\n", "/proc/self/cgroup": 
     [({}, "", None), (TRACED, "t", 812), (FOREIGN, "", None)],
     ids=["none", "traced", "foreign"],
 )
-def test_what_the_kernels_files_tell(
+def test_the_kernels_files_are_read(
     monkeypatch: pytest.MonkeyPatch, files: dict[str, str], state: str, tracer: int | None
 ) -> None:
     monkeypatch.setattr(proc, "read_proc", lambda path: files.get(path, ""))
@@ -131,7 +131,7 @@ def test_what_the_kernels_files_tell(
     assert (seen.state, seen.tracer and seen.tracer.pid, seen.killed, seen.input) == (state, tracer, 0, None)
 
 
-def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_alone(tmp_path: Path) -> None:
+def test_the_process_that_locked_a_file_is_found_but_not_one_that_only_opened_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with path.open("w") as file, ExitStack() as others:
         assert (lock_holders(str(path)), openers(str(path))) == ([], [os.getpid()])
@@ -163,7 +163,7 @@ def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeyp
     answers.set()
 
 
-def test_the_other_end_of_a_pipe_is_the_one_of_the_other_direction() -> None:
+def test_the_other_end_of_a_pipe_has_the_other_direction() -> None:
     reading, writing = os.pipe()
     pipe = os.readlink(f"/proc/self/fd/{reading}")  # noqa: PTH115 - a link that names no path
     assert other_ends(pipe, reads=True) == other_ends(pipe, reads=False) == [os.getpid()]

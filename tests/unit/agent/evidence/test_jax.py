@@ -14,7 +14,7 @@ from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 
 
 class Job(SimpleNamespace):
-    """One process of a job of JAX; a call notes in ``seen`` what is told of its caller."""
+    """One process of a job of JAX; a call notes in ``seen`` what is reported of its caller."""
 
     seen = ""
 
@@ -45,10 +45,10 @@ CALLS: dict[str, tuple[Callable[[Any], None], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_that_waits_for_a_computation_is_told_as_the_program_writes_it(job: Job, name: str) -> None:
-    call, told = CALLS[name]
+def test_a_call_that_waits_for_a_computation_is_shown_as_the_program_writes_it(job: Job, name: str) -> None:
+    call, expected = CALLS[name]
     call(job)
-    assert job.seen == told
+    assert job.seen == expected
 
 
 def test_all_processes_are_members_of_a_computation(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

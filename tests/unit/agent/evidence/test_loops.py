@@ -36,7 +36,7 @@ class Job:
         self.tries: ActivityInfo | None = None
 
     def pause(self) -> None:
-        """Stand for a sleep: keep what is told of the loop around it, and leave the loop."""
+        """Stand for a sleep: keep what is reported of the loop around it, and leave the loop."""
         self._look(sys._getframe(1))
 
     def pause_below(self) -> None:
@@ -72,9 +72,9 @@ def cases(kind: str) -> Iterator[Any]:
     """Yield names, sources and answers of the case file."""
     for section in CASES.read_text().split("\n== ")[1:]:
         head, _, source = section.partition("\n")
-        name, what, told = head.split(" | ")
+        name, what, expected = head.split(" | ")
         if what == kind:
-            yield pytest.param(name, source, told, id=name)
+            yield pytest.param(name, source, expected, id=name)
 
 
 def looked_at(name: str, source: str) -> Job:
@@ -90,13 +90,13 @@ def looked_at(name: str, source: str) -> Job:
     return job
 
 
-@pytest.mark.parametrize(("name", "source", "told"), list(cases("file")))
-def test_the_file_that_a_loop_looks_for_is_named(name: str, source: str, told: str) -> None:
-    assert looked_at(name, source).file == {"none": None, "a file without a name": ""}.get(told, told)
+@pytest.mark.parametrize(("name", "source", "expected"), list(cases("file")))
+def test_the_file_that_a_loop_looks_for_is_named(name: str, source: str, expected: str) -> None:
+    assert looked_at(name, source).file == {"none": None, "a file without a name": ""}.get(expected, expected)
 
 
-@pytest.mark.parametrize(("name", "source", "told"), list(cases("tries")))
-def test_a_loop_that_tries_again_is_told_with_its_tries(name: str, source: str, told: str) -> None:
+@pytest.mark.parametrize(("name", "source", "expected"), list(cases("tries")))
+def test_a_loop_that_retries_is_reported_with_its_tries(name: str, source: str, expected: str) -> None:
     tries = looked_at(name, source).tries
-    names = None if told == "nothing" else (*told.split(", "), SLEEP)
+    names = None if expected == "nothing" else (*expected.split(", "), SLEEP)
     assert (tries and tries.names, tries and tries.function) == (names, names and name)

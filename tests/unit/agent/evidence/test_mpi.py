@@ -82,7 +82,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return job
 
 
-def test_a_collective_is_told_with_its_communicator(seen: SimpleNamespace) -> None:
+def test_a_collective_is_reported_with_its_communicator(seen: SimpleNamespace) -> None:
     seen.part.Allreduce(1, 2)
 
     group, call = seen.records
@@ -107,8 +107,8 @@ def test_partners_and_roots_are_ranks_of_the_whole_job(
     seen: SimpleNamespace, call: Callable[[Any], None], expected: tuple[int | None, bool, int | None, int | None]
 ) -> None:
     call(seen.part)
-    told = seen.records[1]
-    assert (told.peer, bool(told.is_receive), told.tag, told.root) == expected
+    record = seen.records[1]
+    assert (record.peer, bool(record.is_receive), record.tag, record.root) == expected
 
 
 def test_no_communicator_is_asked_without_thread_multiple(
@@ -124,7 +124,7 @@ def test_no_communicator_is_asked_without_thread_multiple(
     assert [(one.name, one.group) for one in seen.records] == [("bcast", "")]
 
 
-def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNamespace) -> None:
+def test_any_call_of_mpi4py_is_an_mpi_wait(seen: SimpleNamespace) -> None:
     window = type("Win", (), {"__module__": mpi.MODULE})()
     derived = type("MyComm", (Comm,), {})("mine")
 
@@ -137,13 +137,13 @@ def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNames
     assert wait(Request(), "Wait") == ActivityInfo(what=Activity.MPI_REQUEST, name="one.Wait")
 
 
-def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_mpi4py_has_no_mpi_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, mpi.MODULE, raising=False)
     assert mpi.mpi_seen() == []
     assert not mpi.mpi_wait(sys._getframe(), UNRESOLVED, None)
 
 
-def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:
+def test_the_source_names_its_limitation(seen: SimpleNamespace) -> None:
     assert "THREAD_MULTIPLE" not in mpi.mpi_seen()[0].limitation  # type: ignore[union-attr]
     seen.level = SERIALIZED
     assert "without THREAD_MULTIPLE" in mpi.mpi_seen()[0].limitation  # type: ignore[union-attr]

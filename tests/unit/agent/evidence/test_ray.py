@@ -62,7 +62,7 @@ RESULTS = (["0a"], ["0a", "0b", "0a again"], ["0a ready", "0c"], ["0a ready"], [
 """Lists of results, some of which are there; the last one has one of a task, and one of an actor without a row."""
 
 
-def test_actors_whose_results_are_missing_are_told() -> None:
+def test_actors_with_missing_results_are_reported() -> None:
     waits = [ray.pending_actors(ActivityInfo(what=Activity.RAY_GET), [Ref(ref) for ref in refs]) for refs in RESULTS]
     assert [(does.names, [one.pid for one in does.processes]) for does, _ in waits] == [
         (("Tool",), [os.getppid()]),

@@ -56,23 +56,23 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
     return fake
 
 
-def told(
+def arrivals_seen(
     monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512, seconds: float = 10.0
 ) -> list[SourceSeen | GroupSeen | GroupArrivals]:
-    """Return what is told of these recorders."""
+    """Return what is reported of these recorders."""
     monkeypatch.setattr(sampling, "recorders", lambda: list(found))
     return arrivals_of(most, seconds)
 
 
 def row_of(monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512) -> tuple[GroupSeen, GroupArrivals]:
-    """Return what is told of the group of these recorders, and of its collectives."""
-    group, row = told(monkeypatch, *found, most=most)
+    """Return what is reported of the group of these recorders, and of its collectives."""
+    group, row = arrivals_seen(monkeypatch, *found, most=most)
     assert isinstance(group, GroupSeen)
     assert isinstance(row, GroupArrivals)
     return group, row
 
 
-def test_the_last_collectives_of_a_group_are_told_with_their_times(
+def test_the_last_collectives_of_a_group_are_reported_with_their_times(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Sends are left out, and a batch counts once.
@@ -84,7 +84,7 @@ def test_the_last_collectives_of_a_group_are_told_with_their_times(
     assert row.took == ()
 
 
-def test_what_nccl_tells_of_durations_is_passed_on(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_durations_from_nccl_are_passed_on(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     nccl = entry(1, 100, duration_ms=1.5) | {"profiling_name": "nccl:all_reduce"}
     _, row = row_of(monkeypatch, recorder(dump(nccl, enqueued=1)))
     assert row.took == (1500,)
@@ -93,7 +93,7 @@ def test_what_nccl_tells_of_durations_is_passed_on(torch: FakeTorch, monkeypatch
     assert row.came == (0, 100)
 
 
-def test_a_rank_with_many_arrivals_tells_the_newest(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_with_many_arrivals_sends_the_newest(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     content = dump(*(entry(number, 10 * number) for number in range(1, 601)), enqueued=600)
     _, row = row_of(monkeypatch, recorder(content, enqueued=600), most=64)
     assert (len(row.came), row.sequences[-1]) == (64, 600)
@@ -112,10 +112,10 @@ def never() -> bytes:
     ],
     ids=["it would stop the program for too long", "it holds something else", "without a recorder"],
 )
-def test_what_keeps_a_rank_from_telling_is_told(
+def test_a_rank_without_arrivals_reports_the_reason(
     approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, found: list[Recorder]
 ) -> None:
-    (row,) = told(monkeypatch, *found, seconds=1.0)
+    (row,) = arrivals_seen(monkeypatch, *found, seconds=1.0)
     assert isinstance(row, SourceSeen)
     approved(row.limitation)
 
@@ -151,7 +151,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
+def test_two_readings_show_the_waits_between_them(files: Files) -> None:
     kernel = files.kernel()
     before = kernel.read()
     files.counters(queued=2_500_000_000, throttled=83)
@@ -160,7 +160,7 @@ def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
     assert (used.queued, used.throttled, used.periods) == (2.5, 83, 0)
 
 
-def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
+def test_a_kernel_without_counters_has_no_values(tmp_path: Path) -> None:
     kernel = Kernel(str(tmp_path / "proc"), str(tmp_path / "groups"))
     before, after = kernel.read(), kernel.read()
     used = processors(before, after, kernel.quota())
@@ -182,13 +182,13 @@ def test_the_quota_of_the_group_is_in_cores(files: Files, path: str, text: str, 
     assert files.kernel().quota() == cores
 
 
-def test_the_group_around_the_own_one_may_be_throttled(files: Files) -> None:
+def test_throttling_of_an_outer_group_counts(files: Files) -> None:
     files.write("groups/jobs/cpu.stat", "nr_periods 10\nnr_throttled 0\n")
     kernel = files.kernel()
     before = kernel.read()
     files.write("groups/jobs/cpu.stat", "nr_periods 20\nnr_throttled 9\n")
-    told = processors(before, kernel.read(), None)
-    assert (told.throttled, told.periods) == (9, 10)
+    used = processors(before, kernel.read(), None)
+    assert (used.throttled, used.periods) == (9, 10)
 
 
 class Clock:
@@ -226,7 +226,7 @@ class Sampling:
     """A sampler, and what it has answered."""
 
     def __init__(self, clock: Clock) -> None:
-        self.said: list[tuple[int, Kind, str, tuple[object, ...]]] = []
+        self.answers: list[tuple[int, Kind, str, tuple[object, ...]]] = []
         self._sampler = Sampler(clock.call_later)
 
     def ask(self, seconds: float, number: int = 1) -> None:
@@ -235,13 +235,13 @@ class Sampling:
         self._sampler.start(asked, question, self._hear)
 
     def _hear(self, ask: Ask, kind: Kind, text: str, rows: tuple[object, ...] = ()) -> None:
-        self.said.append((ask.request, kind, text, rows))
+        self.answers.append((ask.request, kind, text, rows))
 
-    def told(self, index: int = 0) -> Sampled:
-        """Return what one of the answers tells."""
-        told = sampled_in(self.said[index][3])
-        assert told is not None
-        return told
+    def result(self, index: int = 0) -> Sampled:
+        """Return the result in one of the answers."""
+        result = sampled_in(self.answers[index][3])
+        assert result is not None
+        return result
 
 
 @pytest.fixture
@@ -249,42 +249,42 @@ def sampled(clock: Clock) -> Sampling:
     return Sampling(clock)
 
 
-def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sampling) -> None:
+def test_a_rank_is_sampled_for_the_requested_time(clock: Clock, sampled: Sampling) -> None:
     sampled.ask(10.0)
     clock.run(109.9)
-    assert sampled.said == []
+    assert sampled.answers == []
     clock.run(200.0)
-    told = sampled.told()
-    assert told.sample.seconds == pytest.approx(10.0)
-    assert (told.sample.start, told.sample.clock) == (100_000_000, 110_000_000)
-    assert 80 <= told.sample.samples <= 120
-    assert sum(len(place.times) for place in told.places) == told.sample.samples
+    result = sampled.result()
+    assert result.sample.seconds == pytest.approx(10.0)
+    assert (result.sample.start, result.sample.clock) == (100_000_000, 110_000_000)
+    assert 80 <= result.sample.samples <= 120
+    assert sum(len(place.times) for place in result.places) == result.sample.samples
     assert clock.now < 111.0, "looks end with the last question"
 
 
-def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock, sampled: Sampling) -> None:
+def test_a_long_sampling_has_a_bounded_number_of_samples(clock: Clock, sampled: Sampling) -> None:
     sampled.ask(300.0)
     clock.run(1000.0)
-    assert sampled.told().sample.samples <= MAX_SNAPSHOTS
+    assert sampled.result().sample.samples <= MAX_SNAPSHOTS
 
 
-def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_samples_are_taken_rarely(clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     spent = iter(range(10**6))
     # Each look takes ten milliseconds.
     monkeypatch.setattr(time, "thread_time", lambda: next(spent) * 0.01)
     sampled.ask(50.0)
     clock.run(1000.0)
-    assert 0.01 * sampled.told().sample.samples <= 1.5 * LOOK_SHARE * 50
+    assert 0.01 * sampled.result().sample.samples <= 1.5 * LOOK_SHARE * 50
 
 
 def test_too_many_questions_are_refused(approved: Approved, sampled: Sampling) -> None:
     for number in range(MOST_OPEN + 1):
         sampled.ask(5.0, number)
-    ((number, kind, text, _),) = sampled.said
+    ((number, kind, text, _),) = sampled.answers
     approved(as_text((number, kind, text)))
 
 
-def test_what_goes_wrong_is_an_answer(
+def test_a_failed_sampling_is_answered_with_the_error(
     approved: Approved, clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> list[object]:
@@ -293,12 +293,12 @@ def test_what_goes_wrong_is_an_answer(
     monkeypatch.setattr(sampling, "arrivals_of", broken)
     sampled.ask(1.0)
     clock.run(200.0)
-    ((number, kind, text, rows),) = sampled.said
+    ((number, kind, text, rows),) = sampled.answers
     assert (number, kind, rows) == (1, Kind.ERROR, ())
     approved(text)
 
 
-def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
+def test_rarely_seen_places_are_merged(clock: Clock) -> None:
     places = [((f"/{number}.py", 1, "f"),) for number in range(MAX_PLACES + 8)]
     samples = [(at, place) for at, place in enumerate([*places, *places[: MAX_PLACES - 1]])]
     rows = sampled_places(samples, 0)
@@ -307,18 +307,18 @@ def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
     assert [len(row.times) for row in rows if not row.frames] == [9]
 
 
-def test_the_main_thread_is_where_this_test_is() -> None:
+def test_the_main_thread_is_sampled_in_this_test() -> None:
     steps = Places().look()
-    assert any(function == "test_the_main_thread_is_where_this_test_is" for _, _, function in steps)
+    assert any(function == "test_the_main_thread_is_sampled_in_this_test" for _, _, function in steps)
 
 
-def test_a_frame_of_the_users_is_among_those_of_a_deep_library() -> None:
+def test_the_users_frame_is_kept_below_a_deep_library() -> None:
     library: dict[str, Any] = {"look": Places().look}
     path = f"{sysconfig.get_path('stdlib')}/deep.py"
     exec(compile("def deep(n):\n    return deep(n - 1) if n else look()", path, "exec"), library)  # noqa: S102
     steps = library["deep"](20)
     assert len(steps) == MAX_FRAMES
-    assert steps[0][2] == "test_a_frame_of_the_users_is_among_those_of_a_deep_library"
+    assert steps[0][2] == "test_the_users_frame_is_kept_below_a_deep_library"
 
 
 def test_rare_places_end_at_the_users_line() -> None:

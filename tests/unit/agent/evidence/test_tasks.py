@@ -79,7 +79,7 @@ def look_at(work: Callable[[], Coroutine[Any, Any, object]], count: int) -> list
     return [one for one in found if not one.name.startswith("program")]
 
 
-def test_tasks_are_told_by_their_coroutines_with_the_names_of_what_they_wait_for(approved: Approved) -> None:
+def test_tasks_are_named_by_their_coroutines_with_what_they_wait_for(approved: Approved) -> None:
     async def work() -> None:
         rollouts: asyncio.Queue[int] = asyncio.Queue()
         lock, started = asyncio.Lock(), Hostile()
@@ -87,14 +87,14 @@ def test_tasks_are_told_by_their_coroutines_with_the_names_of_what_they_wait_for
         await train(fetch_rollouts(rollouts), fetch_rollouts(rollouts), take(lock), wait_for_start(started), pause())
 
     found = look_at(work, 6)
-    told = {one.name: wait_text(one.does.replace(place=None)) for one in found}
-    approved(f"{name}: {told[name]}" for name in sorted(told))
+    texts = {one.name: wait_text(one.does.replace(place=None)) for one in found}
+    approved(f"{name}: {texts[name]}" for name in sorted(texts))
     assert [one.name for one in roots(found)] == ["work"]
     (work_task,) = roots(found)
-    assert {one.name for one in found if any(one.task is task for task in work_task.awaits)} == set(told) - {"work"}
+    assert {one.name for one in found if any(one.task is task for task in work_task.awaits)} == set(texts) - {"work"}
 
 
-def test_of_a_loop_with_thousands_of_tasks_some_are_told_and_of_another_loop_none() -> None:
+def test_a_loop_with_thousands_of_tasks_shows_some_and_no_loop_shows_none() -> None:
     async def work() -> None:
         await train(*(pause() for _ in range(500)))
 
@@ -105,7 +105,7 @@ def test_of_a_loop_with_thousands_of_tasks_some_are_told_and_of_another_loop_non
 @pytest.mark.parametrize(
     ("waits_for", "names"), [("a stream", ["program"]), ("tasks", ["program"]), ("a queue", ["pause", "program"])]
 )
-def test_a_thread_waits_for_its_main_task_unless_another_one_may_end_what_that_waits_for(
+def test_a_thread_waits_for_its_main_task_unless_another_task_may_end_that_wait(
     waits_for: str, names: list[str]
 ) -> None:
     found: list[list[str]] = []
@@ -136,7 +136,7 @@ def test_a_thread_waits_for_its_main_task_unless_another_one_may_end_what_that_w
     assert found == [names]
 
 
-def test_the_thread_that_does_the_work_is_found() -> None:
+def test_the_thread_that_runs_the_awaited_work_is_found() -> None:
     with ThreadPoolExecutor(1, thread_name_prefix="works") as pool:
         begun, end = threading.Event(), threading.Event()
 
@@ -148,10 +148,10 @@ def test_the_thread_that_does_the_work_is_found() -> None:
         begun.wait()
         waiting = threading.Thread(target=future.result, name="waits")
         waiting.start()
-        told = None
-        while told is None or told.does.what is not Activity.FUTURE:
-            told = next(one for one in threads_seen(None) if one.thread == "waits")
+        wait = None
+        while wait is None or wait.does.what is not Activity.FUTURE:
+            wait = next(one for one in threads_seen(None) if one.thread == "waits")
         end.set()
         waiting.join()
-    assert told.does.thread == "works_0"
-    assert len(told.awaits) == 1
+    assert wait.does.thread == "works_0"
+    assert len(wait.awaits) == 1

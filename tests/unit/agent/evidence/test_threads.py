@@ -1,4 +1,4 @@
-"""What each thread of a real program waits for, and what is told of those that an exception has ended."""
+"""What each thread of a real program waits for, and what is reported of those that an exception has ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Thread:
         assert self._thread.ident is not None
         return self._thread.ident
 
-    def told(self, halted: int | None = None) -> Any:
+    def seen(self, halted: int | None = None) -> Any:
         (found,) = [one for one in threads_seen(halted) if one.thread == "worker"]
         return found
 
@@ -79,23 +79,23 @@ def _deep(thread: _Thread, left: int = MAX_WAIT_FRAMES + 10) -> None:
         _wait(thread)
 
 
-def test_a_thread_that_computes_or_stands_in_a_stop_says_so(approved: Approved) -> None:
+def test_a_thread_that_computes_or_is_stopped_is_reported(approved: Approved) -> None:
     with _Thread(_spin) as thread:
-        found = thread.told()
+        found = thread.seen()
     with _Thread(_wait) as thread:
-        halted = thread.told(thread.ident)
+        halted = thread.seen(thread.ident)
     assert (found.kind, halted.kind) == (WaitKind.PYTHON, WaitKind.DEBUGGER)
     approved(re.sub(r"py:\d+", "py:<line>", wait_text(one.does)) for one in (found, halted))
 
 
-def test_a_deep_stack_is_told_by_its_innermost_frames_as_far_as_there_is_room(
+def test_a_deep_stack_is_cut_to_the_innermost_frames_that_fit(
     approved: Approved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = sum(len(place.file) + len(place.function) + 50 for place in threads_seen(None)[0].frames)
     with _Thread(_deep) as thread:
-        whole = thread.told()
+        whole = thread.seen()
         monkeypatch.setattr(threads, "MAX_FRAMES_TEXT", room + 1000)
-        found = thread.told()
+        found = thread.seen()
         assert threads_seen(None)[0].frames
     assert len(whole.frames) == MAX_WAIT_FRAMES
     assert "_deep" in [place.function for place in whole.frames]
@@ -103,19 +103,19 @@ def test_a_deep_stack_is_told_by_its_innermost_frames_as_far_as_there_is_room(
     approved(wait_text(found.does))
 
 
-def test_without_time_the_frames_alone_are_told(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_frames_are_read_without_time_left(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_kernel(_thread: int) -> None:
         raise AssertionError("the kernel was asked")
 
     monkeypatch.setattr(threads, "MAX_SECONDS", -1.0)
     monkeypatch.setattr(threads, "system_call", no_kernel)
     with _Thread(_wait) as thread:
-        approved(wait_text(thread.told().does))
+        approved(wait_text(thread.seen().does))
 
 
 if not WRITES_THROUGH:
 
-    def test_of_a_thread_that_is_traced_no_variable_is_read() -> None:
+    def test_no_variable_of_a_traced_thread_is_read() -> None:
         def trace(_frame: FrameType, event: str, _argument: object) -> Any:
             return trace if event == "call" else None
 
@@ -124,7 +124,7 @@ if not WRITES_THROUGH:
             _wait(thread)
 
         with _Thread(wait_traced) as thread:
-            found = thread.told()
+            found = thread.seen()
         assert found.kind is WaitKind.LOCK
         assert (found.does.what, found.does.name) == (Activity.THREADING, "thread.ended")
 
@@ -133,20 +133,20 @@ if not WRITES_THROUGH:
 
 
 def seen_in(call: SystemCall) -> ActivityInfo:
-    told = waits_in(call)
-    assert told is not None
-    return told[0]
+    found = waits_in(call)
+    assert found is not None
+    return found[0]
 
 
-def test_a_pipe_whose_other_end_nobody_has_is_told() -> None:
+def test_a_pipe_without_another_end_is_reported() -> None:
     reading, writing = os.pipe()
     os.close(writing)
-    told = seen_in(SystemCall("read", (reading, 0, 1, 0, 0, 0)))
+    wait = seen_in(SystemCall("read", (reading, 0, 1, 0, 0, 0)))
     os.close(reading)
-    assert (told.what, told.target, told.processes, told.kind) == (Activity.READ, Target.PIPE, (), WaitKind.UNKNOWN)
+    assert (wait.what, wait.target, wait.processes, wait.kind) == (Activity.READ, Target.PIPE, (), WaitKind.UNKNOWN)
 
 
-def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
+def test_a_socket_keeps_its_blocking_mode_under_a_default_timeout() -> None:
     socket.setdefaulttimeout(5.0)
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -159,9 +159,9 @@ def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
         socket.setdefaulttimeout(None)
 
 
-def test_select_of_the_standard_input_alone_is_a_wait_for_it() -> None:
-    told = [seen_in(SystemCall(name, (1, 0, 0, 0, 0, 0))) for name in ("select", "pselect6")]
-    assert [(one.what, one.descriptor) for one in told] == [(Activity.POLL, 0)] * 2
+def test_select_on_standard_input_alone_is_a_wait_for_input() -> None:
+    waits = [seen_in(SystemCall(name, (1, 0, 0, 0, 0, 0))) for name in ("select", "pselect6")]
+    assert [(one.what, one.descriptor) for one in waits] == [(Activity.POLL, 0)] * 2
     assert seen_in(SystemCall("select", (2, 0, 0, 0, 0, 0))).kind is WaitKind.SOCKET
 
 
@@ -169,9 +169,9 @@ NUMBERS = st.integers(0, 2**64 - 1)
 
 
 @given(st.sampled_from([*sorted(process._NAMES.values()), "number 999"]), st.tuples(*[NUMBERS] * 6))
-def test_any_call_with_any_arguments_is_told(name: str, arguments: tuple[int, ...]) -> None:
-    told = waits_in(SystemCall(name, arguments))
-    assert told is None or wait_text(checked(told[0])).isprintable()
+def test_any_system_call_with_any_arguments_is_described(name: str, arguments: tuple[int, ...]) -> None:
+    wait = waits_in(SystemCall(name, arguments))
+    assert wait is None or wait_text(checked(wait[0])).isprintable()
 
 
 # ------------------------------------------------------------------------------------ threads that have ended by errors
@@ -201,27 +201,27 @@ def end(target: Callable[[], object], name: str = "producer") -> None:
     thread.join()
 
 
-def told_as_ended() -> dict[str, str]:
-    """Return the texts of the threads that are told as ended, by their names."""
+def ended_texts() -> dict[str, str]:
+    """Return the texts of the threads that are reported as ended, by their names."""
     rows = [one for one in threads_seen(None) if one.kind is WaitKind.ENDED]
     return {one.thread: re.sub(r"py:\d+", "py:<line>", wait_text(one.does)) for one in rows}
 
 
-def test_a_thread_that_ends_by_an_exception_is_told_after_the_former_hook(
+def test_a_thread_ended_by_an_exception_is_reported_after_the_former_hook(
     approved: Approved, watched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end(produce)
     end(lambda: None, "calm")
     assert watched == ["producer"]
-    assert list(told_as_ended()) == ["producer"]
-    approved(told_as_ended().values())
+    assert list(ended_texts()) == ["producer"]
+    approved(ended_texts().values())
     # A fork has no threads of its parent.
     pid = os.getpid() + 1
     monkeypatch.setattr(os, "getpid", lambda: pid)
     assert ended.ended_threads() == []
 
 
-def test_nothing_is_raised_and_the_last_ones_count(watched: list[str]) -> None:
+def test_ended_threads_raise_no_error_and_the_last_ones_are_kept(watched: list[str]) -> None:
     def odd() -> None:
         raise type("Odd", (Exception,), {"__str__": lambda self: 1 / 0})
 
@@ -229,11 +229,11 @@ def test_nothing_is_raised_and_the_last_ones_count(watched: list[str]) -> None:
     end(odd, "odd")
     for number in range(MAX_ENDED + 1):
         end(produce, f"producer-{number}")
-    assert list(told_as_ended()) == [f"producer-{number}" for number in range(1, MAX_ENDED + 1)]
+    assert list(ended_texts()) == [f"producer-{number}" for number in range(1, MAX_ENDED + 1)]
     assert len(watched) == MAX_ENDED + 3
 
 
-def test_a_hook_that_other_code_has_set_stays(watched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_set_by_other_code_is_kept(watched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def other(args: threading.ExceptHookArgs) -> None:
         watched.append(str(args.exc_type))
 
@@ -256,7 +256,7 @@ class Hostile(OSError):
         raise SystemExit
 
 
-def test_the_exception_that_a_thread_handles_is_told_without_running_its_code() -> None:
+def test_the_exception_a_thread_handles_is_read_without_running_its_code() -> None:
     me = threading.get_ident()
     try:
         raise Hostile("disk full")
@@ -272,7 +272,7 @@ def test_the_exception_that_a_thread_handles_is_told_without_running_its_code() 
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         pytest.param(
             RuntimeError("[/w/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:7081."),
@@ -286,10 +286,10 @@ def test_the_exception_that_a_thread_handles_is_told_without_running_its_code() 
         ),
     ],
 )
-def test_of_an_error_what_says_most_is_told(error: Exception, told: str) -> None:
+def test_the_most_informative_text_of_an_error_is_shown(error: Exception, expected: str) -> None:
     try:
         raise error
     except Exception:
         handled = handled_exception(threading.get_ident())
     assert handled is not None
-    assert handled[0] == told
+    assert handled[0] == expected

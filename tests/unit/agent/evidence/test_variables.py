@@ -69,7 +69,7 @@ VALUES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
-def test_nothing_that_is_asked_about_any_object_runs_its_code(make: Callable[[], object]) -> None:
+def test_reading_an_object_runs_none_of_its_code(make: Callable[[], object]) -> None:
     value = make()
     for name in ("acquire", "lock", "computed", "__class__", "__dict__", "missing"):
         attribute(value, name)
@@ -113,7 +113,7 @@ class Tensor:
     pass
 
 
-def test_a_variable_that_was_read_lives_no_longer_than_it_would() -> None:
+def test_reading_a_variable_does_not_keep_it_alive() -> None:
     tensor = Tensor()
     gone = weakref.ref(tensor)
     frame = _frame()
@@ -136,7 +136,7 @@ def test_closed_over_and_global_variables_are_read() -> None:
     assert variable(_frame(), "nothing") is UNKNOWN
 
 
-def test_the_body_of_a_class_with_a_mapping_of_its_own_is_not_read() -> None:
+def test_a_class_body_with_its_own_mapping_is_not_read() -> None:
     class Mapping(dict[str, Any]):
         get = fails
 
@@ -195,7 +195,7 @@ def by_attribute() -> object:
 
 
 @pytest.mark.parametrize("function", [by_global, by_locals, by_attribute])
-def test_object_method_and_arguments_are_read(function: Callable[[], object]) -> None:
+def test_the_object_method_and_arguments_of_a_call_are_read(function: Callable[[], object]) -> None:
     site = site_of(function)
     assert (site.called.owner, site.called.name) == (PATTERN, "sub")
     assert [site.argument(0, "repl"), site.argument(1, "string"), site.argument(2, "count")] == [note, "a", 1]
@@ -208,7 +208,7 @@ class WithProperty:
     pattern = property(lambda self: PATTERN)
 
 
-def test_what_would_take_running_code_is_unknown() -> None:
+def test_a_value_that_needs_running_code_is_unknown() -> None:
     def computed() -> None:
         PATTERN.sub(note, "a" * len("b"), count=COUNT + 1)
 
@@ -258,16 +258,16 @@ def test_a_program_with_odd_escape_sequences_is_read_without_its_warnings(capfd:
         "def called():\n    PATTERN.sub(note, 'a'\n",
     ],
 )
-def test_of_a_file_that_was_edited_since_nothing_is_told(edited: str) -> None:
+def test_an_edited_file_shows_no_call(edited: str) -> None:
     assert called_in(edited, "def called():\n    PATTERN.sub(note, 'a')\n").called.text == ""
 
 
-def test_a_method_on_a_line_of_its_own_is_found() -> None:
+def test_a_method_on_its_own_line_is_found() -> None:
     site = called_in("def called():\n    (PATTERN\n     .sub(note,\n          'a'))\n")
     assert (site.called.text, site.positional) == ("PATTERN.sub", (note, "a"))
 
 
-def test_the_call_that_made_the_object_is_told_as_well() -> None:
+def test_the_call_that_made_the_object_is_read_too() -> None:
     site = called_in("import re\ndef called():\n    re.compile('a', flags=0).sub(note, 'a')\n")
     assert site.made is not None
     assert (site.made.called.text, site.made.positional, site.called.name) == ("re.compile", ("a",), "sub")

@@ -1,4 +1,4 @@
-"""The worker for which a process waits, by what the kernel tells of all of them, and workers that have ended."""
+"""The worker for which a process waits, by what the kernel reports of all of them, and workers that have ended."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ SOCKET, LOCK, SLEEP = Activity.SELECT, Activity.NATIVE_LOCK, Activity.SLEEP
         pytest.param({}, None, None, id="no worker"),
     ],
 )
-def test_the_worker_that_does_not_wait_for_work_is_the_one_for_which_its_parent_waits(
+def test_the_parent_waits_for_the_worker_that_is_not_idle(
     monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, Activity], dead: int | None, holder: int | None
 ) -> None:
     found = [Worker(pid, f"W-{pid}", None) for pid in kinds] + ([Worker(7, "W-7", dead)] if dead else [])
     monkeypatch.setattr(workers, "workers", lambda: found)
     monkeypatch.setattr(workers, "has_ended", lambda _: False)
     monkeypatch.setattr(workers, "does", lambda pid: (ActivityInfo(what=kinds[pid]), None))
-    told, pid = from_workers(ActivityInfo(what=Activity.MESSAGE))
+    activity, pid = from_workers(ActivityInfo(what=Activity.MESSAGE))
     assert pid == holder
-    named = {one.name for one in told.processes}
+    named = {one.name for one in activity.processes}
     assert named == ({f"W-{holder}"} if holder else {"W-7"} if dead else {one.name for one in found})
-    assert [one.status for one in told.processes if one.status is not None] == ([dead] if dead else [])
+    assert [one.status for one in activity.processes if one.status is not None] == ([dead] if dead else [])
 
 
-def test_a_worker_is_known_by_its_name_and_its_status_before_its_parent_has_waited_for_it() -> None:
+def test_a_worker_has_its_name_and_status_before_its_parent_waits_for_it() -> None:
     child = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,), name="W-1")
     child.start()
     os.waitid(os.P_PID, child.pid or 0, os.WEXITED | os.WNOWAIT)
@@ -50,7 +50,7 @@ def test_a_worker_is_known_by_its_name_and_its_status_before_its_parent_has_wait
     assert child.exitcode == 3
 
 
-def test_a_worker_of_a_pool_that_did_not_end_by_itself_is_remembered() -> None:
+def test_a_pool_worker_that_ended_with_an_error_is_remembered() -> None:
     ended.watch()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         (worker,) = pool._pool  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""A program whose threads each wait for one thing, and what a rank has to tell of each.
+"""A program whose threads each wait for one thing, and what a rank has to report of each.
 
-Run as a script it prints what is told, a line of JSON for each thread, once all wait, and ends.
+Run as a script it prints the reports, a line of JSON for each thread, once all wait, and ends.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
 
 
 def main() -> None:
-    """Have all threads wait, and print what is told of them."""
+    """Have all threads wait, and print the reports of them."""
     from dbg_agent.evidence import locks, threads
     from dbg_agent.frames import stacks
     from dbg_agent.host import descriptors
@@ -264,15 +264,15 @@ def main() -> None:
     def look() -> None:
         until, seen = time.monotonic() + SECONDS, dict[str, tuple[str, str]]()
         while True:
-            before, told = seen, threads.threads_seen(None)
-            seen = {one.thread: (one.kind.value, wait_text(one.does)) for one in told}
+            before, found = seen, threads.threads_seen(None)
+            seen = {one.thread: (one.kind.value, wait_text(one.does)) for one in found}
             # The main thread may still be within the start of this one, and others on their way to their last wait.
             waits = looking.name in seen["MainThread"][1] and not any("self.meet" in text for _, text in seen.values())
             right = all(seen.get(name, ("", ""))[0] == case.kind for name, case in CASES.items())
             if (waits and right and seen == before) or time.monotonic() > until:
                 break
-        circles = circles_among(told)
-        for one in told:
+        circles = circles_among(found)
+        for one in found:
             places = [[place.function, place.line] for place in one.frames]
             row = [one.thread, one.kind.value, wait_text(one.does), circles.get(one.number, 0), one.is_main, places]
             sys.stdout.write(json.dumps(row) + "\n")

@@ -35,7 +35,7 @@ def put(frame: FrameType, known: Any, **values: object) -> None:
     write_back(frame, known)
 
 
-def test_all_kinds_of_variables_are_written_and_those_of_one_copy_again_and_again() -> None:
+def test_all_kinds_of_variables_are_written_repeatedly_from_one_copy() -> None:
     def assign(frame: FrameType, known: Any) -> None:
         put(frame, known, local=1)
         put(frame, known, argument=2, free=3)
@@ -67,7 +67,7 @@ def test_a_tracing_debugger_can_still_assign_afterwards() -> None:
         sys.settrace(before)
 
 
-def test_a_variable_that_a_copy_lacks_stays() -> None:
+def test_a_variable_missing_from_a_copy_is_kept() -> None:
     def assign(frame: FrameType, known: Any) -> None:
         values = {name: value for name, value in known.items() if name != "argument"}
         write_back(frame, {**values, "local": 1})
@@ -75,7 +75,7 @@ def test_a_variable_that_a_copy_lacks_stays() -> None:
     assert values_after(assign)[:2] == [1 if sys.version_info < (3, 13) else "local", "argument"]
 
 
-def test_the_body_of_a_module_has_its_globals() -> None:
+def test_a_module_body_assigns_its_globals() -> None:
     names: dict[str, Any] = {"sys": sys, "write_back": write_back}
     exec("f = sys._getframe(); f.f_locals['x'] = 3; write_back(f, f.f_locals); y = x", names)  # noqa: S102 - a module's body
     assert (names["x"], names["y"]) == (3, 3)
@@ -85,7 +85,7 @@ class Tensor:
     """A value whose end can be seen."""
 
 
-def test_a_value_that_the_program_deletes_ends_though_somebody_has_looked() -> None:
+def test_a_deleted_value_is_freed_after_its_frame_was_read() -> None:
     value, other = Tensor(), Tensor()
     ended, other_ended = weakref.ref(value), weakref.ref(other)
     frame = sys._getframe()
@@ -98,7 +98,7 @@ def test_a_value_that_the_program_deletes_ends_though_somebody_has_looked() -> N
     assert other_ended() is None
 
 
-def test_the_programs_own_locals_stay() -> None:
+def test_the_programs_own_locals_are_kept() -> None:
     value = 3
     own = locals()
     release([sys._getframe()])
@@ -106,7 +106,7 @@ def test_the_programs_own_locals_stay() -> None:
 
 
 @pytest.mark.parametrize("install", [sys.settrace, sys.setprofile])
-def test_no_variable_is_lost_in_a_frame_whose_trace_function_looks(install: Callable[[Any], None]) -> None:
+def test_no_variable_is_lost_when_a_trace_function_reads_the_frame(install: Callable[[Any], None]) -> None:
     def traced(frame: FrameType, event: str, _arg: object) -> Any:
         assert frame.f_locals is not None
         release([frame])

@@ -1,4 +1,4 @@
-"""A stop tells of files that were edited since they were loaded, and shows the lines around its own."""
+"""A stop reports files that were edited since they were loaded, and shows the lines around its own."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def edit(path: Path) -> None:
 def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> None:
     def resumes() -> None:
         script()
-        driver.say("cl")
-        driver.say("y")
-        driver.say("c")
+        driver.reply("cl")
+        driver.reply("y")
+        driver.reply("c")
 
     finish = drive(driver, resumes)
     assert model.train(driver.rank, []) == [1, 2, 3]
     finish()
 
 
-def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
+def test_a_file_edited_before_the_stop_is_reported_as_changed(
     approved: Approved, driver: Driver, folder: Path, model: ModuleType
 ) -> None:
     edit(folder / "edited_model.py")
@@ -99,7 +99,7 @@ def edited_in(model: ModuleType) -> list[str]:
     return found[0]
 
 
-def test_an_edit_within_the_function_is_seen_by_its_lines_alone(folder: Path, model: ModuleType) -> None:
+def test_an_edit_within_a_function_is_detected_by_its_lines_alone(folder: Path, model: ModuleType) -> None:
     path = folder / "edited_model.py"
     assert edited_in(model) == []
     path.write_text(MODEL.replace("    seen.append(2)", "\n    seen.append(2)"))
@@ -108,7 +108,7 @@ def test_an_edit_within_the_function_is_seen_by_its_lines_alone(folder: Path, mo
     assert edited_in(model) == []
 
 
-def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
+def test_code_changed_by_an_import_hook_is_not_an_edit(
     folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = folder / "edited_model.py"

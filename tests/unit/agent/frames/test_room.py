@@ -11,22 +11,22 @@ NEAR = STACK_FRAMES // 4
 
 
 def test_there_is_room_far_from_the_limit() -> None:
-    told: list[Exception] = []
+    reported: list[Exception] = []
     assert has_room()
-    assert not reports_no_room(told.append)
-    assert told == []
+    assert not reports_no_room(reported.append)
+    assert reported == []
 
 
-def test_close_to_the_limit_it_is_told_once() -> None:
-    told: list[Exception] = []
+def test_missing_room_is_reported_once_close_to_the_limit() -> None:
+    reported: list[Exception] = []
     assert not with_calls_left(NEAR, has_room)
-    assert with_calls_left(NEAR, lambda: reports_no_room(told.append))
-    assert [type(error) for error in told] == [RecursionError]
+    assert with_calls_left(NEAR, lambda: reports_no_room(reported.append))
+    assert [type(error) for error in reported] == [RecursionError]
 
 
 @pytest.mark.parametrize("left", range(4, 10))
-def test_without_room_to_tell_nothing_is_raised(left: int) -> None:
-    def tell(_error: Exception, nested: int = 0) -> None:
-        tell(_error, nested + 1)
+def test_no_error_is_raised_without_room_to_report(left: int) -> None:
+    def report(_error: Exception, nested: int = 0) -> None:
+        report(_error, nested + 1)
 
-    assert with_calls_left(left, lambda: reports_no_room(tell))
+    assert with_calls_left(left, lambda: reports_no_room(report))

@@ -1,4 +1,4 @@
-"""Stacks as they are told: without our own frames, and bounded."""
+"""Stacks as they are sent: without our own frames, and bounded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_stack_ends_at_its_frame_and_has_the_callers_before_it() -> None:
     assert stack[-1].file == __file__
 
 
-def test_the_middle_of_a_deep_stack_and_of_one_with_long_paths_is_left_out_and_counted() -> None:
+def test_the_middle_of_a_large_stack_is_left_out_and_counted() -> None:
     deepest = stack_of(deep(600))
     assert (len(deepest), deepest[-1].function) == (MAX_STACK_FRAMES, "deep")
     places = tuple(Place(file=f"/{n}" + "\x01" * 4000, line=n, function="f") for n in range(100))
@@ -72,13 +72,13 @@ def test_the_middle_of_a_deep_stack_and_of_one_with_long_paths_is_left_out_and_c
 
 
 @pytest.mark.parametrize("module", ["dbg_agent.rank.rank", "dbg_dial.dial", "dbg_wire.codec"])
-def test_our_own_frames_are_not_told(module: str) -> None:
+def test_our_own_frames_are_left_out(module: str) -> None:
     namespace = {"__name__": module, "sys": sys}
     exec("def ours(call): return call()", namespace)  # noqa: S102 - a module that says it is ours
     frame = namespace["ours"](sys._getframe)  # type: ignore[operator]
     assert is_own(frame)
     assert frame.f_code.co_name == "ours"
-    assert stack_of(frame)[-1].function == "test_our_own_frames_are_not_told"
+    assert stack_of(frame)[-1].function == "test_our_own_frames_are_left_out"
 
 
 def frame_in(module: str, call: Callable[[], FrameType]) -> FrameType:
@@ -89,23 +89,23 @@ def frame_in(module: str, call: Callable[[], FrameType]) -> FrameType:
     return frame
 
 
-def test_the_frames_that_run_the_program_are_those_before_its_first_one() -> None:
+def test_the_runner_frames_are_those_before_the_programs_first_frame() -> None:
     runner, ours, program = (frame_in(name, sys._getframe) for name in ("runpy", "dbg_agent.program.script", "m"))
     assert skip_runner([runner, runner, ours, runner, program, runner]) == 4
     assert skip_runner([program, runner]) == 0
     assert skip_runner([runner, ours]) == 0, "a stack is never empty"
 
 
-def test_a_traceback_is_told_to_where_it_was_raised() -> None:
+def test_a_traceback_ends_where_the_error_was_raised() -> None:
     try:
         raises()
     except ValueError as error:
         places = traceback_of(error.__traceback__)
-    assert functions(places) == ["test_a_traceback_is_told_to_where_it_was_raised", "raises"]
+    assert functions(places) == ["test_a_traceback_ends_where_the_error_was_raised", "raises"]
 
 
 @pytest.mark.parametrize("may_lock_up", [True, False])
-def test_another_thread_is_found_with_its_innermost_frame_and_one_that_ended_is_not(
+def test_a_running_thread_has_its_innermost_frame_and_an_ended_one_has_none(
     may_lock_up: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", may_lock_up)
@@ -128,7 +128,7 @@ def test_another_thread_is_found_with_its_innermost_frame_and_one_that_ended_is_
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_collections_are_on_or_off_as_before_also_after_a_failed_look(
+def test_garbage_collection_is_restored_even_after_a_failed_look(
     collects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails() -> None:
@@ -190,7 +190,7 @@ def called_in(path: str, depth: int = 1, name: str = "library") -> list[FrameAt]
         ("<frozen importlib._bootstrap>", "called_in"),
     ],
 )
-def test_the_innermost_frame_of_a_file_of_the_user_is_taken(path: str, name: str) -> None:
+def test_the_innermost_frame_in_a_file_of_the_user_is_chosen(path: str, name: str) -> None:
     frames = called_in(path, 3)
     assert [at[0].f_code.co_name for at in frames[-3:]] == ["library"] * 3
     found = users_frame(frames)
@@ -198,7 +198,7 @@ def test_the_innermost_frame_of_a_file_of_the_user_is_taken(path: str, name: str
     assert (found[0].f_code.co_name, found[1]) == (name, found[0].f_lineno)
 
 
-def test_without_a_file_of_the_user_what_was_typed_is_taken_or_the_innermost_frame() -> None:
+def test_typed_code_or_the_innermost_frame_is_chosen_without_a_file_of_the_user() -> None:
     def only(*paths: str) -> list[FrameAt]:
         return [called_in(path)[-1] for path in paths]
 
@@ -230,7 +230,7 @@ def test_a_frame_is_found_by_its_function_and_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["forwards", "2", "-3", "999999999"])
-def test_a_missing_frame_is_told_with_those_that_there_are(approved: Approved, wanted: str) -> None:
+def test_a_missing_frame_is_reported_with_the_existing_frames(approved: Approved, wanted: str) -> None:
     with pytest.raises(NoSuchFrame) as raised:
         find_frame(called_in("/home/me/model.py", 3, "forward")[-2:], wanted)
     approved(str(raised.value))
@@ -288,30 +288,30 @@ def named(stacks: tuple[ThreadStack, ...], name: str) -> list[ThreadStack]:
     return [stack for stack in stacks if stack.name == name]
 
 
-def test_all_threads_are_told_by_name_with_the_main_one_first() -> None:
+def test_all_threads_are_named_with_the_main_thread_first() -> None:
     with waiting(name="feeder"):
         stacks = thread_stacks(None, ())
     assert stacks[0].name == "MainThread"
-    assert stacks[0].frames[-1].function == "test_all_threads_are_told_by_name_with_the_main_one_first"
+    assert stacks[0].frames[-1].function == "test_all_threads_are_named_with_the_main_thread_first"
     (feeder,) = named(stacks, "feeder")
     assert "feed" in functions(feeder.frames)
     assert not any(stack.halted for stack in stacks)
 
 
-def test_the_thread_that_stands_in_a_stop_has_the_stack_of_the_stop() -> None:
+def test_the_stopped_thread_has_the_stack_of_the_stop() -> None:
     place = Place(file="/t.py", line=7, function="work")
     stacks = thread_stacks(threading.main_thread().ident, (place,))
     assert (stacks[0].frames, stacks[0].halted) == ((place,), True)
 
 
-def test_threads_of_ours_are_left_out_whatever_they_are_called() -> None:
+def test_our_threads_are_left_out_whatever_their_names() -> None:
     before = {stack.name for stack in thread_stacks(None, ())}
     with waiting(own=True), waiting(name="dbg-agent-something"):
         # Threads of earlier tests may end meanwhile.
         assert {stack.name for stack in thread_stacks(None, ())} <= before
 
 
-def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_frames_are_bounded_to_fit_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_THREADS", 3)
     monkeypatch.setattr(module, "MAX_THREAD_FRAMES", 4)
     with waiting(5, name="feeder"):
@@ -324,7 +324,7 @@ def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch:
 @pytest.mark.parametrize(
     ("main", "expected"), [("main_loop", "TrainingThread(loop)"), ("update", "MainThread")], ids=["idle", "busy"]
 )
-def test_the_thread_that_trains_counts_where_the_main_one_waits_for_calls_of_an_actor(main: str, expected: str) -> None:
+def test_the_training_thread_counts_when_the_main_thread_waits_for_actor_calls(main: str, expected: str) -> None:
     # A lock is C code, as Ray's loop is: both leave the function that calls them innermost.
     end, looked, found = threading.Event(), threading.Lock(), []
     worker: dict[str, Callable[[Callable[[], object]], None]] = {}

@@ -91,19 +91,19 @@ def escaped(text: str) -> str:
 
 
 @given(st.lists(stacks, max_size=4))
-def test_what_faulthandler_writes_is_read_back(threads: list[Stack]) -> None:
+def test_dumps_of_faulthandler_are_read_back(threads: list[Stack]) -> None:
     assert parse_dump(dump_of(threads)) == threads
 
 
 @given(st.text())
-def test_anything_can_be_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     for stack in parse_dump(text):
         assert len(stack.frames) <= MAX_STACK_FRAMES
         for place in stack.frames:
             (place.file + place.function).encode()
 
 
-def test_odd_lines_of_a_dump_are_passed_over() -> None:
+def test_odd_lines_of_a_dump_are_skipped() -> None:
     crashed, main = parse_dump(FATAL)
     assert crashed.frames == (
         Place(file="", line=0, function="???"),
@@ -113,17 +113,17 @@ def test_odd_lines_of_a_dump_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("prefer_current", [True, False], ids=["fatal signal", "stuck interpreter"])
-def test_the_stack_to_tell_is_the_main_threads_unless_a_signal_came_elsewhere(prefer_current: bool) -> None:
+def test_the_main_threads_stack_is_chosen_unless_a_signal_hit_another_thread(prefer_current: bool) -> None:
     def stack(thread: int, name: str, current: bool = False) -> Stack:
         return Stack(thread, current, (Place(file="f", line=1, function=name),))
 
-    def told(*threads: Stack) -> list[str]:
+    def chosen(*threads: Stack) -> list[str]:
         return [place.function for place in choose(threads, MAIN, prefer_current=prefer_current)]
 
     oldest = stack(9, "oldest")
-    assert told(stack(7, "current", True), stack(MAIN, "main"), oldest) == ["current" if prefer_current else "main"]
-    assert told(Stack(7, False, ()), oldest) == ["oldest"], "without a main and a current thread"
-    assert told() == []
+    assert chosen(stack(7, "current", True), stack(MAIN, "main"), oldest) == ["current" if prefer_current else "main"]
+    assert chosen(Stack(7, False, ()), oldest) == ["oldest"], "without a main and a current thread"
+    assert chosen() == []
 
 
 @given(st.data())
@@ -134,20 +134,20 @@ def test_pieces_of_any_size_make_the_same_record(data: st.DataObject) -> None:
     whole.feed(stream)
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         pieces.feed(stream[start:end])
-    for told in (pieces, whole):
-        assert (told.key, told.thread, told.beats, told.is_calm) == ("b/2", 17, 2, True)
-        assert told.owner == "wss://login2:6900"
-        assert (told.signal, [place.function for place in told.frames]) == (11, ["???", "load"])
+    for made in (pieces, whole):
+        assert (made.key, made.thread, made.beats, made.is_calm) == ("b/2", 17, 2, True)
+        assert made.owner == "wss://login2:6900"
+        assert (made.signal, [place.function for place in made.frames]) == (11, ["???", "load"])
 
 
 @given(st.integers(0, len(DUMP)))
-def test_a_line_of_the_rank_may_come_in_the_middle_of_a_dump(at: int) -> None:
+def test_a_line_of_the_rank_may_interrupt_a_dump(at: int) -> None:
     whole = record()
     whole.feed(f"{DUMP[:at]}{MARK}{BEAT} 17 b/1 \n{DUMP[at:]}".encode())
     assert (whole.key, whole.owner, whole.beats, whole.frames) == ("b/1", "", 1, DUMP_FRAMES)
 
 
-def test_a_dump_that_was_asked_for_takes_the_place_of_the_last_one() -> None:
+def test_a_requested_dump_replaces_the_last_one() -> None:
     rank = record()
     rank.feed(DUMP.encode())
     rank.expect()

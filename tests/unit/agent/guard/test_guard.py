@@ -32,7 +32,7 @@ def thread(number: int, *names: str, pid: int = 7, module: str | None = None) ->
     return {"pid": pid, "os_thread_id": number, "frames": frames}
 
 
-def test_the_main_thread_is_told_outermost_frame_first_without_ours() -> None:
+def test_the_main_thread_is_shown_outermost_frame_first_without_our_frames() -> None:
     text = json.dumps([thread(9, "pump"), thread(7, "inner", "outer")])
     assert [place.function for place in frames_of(text, 7, (), {})] == ["outer", "inner"]
     # In a container the guard may know the rank by another number than the kernel outside of it.
@@ -40,13 +40,13 @@ def test_the_main_thread_is_told_outermost_frame_first_without_ours() -> None:
     assert frames_of(text, 7, ("/src",), {}) == ()
 
 
-def test_a_function_without_a_name_has_its_address_within_its_file_which_is_the_same_in_all_ranks() -> None:
+def test_an_unnamed_function_is_named_by_its_address_within_its_file() -> None:
     maps = "7f00-7f80 r--p 0 8:1 12   /lib/my lib.so\n7f80-8000 r-xp 80 8:1 12   /lib/my lib.so\n1-2 rw-p 0 0 0\n"
     text = json.dumps([thread(7, "0x7f8a", module="/lib/my lib.so")])
     assert [place.function for place in frames_of(text, 7, (), files_at(maps))] == ["0x8a"]
 
 
-def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counted() -> None:
+def test_inner_frames_with_long_names_are_kept_and_the_others_counted() -> None:
     names = [f"f{number}<{'int, ' * 700}>" for number in range(300)]
     frames = frames_of(json.dumps([thread(7, *names)]), 7, (), {})
     assert sum(map(size_of, frames)) < MAX_STACK_BYTES + 200
@@ -55,14 +55,14 @@ def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counte
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"pid": 1}]', "Error: x\x1b[2J"])
-def test_what_is_no_stack_is_told(approved: Approved, text: str) -> None:
+def test_output_without_a_stack_is_reported(approved: Approved, text: str) -> None:
     with pytest.raises(NoStack) as error:
         frames_of(text, 7, (), {})
     approved(str(error.value))
     assert "\x1b" not in str(error.value)
 
 
-def test_where_py_spy_is_missing_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_py_spy_is_reported_with_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(NoStack, match="`pip install py-spy`"):
         find_program({"PATH": str(tmp_path)})
@@ -80,40 +80,40 @@ def write(folder: Path, script: str) -> None:
 GIB = 1 << 30
 
 
-class Told(Memory):
-    """A memory of which the test says everything."""
+class FixedMemory(Memory):
+    """A memory whose values the test sets."""
 
     def __init__(self, *, has_run_out: bool = False, limit: int | None = None) -> None:
         super().__init__(2**22)
         self.held = 7 * GIB
-        self._said = has_run_out, limit
+        self._values = has_run_out, limit
 
     def has_run_out(self) -> bool:
-        return self._said[0]
+        return self._values[0]
 
     def limit(self) -> int | None:
-        return self._said[1]
+        return self._values[1]
 
 
 def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> tuple[str, str]:
     watched = WatchedProcess(os.getpid())
-    watched.memory = memory or Told()
+    watched.memory = memory or FixedMemory()
     os.close(watched.descriptor)
     return watched.cause_of_end(number, slurm_end)
 
 
-def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved) -> None:
-    received = cause(signal.SIGKILL, Told(has_run_out=True, limit=8 * GIB))
+def test_the_out_of_memory_killer_is_reported_with_limit_and_size(approved: Approved) -> None:
+    received = cause(signal.SIGKILL, FixedMemory(has_run_out=True, limit=8 * GIB))
     approved("\n".join(received))
-    approved(cause(signal.SIGKILL, Told(has_run_out=True))[0], "2")
-    assert cause(signal.SIGTERM, Told(has_run_out=True)) == ("", "")
+    approved(cause(signal.SIGKILL, FixedMemory(has_run_out=True))[0], "2")
+    assert cause(signal.SIGTERM, FixedMemory(has_run_out=True)) == ("", "")
     assert cause(signal.SIGKILL) == ("", "")
 
 
-@pytest.mark.parametrize(("late", "is_told"), [(-10, False), (0, True), (170, True), (200, False)])
-def test_slurms_time_limit_is_told(monkeypatch: pytest.MonkeyPatch, late: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("late", "is_reported"), [(-10, False), (0, True), (170, True), (200, False)])
+def test_slurms_time_limit_is_reported(monkeypatch: pytest.MonkeyPatch, late: int, is_reported: bool) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0 + late)
-    assert ("SLURM" in cause(signal.SIGKILL, slurm_end="1800000000")[0]) is is_told
+    assert ("SLURM" in cause(signal.SIGKILL, slurm_end="1800000000")[0]) is is_reported
     assert cause(signal.SIGKILL, slurm_end="soon") == ("", "")
 
 
@@ -136,7 +136,7 @@ def set_v2(root: Path, kills: int, where: str = "cgroup/job/step") -> None:
 
 
 @pytest.mark.parametrize("where", ["cgroup/job/step", "cgroup/unified/job/step", "cgroup"])
-def test_a_kill_of_version_2_is_seen(tmp_path: Path, where: str) -> None:
+def test_a_kill_by_cgroup_version_2_is_seen(tmp_path: Path, where: str) -> None:
     set_v2(tmp_path, 3, where)
     memory = process(tmp_path, V2)
     assert (memory.held, memory.has_run_out()) == (100 * PAGE_BYTES, False)
@@ -144,7 +144,7 @@ def test_a_kill_of_version_2_is_seen(tmp_path: Path, where: str) -> None:
     assert memory.has_run_out()
 
 
-def test_the_tightest_limit_of_version_2_counts(tmp_path: Path) -> None:
+def test_the_tightest_limit_of_cgroup_version_2_counts(tmp_path: Path) -> None:
     set_v2(tmp_path, 0)
     memory = process(tmp_path, V2)
     assert memory.limit() is None
@@ -153,7 +153,7 @@ def test_the_tightest_limit_of_version_2_counts(tmp_path: Path) -> None:
     assert memory.limit() == 8 * GIB
 
 
-def test_version_1_tells_the_same(tmp_path: Path) -> None:
+def test_cgroup_version_1_reports_the_same(tmp_path: Path) -> None:
     group = tmp_path / "cgroup/memory/job/step"
     write_watched(group / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
     memory = process(tmp_path, V1)
@@ -164,7 +164,7 @@ def test_version_1_tells_the_same(tmp_path: Path) -> None:
     assert (memory.has_run_out(), memory.limit()) == (True, GIB)
 
 
-def test_a_note_of_a_process_that_is_being_ended_does_not_hide_the_kill(tmp_path: Path) -> None:
+def test_a_note_of_an_ending_process_does_not_hide_the_kill(tmp_path: Path) -> None:
     set_v2(tmp_path, 0)
     memory = process(tmp_path, V2)
     set_v2(tmp_path, 1)
@@ -178,7 +178,7 @@ def test_a_note_of_a_process_that_is_being_ended_does_not_hide_the_kill(tmp_path
 
 
 @pytest.mark.parametrize("groups", ["", "nonsense", "0::/nowhere\n", V1])
-def test_without_a_count_nothing_is_claimed(tmp_path: Path, groups: str) -> None:
+def test_no_kill_is_reported_without_a_count(tmp_path: Path, groups: str) -> None:
     memory = process(tmp_path, groups)
     assert (memory.has_run_out(), memory.limit()) == (False, None)
 
@@ -246,7 +246,7 @@ def test_a_guard_ends_after_its_rank_even_if_its_cancellation_is_lost(monkeypatc
     assert 1 < len(dials_in_vain(monkeypatch)) <= 500
 
 
-def test_a_guard_dials_first_which_of_several_brokers_has_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_first_dials_the_broker_that_has_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (Endpoint(host=host, port=6900, fingerprint=PIN) for host in ("login1", "login2"))
     reach = Route(endpoint=first, token="t" * 43, sources={}, others=(second,))
     (route, *_) = dials_in_vain(monkeypatch, reach, f"{MARK}{BEAT} 17 j/r/h:0/1 {second}\n".encode())

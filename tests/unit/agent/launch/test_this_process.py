@@ -92,7 +92,7 @@ def test_any_environment_gives_a_usable_identity(environ: dict[str, str], proces
     assert who(environ, **process).key == me.key
 
 
-def test_key_holds_all_that_tells_ranks_apart() -> None:
+def test_key_holds_all_that_distinguishes_ranks() -> None:
     environ = {"DBG_RANK": "3", "DBG_JOB": "mine", "MASTER_ADDR": "h1", "MASTER_PORT": "29500", "DBG_HOST": "gpu01"}
     assert who(environ).key == "mine/h1-29500.0/gpu01:3/1000"
     # A name does not look like an option, and long ones that differ at the end stay apart.
@@ -133,7 +133,7 @@ def test_explicit_variables_override_single_fields(
     assert me.launcher == "torchrun"
 
 
-def test_the_framework_corrects_the_launcher_and_an_explicit_rank_goes_before_it() -> None:
+def test_the_framework_overrides_the_launcher_and_an_explicit_rank_overrides_both() -> None:
     assert who(TORCH | {"DBG_RANK": "2"}, framework=(6, 8)).rank == 2
     me = who(TORCH, framework=(6, 16))
     # The framework names no local rank, so that of the launcher, in LOCAL_RANK, counts.
@@ -153,7 +153,7 @@ def test_the_framework_corrects_the_launcher_and_an_explicit_rank_goes_before_it
     ],
 )
 @pytest.mark.parametrize("claimant", [999, 1000])
-def test_a_child_has_the_number_of_a_library_that_has_connected_the_job(
+def test_a_child_takes_its_number_from_the_library_that_connected_the_job(
     environ: Mapping[str, str], more: int, is_rank: bool, claimant: int
 ) -> None:
     world = (who(environ).world_size or 0) + more
@@ -210,7 +210,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("argv", "module"), [*LAUNCHERS, *PROGRAMS])
-def test_launchers_are_told_from_programs(argv: list[str], module: str | None) -> None:
+def test_launchers_are_distinguished_from_programs(argv: list[str], module: str | None) -> None:
     assert is_launcher(argv, module) == ((argv, module) in LAUNCHERS)
 
 
@@ -305,7 +305,7 @@ def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> 
     assert this_process().job.endswith("-41")
 
 
-def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_lookup_of_ancestors_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
     never = threading.Event()
     monkeypatch.setattr("dbg_agent.launch.this_process.parent_and_name", lambda _: (never.wait(), (0, ""))[1])
@@ -316,7 +316,7 @@ def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pyte
     never.set()
 
 
-def test_ancestors_of_this_process_and_of_none() -> None:
+def test_ancestors_of_this_process_and_of_a_missing_one() -> None:
     chain = ancestors(os.getpid())
     assert chain[0] == os.getppid()
     assert len(chain) <= MAX_ANCESTORS
@@ -325,7 +325,7 @@ def test_ancestors_of_this_process_and_of_none() -> None:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_every_rank_has_its_own_place_along_the_last_axis_first(sizes: list[int]) -> None:
+def test_ranks_are_placed_along_the_last_axis_first(sizes: list[int]) -> None:
     mesh = as_mesh({f"axis{number}": size for number, size in enumerate(sizes)})
     places = list(itertools.product(*map(range, sizes)))
     assert [tuple(place.index for place in coordinates(mesh, rank)) for rank in range(len(places))] == places
@@ -335,6 +335,6 @@ def test_every_rank_has_its_own_place_along_the_last_axis_first(sizes: list[int]
 @pytest.mark.parametrize(
     "mesh", [{}, {"pp": 0}, {"a b": 2}, "pp", "pp=x", "dp=2,dp=4", {"x" * 99: 2}, {f"a{n}": 2 for n in range(9)}, 3]
 )
-def test_what_is_no_mesh_is_refused(mesh: object) -> None:
+def test_an_invalid_mesh_is_refused(mesh: object) -> None:
     with pytest.raises((ValueError, TypeError)):
         as_mesh(mesh)

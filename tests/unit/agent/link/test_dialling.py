@@ -33,7 +33,7 @@ def longest(pauses: Callable[[], float]) -> float:
         (Refused("wss://h:1", "full"), LAST_REFUSED_SECONDS),
     ],
 )
-def test_a_broker_that_refuses_is_dialled_ever_more_rarely_and_one_that_is_away_is_not(
+def test_a_broker_that_refuses_is_dialled_less_often_but_an_absent_one_is_not(
     error: BrokerUnreachable | Refused, most: float
 ) -> None:
     dialler = Dialler(nowhere, Lookups())
@@ -60,7 +60,7 @@ def find(home: Path, **variables: str) -> tuple[Route, list[str]]:
     return find_ranks_broker(None, {"DBG_HOME": str(home), **variables}, opened.append), opened
 
 
-def test_the_broker_of_the_shared_home_is_found_without_the_file_that_holds_tokens_of_terminals(tmp_path: Path) -> None:
+def test_the_broker_of_the_shared_home_is_found_without_reading_terminal_tokens(tmp_path: Path) -> None:
     path = write_home(tmp_path)
     (tmp_path / "driver.json").write_text("not for ranks")
     reach, opened = find(tmp_path)
@@ -68,7 +68,7 @@ def test_the_broker_of_the_shared_home_is_found_without_the_file_that_holds_toke
     assert opened == [str(path)]
 
 
-def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:
+def test_the_loopback_address_of_another_host_is_refused(tmp_path: Path) -> None:
     write_home(tmp_path, url="wss://127.0.0.1:6900", host="login1")
     with pytest.raises(WrongHost):
         find(tmp_path)
@@ -89,7 +89,7 @@ def drain(outgoing: Outgoing) -> list[object]:
     return items
 
 
-def test_reports_keep_their_place_before_the_output_that_follows_them() -> None:
+def test_reports_are_sent_before_later_output() -> None:
     outgoing = opened()
     outgoing.put_report()
     outgoing.put_report()
@@ -99,7 +99,7 @@ def test_reports_keep_their_place_before_the_output_that_follows_them() -> None:
     assert drain(outgoing) == [REPORT_NOW, b"screen", REPORT_NOW, "applied"]
 
 
-def test_output_beyond_the_bound_is_dropped_whole_and_leaves_messages_alone() -> None:
+def test_output_beyond_the_bound_is_dropped_whole_and_messages_are_kept() -> None:
     outgoing = opened()
     outgoing.put_message("first")
     for _ in range(MAX_LINK_BACKLOG // 1024 + 1):
@@ -110,7 +110,7 @@ def test_output_beyond_the_bound_is_dropped_whole_and_leaves_messages_alone() ->
     assert drain(outgoing) == ["first", "last"]
 
 
-def test_output_that_follows_is_one_frame_and_wakes_once() -> None:
+def test_consecutive_output_is_one_frame_and_wakes_once() -> None:
     woken: list[bool] = []
     outgoing = Outgoing(lambda: woken.append(True), lambda: pytest.fail("started afresh"))
     outgoing.open()
@@ -140,7 +140,7 @@ def test_output_that_follows_is_one_frame_and_wakes_once() -> None:
 
 
 @pytest.mark.parametrize(("count", "size"), [(MAX_MESSAGES, 1), (16, MAX_MESSAGE_BYTES // 16)])
-def test_too_many_messages_have_the_link_start_afresh_once(count: int, size: int) -> None:
+def test_too_many_messages_restart_the_link_once(count: int, size: int) -> None:
     afresh: list[bool] = []
     outgoing = Outgoing(lambda: None, lambda: afresh.append(True))
     outgoing.open()
@@ -158,7 +158,7 @@ def test_too_many_messages_have_the_link_start_afresh_once(count: int, size: int
     assert drain(outgoing) == ["anew"]
 
 
-def test_nothing_is_kept_while_the_link_is_down() -> None:
+def test_messages_are_dropped_while_the_link_is_down() -> None:
     outgoing = opened()
     outgoing.put_message("old")
     outgoing.close()

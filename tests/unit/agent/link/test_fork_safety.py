@@ -122,7 +122,7 @@ def busy(link: Link) -> Iterator[None]:
     enough.set()
 
 
-def test_a_fork_waits_for_what_the_thread_is_doing_and_keeps_it_at_rest_until_it_is_over(link: Link) -> None:
+def test_a_fork_waits_for_the_work_of_the_thread_and_pauses_the_thread_until_it_ends(link: Link) -> None:
     started, ran = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -140,7 +140,7 @@ def test_a_fork_waits_for_what_the_thread_is_doing_and_keeps_it_at_rest_until_it
     assert ran.wait(LONG)
 
 
-def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
+def test_a_thread_that_is_never_idle_allows_a_fork_between_rounds() -> None:
     begun, ending = threading.Event(), threading.Event()
     rounds: list[int] = []
     seen: list[int] = []
@@ -172,7 +172,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
     assert max(passed) <= 1
 
 
-def test_a_fork_waits_for_a_round_in_vain_but_once(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_waits_only_once_for_a_round_that_does_not_end(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_safety, "IMPORT_SECONDS", 0.05)
     monkeypatch.setattr(fork_safety, "ROUND_SECONDS", 0.05)
     for _ in range(2):
@@ -183,7 +183,7 @@ def test_a_fork_waits_for_a_round_in_vain_but_once(link: Link, monkeypatch: pyte
     assert link.work_lock.asked == [(True, False), (False, False)] * 2
 
 
-def test_forks_in_a_handler_during_a_fork_and_in_several_threads_leave_the_thread_going(link: Link) -> None:
+def test_forks_within_a_fork_and_in_several_threads_keep_the_thread_running(link: Link) -> None:
     def forks() -> None:
         for _ in range(100):
             with forking(link.fork_safety), forking(link.fork_safety):

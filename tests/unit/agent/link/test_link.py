@@ -132,7 +132,7 @@ class FakeBroker:
 
 
 class FakeDesk:
-    """The rank behind the link, which keeps what the link tells it."""
+    """The rank behind the link, which keeps what the link reports to it."""
 
     def __init__(self) -> None:
         self.reach: Route | DbgError = NoBroker()
@@ -234,7 +234,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[DbgError | None]:
     return failures
 
 
-def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
+def test_the_next_broker_is_dialled_at_once_after_one_has_ended(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
 ) -> None:
     first, second = start_broker(), start_broker()
@@ -246,7 +246,7 @@ def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
     assert pauses == [None]
 
 
-def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
+def test_a_rank_connects_to_the_next_broker_after_a_refusal(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
     desk.reach = reach(start_broker(status=503), start_broker())
@@ -254,7 +254,7 @@ def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
     assert link.wait_connected(SECONDS) is None
 
 
-def test_it_registers_with_its_token_and_talks_both_ways_at_once(
+def test_the_link_registers_with_its_token_and_sends_and_receives_at_once(
     broker: FakeBroker, desk: FakeDesk, link: Link
 ) -> None:
     assert broker.requests.get(timeout=SECONDS).headers["Authorization"] == f"Bearer {TOKEN}"
@@ -277,7 +277,7 @@ def test_it_registers_with_its_token_and_talks_both_ways_at_once(
 
 
 @pytest.mark.parametrize("how", ["a cut", "a broken frame", "messages that would get lost"])
-def test_it_comes_back_and_restates_itself_after(
+def test_the_link_reconnects_and_registers_again(
     broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     connection = broker.connections.get(timeout=SECONDS)
@@ -295,7 +295,7 @@ def test_it_comes_back_and_restates_itself_after(
     assert desk.registrations == 2
 
 
-def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
+def test_a_rank_turned_away_dials_another_broker_after_a_pause(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
 ) -> None:
     busy, other = start_broker(hangs_up=9), start_broker()
@@ -306,7 +306,7 @@ def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
     assert busy.requests.qsize() == 1
 
 
-def test_a_loop_that_dies_has_a_successor_with_its_timers(
+def test_a_dead_loop_is_replaced_with_its_timers(
     broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = broker.connections.get(timeout=SECONDS)
@@ -321,7 +321,7 @@ def test_a_loop_that_dies_has_a_successor_with_its_timers(
     broker.cut(first)
 
 
-def test_a_link_that_can_make_no_loop_any_more_says_so(
+def test_a_link_that_cannot_make_a_new_loop_reports_it(
     broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, pauses: list[DbgError | None]
 ) -> None:
     first = broker.connections.get(timeout=SECONDS)
@@ -338,7 +338,7 @@ def test_a_link_that_can_make_no_loop_any_more_says_so(
     broker.cut(first)
 
 
-def test_it_finds_a_broker_that_starts_later_and_later_calls_pay_nothing_for_the_wait(
+def test_the_link_finds_a_broker_that_starts_later(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
     link.start()
@@ -348,12 +348,12 @@ def test_it_finds_a_broker_that_starts_later_and_later_calls_pay_nothing_for_the
     assert link.wait_connected(None) is None
 
 
-def test_closing_sends_the_goodbye_that_waits(broker: FakeBroker, link: Link) -> None:
+def test_closing_sends_the_pending_goodbye(broker: FakeBroker, link: Link) -> None:
     broker.frames.get(timeout=SECONDS)
     link.outgoing.put_message(encode(Goodbye(exit=3)))
     link.close()
-    said = broker.frames.get(timeout=SECONDS)
-    assert decode(said, Sender.AGENT) == Goodbye(exit=3)
+    goodbye = broker.frames.get(timeout=SECONDS)
+    assert decode(goodbye, Sender.AGENT) == Goodbye(exit=3)
 
 
 def is_running() -> bool:
@@ -368,7 +368,7 @@ def test_closing_does_not_wait_for_a_broker_that_never_answered(desk: FakeDesk) 
     assert not is_running()
 
 
-def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
+def test_other_brokers_are_dialled_before_a_silent_one(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dialling, "PING_ATTENDED_SECONDS", 0.1)
@@ -389,7 +389,7 @@ def pinned(port: int, host: str = "127.0.0.1") -> Route:
 
 
 @pytest.mark.parametrize("what", ["name server", "home"])
-def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
+def test_a_hanging_lookup_blocks_neither_the_timers_nor_the_end(
     desk: FakeDesk, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     asked, enough = threading.Event(), threading.Event()
@@ -421,7 +421,7 @@ def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
     enough.set()
 
 
-def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
+def test_an_error_of_a_signal_handler_while_the_home_hangs_reaches_the_program(
     desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enough = threading.Event()
@@ -479,7 +479,7 @@ def full_port() -> Iterator[int]:
             yield full.getsockname()[1]
 
 
-def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(desk: FakeDesk, link: Link) -> None:
+def test_an_impatient_wait_ends_when_no_connection_is_accepted(desk: FakeDesk, link: Link) -> None:
     with full_port() as port:
         desk.reach = pinned(port)
         link.start()
@@ -616,7 +616,7 @@ SILENT = {"mute port", "black hole", "says nothing"}
 
 
 @pytest.mark.parametrize("case", [*ABSENT, *FINAL])
-def test_a_rank_waits_only_for_what_waiting_may_mend(
+def test_a_rank_waits_only_for_faults_that_may_pass(
     approved: Approved,
     tmp_path: Path,
     desk: FakeDesk,

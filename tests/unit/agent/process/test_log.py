@@ -49,7 +49,7 @@ def test_a_line_names_rank_process_level_and_logger(tmp_path: Path) -> None:
     assert lines(tmp_path / "log") == [(pid, "INFO", "stop 3 ends"), (pid, "DEBUG", "is at work")]
 
 
-def test_the_file_is_private_even_if_it_was_there(tmp_path: Path) -> None:
+def test_the_file_is_private_even_if_it_existed(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         (tmp_path / "old").touch(0o666)
@@ -61,7 +61,7 @@ def test_the_file_is_private_even_if_it_was_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "pipe with a reader", "folder", "none/log", "device", "\x1b\0"])
-def test_what_is_no_file_of_ours_is_refused_in_one_line(
+def test_a_path_that_is_no_file_of_ours_is_refused_in_one_line(
     approved: Approved, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     path: Path | str = tmp_path / kind
@@ -88,7 +88,7 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(
         os.close(reader)
 
 
-def test_the_file_grows_no_further_than_its_bound(
+def test_the_file_grows_only_to_its_bound(
     approved: Approved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "log"
@@ -104,7 +104,7 @@ def test_the_file_grows_no_further_than_its_bound(
     approved(capsys.readouterr().err)
 
 
-def test_lines_are_bounded_and_act_on_no_terminal(tmp_path: Path) -> None:
+def test_lines_are_bounded_and_cannot_control_a_terminal(tmp_path: Path) -> None:
     start(tmp_path / "log")
     logger.info("%s", "\x1b[2J\n\udcff" + "x" * 100_000)
     [(_, _, event)] = lines(tmp_path / "log")
@@ -112,7 +112,7 @@ def test_lines_are_bounded_and_act_on_no_terminal(tmp_path: Path) -> None:
     assert len(event) <= log.MAX_LINE + 1
 
 
-def test_no_line_holds_a_token_nor_what_somebody_typed(tmp_path: Path) -> None:
+def test_no_line_holds_a_token_or_typed_text(tmp_path: Path) -> None:
     start(tmp_path / "log")
     hide("correct-horse-battery")
     hide(None)
@@ -127,7 +127,7 @@ class _Hostile:
         raise RuntimeError("from the program")
 
 
-def test_nothing_comes_out_whatever_is_logged(tmp_path: Path) -> None:
+def test_logging_never_raises(tmp_path: Path) -> None:
     start(tmp_path / "log")
     logger.info("%s", _Hostile())
     logger.info("%d", "no number")
@@ -158,7 +158,9 @@ class Rings:
         return len(text)
 
 
-def test_what_a_signal_handler_raises_while_a_line_is_written_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_signal_handler_during_a_write_reaches_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     former = signal.signal(signal.SIGALRM, ring)
     try:
         monkeypatch.setattr(sys, "stderr", Rings())

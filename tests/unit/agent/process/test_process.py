@@ -43,7 +43,7 @@ def set_two(module: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("changed", "values"), [(MODULE, (2, 2, 2)), (PACKAGE, (2, 1, 1))])
-def test_a_module_or_package_is_changed_before_anybody_takes_a_name_from_it(
+def test_a_module_or_package_is_changed_before_its_names_are_imported(
     package: Path, changed: str, values: tuple[int, int, int]
 ) -> None:
     imports.when_loaded(changed, set_two)
@@ -54,7 +54,7 @@ def test_a_module_or_package_is_changed_before_anybody_takes_a_name_from_it(
     assert (imported.value, imported.inner.value, imported.again) == values
 
 
-def test_a_module_whose_import_has_only_begun_is_not_loaded(package: Path) -> None:
+def test_a_module_whose_import_has_not_ended_is_not_loaded(package: Path) -> None:
     (package / "inner.py").write_text(
         "from dbg_agent.process.imports import loaded\nduring = loaded(__name__)\nvalue = 1\n"
     )
@@ -64,7 +64,7 @@ def test_a_module_whose_import_has_only_begun_is_not_loaded(package: Path) -> No
     assert imports.loaded(MODULE) is module
 
 
-def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) -> None:
+def test_a_forgotten_module_is_not_changed_and_leaves_no_finder(package: Path) -> None:
     before = list(sys.meta_path)
     imports.when_loaded(MODULE, set_two)
     imports.forget(MODULE, set_two)
@@ -73,7 +73,7 @@ def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) ->
     assert sys.meta_path == before
 
 
-def test_a_change_that_fails_leaves_the_import_alone(
+def test_a_failed_change_does_not_disturb_the_import(
     approved: Approved, package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(module: ModuleType) -> None:
@@ -87,7 +87,7 @@ def test_a_change_that_fails_leaves_the_import_alone(
     approved(capsys.readouterr().err)
 
 
-def test_a_line_goes_out_at_once_where_there_is_room(
+def test_a_line_is_written_at_once_where_there_is_room(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -104,7 +104,7 @@ def test_a_line_goes_out_at_once_where_there_is_room(
     assert stream.getvalue() == "dbg-agent: hello\n"
 
 
-def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
+def test_every_signal_is_blocked_in_our_threads() -> None:
     blocked: list[set[int]] = []
     thread = own_thread(lambda: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "dbg-agent-test")
     thread.start()
@@ -114,13 +114,13 @@ def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
     assert thread.daemon
 
 
-def test_all_threads_of_ours_are_made_so() -> None:
+def test_all_our_threads_are_made_in_one_place() -> None:
     folder = Path(dbg_agent.__file__).parent
     making = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "threading.Thread(" in path.read_text()]
     assert making == ["process/threads.py"]
 
 
-def test_so_many_threads_work_at_once_and_no_more() -> None:
+def test_only_a_bounded_number_of_threads_work_at_once() -> None:
     threads, gate, done = BoundedThreads("dbg-agent-test", 2), threading.Event(), threading.Semaphore(0)
 
     def work() -> None:
@@ -150,7 +150,7 @@ def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPat
     assert done.wait(seconds(10))
 
 
-def test_calls_one_after_the_other_are_all_made() -> None:
+def test_successive_calls_are_all_made() -> None:
     threads, interval = BoundedThreads("dbg-agent-test", 1), sys.getswitchinterval()
     # A thread that has answered is often suspended right behind that.
     sys.setswitchinterval(1e-6)
@@ -193,7 +193,7 @@ def test_a_signal_that_another_thread_takes_ends_the_wait_of_the_main_thread() -
         signal.signal(signal.SIGALRM, former)
 
 
-def test_a_wait_ends_when_it_is_so_or_when_its_time_is_over() -> None:
+def test_a_wait_ends_when_its_condition_holds_or_its_time_is_over() -> None:
     condition = threading.Condition()
     came: list[int] = []
 

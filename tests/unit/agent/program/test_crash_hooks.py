@@ -12,22 +12,22 @@ from dbg_agent.program.crash_hooks import CrashHooks, keep
 
 
 @pytest.mark.parametrize(("error", "lease", "asked"), [(ValueError(), 60.0, 1), (ValueError(), 0.0, 0)])
-def test_a_crash_is_kept_unless_the_user_wants_none(error: BaseException, lease: float, asked: int) -> None:
+def test_a_crash_is_kept_unless_the_user_disables_it(error: BaseException, lease: float, asked: int) -> None:
     calls: list[None] = []
     keep(lambda: calls.append(None), error, None, lease)
     assert len(calls) == asked
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
-def test_the_wish_to_end_is_no_crash(error: BaseException) -> None:
+def test_an_intended_exit_is_no_crash(error: BaseException) -> None:
     keep(lambda: pytest.fail("it was kept"), error, None, 60.0)
 
 
-def test_a_fault_of_ours_does_not_come_out_of_a_crash() -> None:
+def test_our_own_fault_is_not_raised_from_a_crash() -> None:
     keep(lambda: 1 // 0, ValueError(), None, 60.0)  # type: ignore[arg-type,return-value]
 
 
-def test_the_hooks_of_before_are_back_afterwards() -> None:
+def test_the_former_hooks_are_restored() -> None:
     def hooks() -> tuple[object, ...]:
         return sys.excepthook, threading.excepthook, traceback.print_exc
 

@@ -26,10 +26,10 @@ def test_a_launcher_is_never_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own_rank.this_rank(Settings()) is None
 
 
-def test_a_python_without_the_interpreters_lock_is_refused_once(
+def test_a_python_without_the_global_interpreter_lock_is_refused_once(
     approved: Approved, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dbg_agent, "_told", False)
+    monkeypatch.setattr(dbg_agent, "_was_warned", False)
     monkeypatch.setattr(sys, "abiflags", "t")
     monkeypatch.setattr(own_rank, "_become_rank", lambda _: pytest.fail("it has become one"))
     dbg_agent.install()
@@ -54,7 +54,7 @@ class Parent:
         self.has_signal = False
 
 
-def test_a_forked_child_closes_its_parents_connection_which_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_closes_only_its_copy_of_the_parents_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     in_parent, broker = socket.socketpair()
     in_child = os.dup(in_parent.fileno())
     parent = Parent(monkeypatch, in_child)
@@ -82,7 +82,7 @@ def test_a_forked_child_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("has_prompts", "status"), [(False, 1), (True, None)])
-def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
+def test_an_exception_at_a_python_prompt_sets_no_exit_status(
     monkeypatch: pytest.MonkeyPatch, has_prompts: bool, status: int | None
 ) -> None:
     program = SimpleNamespace(exit_status=None)
@@ -97,7 +97,7 @@ def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
     assert program.exit_status == status
 
 
-def test_who_stops_has_the_number_that_torch_gave_last_and_one_site_for_all_paths_of_a_file() -> None:
+def test_a_stop_uses_the_latest_torch_rank_and_one_site_for_all_paths_of_a_file() -> None:
     sites = []
     membership = SimpleNamespace(
         identity=SimpleNamespace(rank=0, world_size=1), identify=lambda: SimpleNamespace(rank=1, world_size=2)

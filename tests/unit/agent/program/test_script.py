@@ -9,18 +9,18 @@ from tests.conftest import Approved
 
 
 @pytest.mark.parametrize("arguments", [[], ["-m"], ["nowhere.py"], ["--nonsense", "x.py"], ["--broker"]])
-def test_a_bad_command_line_is_one_sentence(
+def test_a_bad_command_line_is_refused_in_one_line(
     approved: Approved, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1
-    approved(said)
+    output = capsys.readouterr().err
+    assert len(output.splitlines()) == 1
+    approved(output)
 
 
-def test_help_is_what_was_asked_for_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_printed_without_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert (ended.value.code, *capsys.readouterr()) == (0, USAGE, "")

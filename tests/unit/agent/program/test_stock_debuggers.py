@@ -35,7 +35,7 @@ Asked = tuple[int, Mapping[str, object]]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Asked]]:
-    """Collect the lines at which the agent was asked to stop, and what it was told."""
+    """Collect the lines at which the agent was asked to stop, and with what arguments."""
     found: list[Asked] = []
 
     def stop_at(frame: FrameType, arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
@@ -119,7 +119,7 @@ def test_torchs_breakpoint_stops_one_rank_at_its_caller_and_holds_the_others(
     assert torch_distributed.breakpoint() == "stock"
 
 
-def test_torchs_breakpoint_counts_what_it_skips_at_each_place_alone(
+def test_torchs_breakpoint_counts_skips_at_each_place_separately(
     asked: list[Asked], torch_distributed: ModuleType
 ) -> None:
     stock_calls.redirect()
@@ -135,7 +135,7 @@ class ThreadLocalWorld:
     """Stand for the world of torch's ``multi_threaded_pg``."""
 
 
-def test_of_threads_that_are_ranks_the_one_that_is_asked_for_stops(
+def test_only_the_requested_rank_among_threads_stops(
     asked: list[Asked], torch_distributed: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     c10d: Any = ModuleType("torch.distributed.distributed_c10d")
@@ -200,7 +200,7 @@ def test_an_object_with_streams_of_its_own_keeps_its_debugger(stops: list[Stop])
     assert __file__ in printed.getvalue()
 
 
-def test_a_function_that_cant_be_redirected_is_named(monkeypatch: pytest.MonkeyPatch, approved: Approved) -> None:
+def test_a_function_that_cannot_be_redirected_is_named(monkeypatch: pytest.MonkeyPatch, approved: Approved) -> None:
     lines: list[str] = []
     monkeypatch.setattr(stock_calls, "write_stderr", lines.append)
     module = ModuleType("torch.distributed")
@@ -212,7 +212,7 @@ def test_a_function_that_cant_be_redirected_is_named(monkeypatch: pytest.MonkeyP
     assert module.breakpoint is len
 
 
-def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None:
+def test_pudbs_remote_functions_open_no_connection(stops: list[Stop], no_session: Any) -> None:
     assert no_session.debugger(host="10.0.0.1", reverse=True) is no_session.debugger()
     no_session.debugger().close_remote_session()
     for post_mortem in (no_session.post_mortem, no_session.pm):
@@ -224,7 +224,7 @@ def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None
     assert [name for _, name in stops] == ["fails"] * 3
 
 
-def test_post_mortem_takes_exceptions_in_all_their_forms(stops: list[Stop]) -> None:
+def test_post_mortem_accepts_exceptions_in_all_forms(stops: list[Stop]) -> None:
     pdb, pudb = importlib.import_module("pdb"), importlib.import_module("pudb")
     error = caught()
     pdb.post_mortem(error.__traceback__)
@@ -236,7 +236,7 @@ def test_post_mortem_takes_exceptions_in_all_their_forms(stops: list[Stop]) -> N
     assert [kind for kind, _ in stops[2:]] == ["ValueError"] * 3
 
 
-def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_module_fails_as_usual(stopped_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "remote_pdb", raising=False)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "path_importer_cache", {})

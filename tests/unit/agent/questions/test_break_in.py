@@ -23,12 +23,12 @@ def break_in() -> Iterator[BreakIn]:
     signal.signal(BREAK_IN_SIGNAL, signal.SIG_DFL)
 
 
-def test_the_signal_is_given_back(break_in: BreakIn) -> None:
+def test_the_signal_is_restored(break_in: BreakIn) -> None:
     break_in.uninstall()
     assert signal.getsignal(BREAK_IN_SIGNAL) is signal.SIG_DFL
 
 
-def test_a_handler_that_the_program_has_set_since_stays(break_in: BreakIn) -> None:
+def test_a_handler_set_later_by_the_program_is_kept(break_in: BreakIn) -> None:
     def of_the_program(*_: object) -> None:
         """Do nothing."""
 

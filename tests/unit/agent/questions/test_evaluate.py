@@ -29,22 +29,22 @@ def value_of(text: str, local: int = 5) -> Evaluated:
 
 def command(text: str, local: int = 5) -> Evaluated:
     rank = Rank(Settings())
-    said = run_command(rank.debuggers, ask(text), sys._getframe(), None)
-    assert isinstance(said, Evaluated)
-    return said
+    answer = run_command(rank.debuggers, ask(text), sys._getframe(), None)
+    assert isinstance(answer, Evaluated)
+    return answer
 
 
-def test_a_value_is_that_of_the_frame() -> None:
-    said = value_of("[local + n for n in range(2)]")
-    assert (said.kind, said.text) == (Kind.VALUE, "[5, 6]")
-    assert said.digest == value_of("[5, 6]").digest != ""
+def test_a_value_is_evaluated_in_the_frame() -> None:
+    answer = value_of("[local + n for n in range(2)]")
+    assert (answer.kind, answer.text) == (Kind.VALUE, "[5, 6]")
+    assert answer.digest == value_of("[5, 6]").digest != ""
 
 
 class Tensor:
     """A value that the program deletes."""
 
 
-def test_a_frame_keeps_no_value_that_it_was_asked_for() -> None:
+def test_an_evaluated_value_is_not_kept_alive_by_its_frame() -> None:
     tensor = Tensor()
     alive = weakref.ref(tensor)
     assert evaluate(ask("tensor is not None"), sys._getframe()).text == "True"
@@ -63,13 +63,13 @@ def test_a_frame_keeps_no_value_that_it_was_asked_for() -> None:
         ("(_ for _ in ()).throw(BaseException)", "BaseException"),
     ],
 )
-def test_whatever_it_raises_is_the_answer(text: str, shown: str) -> None:
-    said = value_of(text)
-    assert said.kind is Kind.ERROR
-    assert said.text.startswith(shown)
+def test_an_error_of_the_expression_is_the_answer(text: str, shown: str) -> None:
+    answer = value_of(text)
+    assert answer.kind is Kind.ERROR
+    assert answer.text.startswith(shown)
 
 
-def test_what_it_prints_is_part_of_the_answer_and_streams_are_the_programs_own_again() -> None:
+def test_printed_output_is_part_of_the_answer_and_the_streams_are_restored() -> None:
     before = sys.stdin, sys.stdout
     assert value_of("print('printed')").text == "printed"
     assert value_of("print('printed') or 3").text == "printed\n3"
@@ -87,16 +87,16 @@ def test_what_it_prints_is_part_of_the_answer_and_streams_are_the_programs_own_a
         ("p nobody", Kind.ERROR, "*** NameError: name 'nobody' is not defined"),
     ],
 )
-def test_a_command_answers_what_it_prints(text: str, kind: Kind, shown: str) -> None:
-    said = command(text)
-    assert (said.kind, said.text) == (kind, shown)
+def test_the_output_of_a_command_is_the_answer(text: str, kind: Kind, shown: str) -> None:
+    answer = command(text)
+    assert (answer.kind, answer.text) == (kind, shown)
 
 
 @pytest.mark.parametrize("text", ["q", "interact"])
 def test_a_command_for_a_terminal_is_refused(approved: Approved, text: str) -> None:
-    said = command(text)
-    assert said.kind is Kind.ERROR
-    approved(said.text)
+    answer = command(text)
+    assert answer.kind is Kind.ERROR
+    approved(answer.text)
 
 
 @given(st.text())
@@ -106,7 +106,7 @@ def test_texts_are_bounded_and_can_be_sent(text: str) -> None:
     shown.encode()
 
 
-def test_digests_tell_texts_apart_by_all_that_they_hold_but_addresses() -> None:
+def test_digests_distinguish_texts_by_everything_but_addresses() -> None:
     one, other = "a" * 10_000 + "b" + "a" * 10_000, "a" * 10_000 + "c" + "a" * 10_000
     assert abridged(one) == abridged(other)
     assert digest_of(one) != digest_of(other)

@@ -44,7 +44,7 @@ def answer_to(driver: Driver, request: int) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("action", "answered"), [(Action.EVAL, ("value", "3")), (Action.CONTINUE, ("value", "continued"))]
 )
-def test_a_rank_in_a_step(
+def test_a_question_during_a_step_is_answered_at_its_end(
     driver: Driver,
     monkeypatch: pytest.MonkeyPatch,
     action: Action,
@@ -58,14 +58,14 @@ def test_a_rank_in_a_step(
     def script() -> None:
         # From 3.13 on the first step is onto the line behind the stop.
         for _ in range(3 if sys.version_info >= (3, 13) else 2):
-            driver.say("n")
+            driver.reply("n")
         assert begun.wait(20)
         driver.rank.from_broker.on_message(ask(1, action))
         gate.set()
         answer = answer_to(driver, 1)
         assert (answer["kind"], answer["text"]) == answered
         if action is Action.EVAL:
-            driver.say("c")
+            driver.reply("c")
 
     finish = drive(driver, script)
     assert train(driver.rank, begun, gate) == 3

@@ -50,7 +50,7 @@ def asking(send: Any = None, **parts: Any) -> Questions:
         (Action.BREAKPOINTS, 0),
     ],
 )
-def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(action: Action, uses: int) -> None:
+def test_a_question_about_the_stop_extends_its_lease_but_a_look_does_not(action: Action, uses: int) -> None:
     seen: list[str] = []
     parts: dict[str, Any] = {
         "limits": SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
@@ -60,7 +60,7 @@ def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(actio
     assert seen == ["used"] * uses + [action]
 
 
-def test_a_link_that_is_lost_for_good_ends_the_stop_with_a_line(
+def test_a_permanently_lost_link_ends_the_stop_with_a_line(
     approved: Approved, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rank: Any = Rig()
@@ -71,7 +71,7 @@ def test_a_link_that_is_lost_for_good_ends_the_stop_with_a_line(
     approved(capfd.readouterr().err)
 
 
-def test_a_question_that_fails_is_answered_and_leaves_the_link_alone(approved: Approved) -> None:
+def test_a_failed_question_is_answered_and_keeps_the_link(approved: Approved) -> None:
     def fails() -> None:
         raise ModuleNotFoundError("No module named 'gone'")
 
@@ -85,7 +85,7 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone(approved: A
     approved(body_in(answer).text)
 
 
-def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_for_answers_are_loaded_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NEEDED:
         if name in sys.modules:
             # Its package has it as an attribute, which an import of it replaces.

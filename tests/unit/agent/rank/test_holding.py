@@ -72,9 +72,7 @@ class Held:
         call()
 
 
-def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(
-    approved: Approved, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rank_waits_while_a_broker_reports_kept_ranks(approved: Approved, capsys: pytest.CaptureFixture[str]) -> None:
     held = Held()
 
     def body() -> None:
@@ -88,7 +86,7 @@ def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(
     approved(capsys.readouterr().err)
 
 
-def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None:
+def test_ranks_that_ended_without_a_broker_are_not_waited_for() -> None:
     held = Held()
 
     def body() -> None:
@@ -101,7 +99,7 @@ def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None
     held.hold_exit(body)
 
 
-def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
+def test_kept_ranks_reported_by_a_new_broker_are_waited_for() -> None:
     held = Held()
 
     def body() -> None:
@@ -190,12 +188,12 @@ VERDICTS: dict[str, tuple[list[Heard], HoldVerdict]] = {
 def test_a_chosen_rank_decides_how_long_another_one_waits(heard: list[Heard], verdict: HoldVerdict) -> None:
     waits = Waits(3)
     for seconds, arrived, completed, state in heard:
-        told = waits.hear(chosen(3, arrived, completed, state), after=seconds)
-    assert told == verdict
+        actual = waits.hear(chosen(3, arrived, completed, state), after=seconds)
+    assert actual == verdict
 
 
 @pytest.mark.parametrize("state", [RUNNING, LOST])
-def test_one_that_does_not_come_within_the_grace_is_waited_for_no_more(approved: Approved, state: RankState) -> None:
+def test_a_chosen_rank_that_misses_the_grace_is_not_waited_for(approved: Approved, state: RankState) -> None:
     waits = Waits(0)
     assert not waits.hear(chosen(0, 0, 0, state), after=Waits.GRACE - 1).resumes
     verdict = waits.hear(after=1)
@@ -203,7 +201,7 @@ def test_one_that_does_not_come_within_the_grace_is_waited_for_no_more(approved:
     approved(as_text(verdict))
 
 
-def test_one_that_is_lost_at_its_stop_is_not_waited_for_for_ever(approved: Approved) -> None:
+def test_a_chosen_rank_lost_at_its_stop_is_waited_for_only_a_while(approved: Approved) -> None:
     waits = Waits(0)
     waits.hear(chosen(0, 1, 0))
     waits.hear(chosen(0, 1, 0, LOST))
@@ -211,7 +209,7 @@ def test_one_that_is_lost_at_its_stop_is_not_waited_for_for_ever(approved: Appro
     approved(as_text(waits.hear(after=1)))
 
 
-def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_grace_again() -> None:
+def test_the_grace_starts_again_after_a_broker_returns() -> None:
     waits = Waits(0)
     waits.now += Waits.GRACE * 0.9
     waits.holds.start_again()
@@ -220,7 +218,7 @@ def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_gr
 
 
 @pytest.mark.parametrize(("uptime", "begins"), [(0.0, [True]), (RESTATED_SECONDS, [])])
-def test_the_grace_begins_anew_at_a_broker_that_has_just_started_alone(
+def test_the_grace_starts_again_only_at_a_broker_that_has_just_started(
     monkeypatch: pytest.MonkeyPatch, uptime: float, begins: list[bool]
 ) -> None:
     held, begun = Held(), list[bool]()
@@ -229,7 +227,7 @@ def test_the_grace_begins_anew_at_a_broker_that_has_just_started_alone(
     assert begun == begins
 
 
-def test_it_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> None:
+def test_a_rank_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> None:
     waits = Waits(0, 3)
     again = waits.holds.visit(SITE, (0, 3))
     assert again == Waiting(site=SITE, count=2, ranks=(0, 3))
@@ -245,7 +243,7 @@ def test_it_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> No
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from([*RankState, None])), min_size=1, max_size=12
     )
 )
-def test_whatever_is_heard_a_completed_or_ended_chosen_rank_lets_go_at_once(
+def test_a_completed_or_ended_chosen_rank_always_ends_the_wait_at_once(
     heard: list[tuple[int, int, RankState | None]],
 ) -> None:
     waits = Waits(3)

@@ -62,7 +62,7 @@ def test_a_forked_child_is_in_its_parents_job_and_has_its_own_number(
     assert child.numbering is numbering
 
 
-def test_a_number_of_torch_stays_when_torch_is_closed_and_ends_the_number_as_a_child(
+def test_a_number_of_torch_replaces_the_child_number_and_is_kept_when_torch_is_closed(
     rank: Rank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank.membership.welcomed(WELCOME)
@@ -70,11 +70,11 @@ def test_a_number_of_torch_stays_when_torch_is_closed_and_ends_the_number_as_a_c
     numbered = replace(before, launcher="framework", rank=1, by_library=True)
     for me in (numbered, before):
         monkeypatch.setattr(membership, "this_process", lambda me=me: me)
-        said = json.loads(rank.membership.registration(rank.rank_report(), anew=True))
-        assert (said["identity"]["rank"], said["placement"]["numbering"], said["child"]) == (1, "library", None)
+        sent = json.loads(rank.membership.registration(rank.rank_report(), anew=True))
+        assert (sent["identity"]["rank"], sent["placement"]["numbering"], sent["child"]) == (1, "library", None)
 
 
-def test_a_rank_restates_which_child_it_is(rank: Rank) -> None:
+def test_a_rank_registers_its_child_number_again(rank: Rank) -> None:
     assert json.loads(rank.membership.registration(rank.rank_report(), anew=True)).get("child") is None
     rank.membership.welcomed(WELCOME)
     assert json.loads(rank.membership.registration(rank.rank_report(), anew=True))["child"] == 2
@@ -87,13 +87,13 @@ CLAIM = "rank:7:none:rl-1/rl.py-7.0/0"
 @pytest.mark.parametrize(
     ("launcher", "run", "child"), [("ray", "rl.py-7.0--h1-5000.0", None), ("none", "rl.py-7.0", 1)]
 )
-def test_an_actor_is_of_its_drivers_job_and_a_child_until_it_has_a_number(
+def test_an_actor_is_in_its_drivers_job_and_a_child_until_it_has_a_number(
     launcher: str, run: str, child: int | None, rank: Rank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     me = replace(rank.membership.identity, launcher=launcher, run="h1-5000.0")
     monkeypatch.setattr(membership, "this_process", lambda: me)
     monkeypatch.setattr(membership, "actor_class", "Worker")
     monkeypatch.setenv("DBG_AUTOSTART", CLAIM)
-    said = json.loads(Membership(rank.settings, None).registration(rank.rank_report(), anew=True))
-    assert (said["identity"]["job"], said["identity"]["run"], said["child"]) == ("rl-1", run, child)
-    assert said["process"]["name"] == "Worker"
+    sent = json.loads(Membership(rank.settings, None).registration(rank.rank_report(), anew=True))
+    assert (sent["identity"]["job"], sent["identity"]["run"], sent["child"]) == ("rl-1", run, child)
+    assert sent["process"]["name"] == "Worker"

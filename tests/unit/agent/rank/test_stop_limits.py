@@ -91,14 +91,14 @@ def rig() -> Rig:
     return Rig()
 
 
-def test_a_stop_without_any_lease_lasts(rig: Rig) -> None:
+def test_a_stop_without_a_lease_does_not_end(rig: Rig) -> None:
     rig.stop()
     rig.pass_by(HOURS * 1000)
     assert not rig.is_over
     assert rig.later == []
 
 
-def test_its_own_lease_ends_it_and_says_so_once(
+def test_its_own_lease_ends_a_stop_and_is_reported_once(
     approved: Approved, rig: Rig, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig.stop(600)
@@ -108,7 +108,7 @@ def test_its_own_lease_ends_it_and_says_so_once(
     approved(as_text(rig.sent), "2")
 
 
-def test_the_first_driver_ends_its_own_lease_for_good(rig: Rig) -> None:
+def test_the_first_driver_cancels_the_stops_own_lease(rig: Rig) -> None:
     rig.stop(600)
     rig.drive(1)
     rig.drive(1, driven=False)
@@ -117,7 +117,7 @@ def test_the_first_driver_ends_its_own_lease_for_good(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_the_broker_s_lease_ends_a_stop_whose_driver_left_or_types_no_more(
+def test_the_brokers_lease_ends_a_stop_whose_driver_left_or_is_idle(
     approved: Approved, rig: Rig, leaves: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig.lease.allow(HOURS)
@@ -133,7 +133,7 @@ def test_the_broker_s_lease_ends_a_stop_whose_driver_left_or_types_no_more(
     approved(capfd.readouterr().err)
 
 
-def test_terminals_that_only_look_do_not_extend_it(rig: Rig) -> None:
+def test_terminals_that_only_watch_do_not_extend_the_lease(rig: Rig) -> None:
     rig.lease.allow(HOURS)
     rig.stop()
     for _ in range(8):
@@ -143,13 +143,13 @@ def test_terminals_that_only_look_do_not_extend_it(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("own", "after"), [(600.0, 600.0), (HOURS * 2, HOURS), (None, HOURS)])
-def test_the_shorter_one_ends_a_stop_that_nobody_drives(rig: Rig, own: float | None, after: float) -> None:
+def test_the_shorter_lease_ends_a_stop_without_a_driver(rig: Rig, own: float | None, after: float) -> None:
     rig.lease.allow(HOURS)
     rig.stop(own)
     assert rig.lasts(after)
 
 
-def test_it_holds_without_the_broker_until_another_one_says_otherwise(rig: Rig) -> None:
+def test_a_lease_holds_without_a_broker_until_another_broker_changes_it(rig: Rig) -> None:
     rig.lease.allow(HOURS)
     rig.stop()
     rig.lease.left()
@@ -161,7 +161,7 @@ def test_it_holds_without_the_broker_until_another_one_says_otherwise(rig: Rig) 
     assert rig.lasts(60.0)
 
 
-def test_a_long_step_is_no_idle_stop_and_what_follows_it_has_all_the_time(rig: Rig) -> None:
+def test_a_long_step_is_not_idle_and_starts_the_lease_again(rig: Rig) -> None:
     rig.lease.allow(HOURS)
     rig.stop()
     rig.stops.open_session("pdb", 24, 80)
@@ -172,7 +172,7 @@ def test_a_long_step_is_no_idle_stop_and_what_follows_it_has_all_the_time(rig: R
     assert rig.lasts(HOURS)
 
 
-def test_a_held_rank_follows_the_ranks_it_waits_for_until_a_user_opens_it(rig: Rig) -> None:
+def test_a_held_rank_has_no_lease_until_a_user_opens_it(rig: Rig) -> None:
     rig.lease.allow(HOURS)
     rig.stop(reason=HELD)
     rig.pass_by(HOURS * 10)
@@ -182,7 +182,7 @@ def test_a_held_rank_follows_the_ranks_it_waits_for_until_a_user_opens_it(rig: R
     assert rig.is_over
 
 
-def test_a_held_rank_without_a_broker_waits_for_as_long_as_those_it_is_held_for(
+def test_a_held_rank_without_a_broker_has_the_lease_of_the_ranks_it_waits_for(
     approved: Approved, rig: Rig, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig.lease.allow(HOURS)
@@ -199,7 +199,7 @@ def test_a_held_rank_without_a_broker_waits_for_as_long_as_those_it_is_held_for(
     approved(capfd.readouterr().err)
 
 
-def test_what_is_left_is_reported_in_time_for_those_who_are_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rest_of_a_lease_is_reported_before_it_ends(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_agent.stop.stops.time.monotonic", lambda: rig.now)
     rig.lease.allow(HOURS)
     rig.stop()
@@ -265,7 +265,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return hand
 
 
-def test_the_first_of_groups_and_job_is_named(c10d: FakeC10d) -> None:
+def test_the_earliest_deadline_of_groups_and_job_is_named(c10d: FakeC10d) -> None:
     assert first_deadline({}, 0.0, WALL) is None
     ends = {"SLURM_JOB_END_TIME": str(int(WALL) + 1700)}
     job = first_deadline(ends, 0.0, WALL)
@@ -281,11 +281,11 @@ def test_the_first_of_groups_and_job_is_named(c10d: FakeC10d) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "soon", "-5", str(int(WALL) - 1), "nan"])
-def test_an_end_of_the_job_that_is_none_is_no_clock(end: str) -> None:
+def test_an_invalid_end_of_the_job_is_no_deadline(end: str) -> None:
     assert first_deadline({"SLURM_JOB_END_TIME": end}, 0.0, WALL) is None
 
 
-def test_the_list_names_what_is_left_until_it_has_rung(c10d: FakeC10d, now: SimpleNamespace) -> None:
+def test_the_time_left_is_reported_until_the_deadline(c10d: FakeC10d, now: SimpleNamespace) -> None:
     rig = DeadlinesRig()
     c10d.create("0", 150)
     assert rig.stop() == rig.limit == Limit(kind=LimitKind.COLLECTIVES, seconds=150.0, name="gloo")
@@ -298,7 +298,7 @@ def test_the_list_names_what_is_left_until_it_has_rung(c10d: FakeC10d, now: Simp
     assert left == [90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 0.0]
 
 
-def test_a_launcher_that_ends_a_kept_rank_comes_before_other_limits(c10d: FakeC10d, now: SimpleNamespace) -> None:
+def test_the_limit_of_a_launcher_precedes_other_limits_of_a_kept_rank(c10d: FakeC10d, now: SimpleNamespace) -> None:
     rig = DeadlinesRig()
     c10d.create("0", 600)
     rig.stop("crash")
@@ -306,7 +306,7 @@ def test_a_launcher_that_ends_a_kept_rank_comes_before_other_limits(c10d: FakeC1
     assert rig.limit == Limit(kind=LimitKind.LAUNCHER, seconds=30.0, name="torchrun")
 
 
-def test_neither_a_stop_that_is_over_nor_a_held_rank_names_a_clock(c10d: FakeC10d) -> None:
+def test_neither_an_ended_stop_nor_a_held_rank_has_a_deadline(c10d: FakeC10d) -> None:
     rig = DeadlinesRig()
     c10d.create("0", 600)
     rig.stop()
@@ -335,7 +335,7 @@ class TestGroups:
         timeouts.install(60)
         return c10d.create("0", 5, FakeStore(timedelta(seconds=5)))
 
-    def test_the_last_stop_gives_it_back_and_the_next_takes_it_again(self, backend: FakeBackend) -> None:
+    def test_group_timeouts_are_restored_after_the_last_stop_and_raised_at_the_next(self, backend: FakeBackend) -> None:
         rig = DeadlinesRig()
         rig.stop()
         rig.later.clear()
@@ -346,7 +346,7 @@ class TestGroups:
         rig.stop()
         assert backend.seconds == 60
 
-    def test_a_stop_that_another_follows_was_not_the_last(self, backend: FakeBackend) -> None:
+    def test_the_group_timeout_is_kept_until_the_last_of_several_stops(self, backend: FakeBackend) -> None:
         rig = DeadlinesRig()
         rig.stop(HELD)
         rig.go_on()

@@ -23,7 +23,7 @@ def nothing() -> None:
     """Do nothing."""
 
 
-def test_work_goes_before_keys_and_in_order() -> None:
+def test_work_precedes_keys_and_keeps_its_order() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     inbox.type(Input(1, 7, 1, 0, b"n"), lambda: (7, 1))
@@ -36,7 +36,7 @@ def test_work_goes_before_keys_and_in_order() -> None:
     assert inbox.peek_keys(9) == b"n"
 
 
-def test_work_for_an_ended_stop_is_dropped_and_what_is_put_for_the_next_one_meanwhile_stays() -> None:
+def test_work_for_an_ended_stop_is_dropped_and_work_for_the_next_is_kept() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     inbox.put(1, RunJob(nothing))
@@ -48,7 +48,7 @@ def test_work_for_an_ended_stop_is_dropped_and_what_is_put_for_the_next_one_mean
     assert inbox.next_work(2) == Redraw()
 
 
-def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
+def test_a_redraw_is_queued_once_and_the_queue_is_bounded() -> None:
     inbox = Inbox()
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))
     jobs = [RunJob(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
@@ -57,14 +57,14 @@ def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == ResumeThread(nothing)
 
 
-def test_a_wait_ends_with_patience_or_with_work_that_another_thread_puts() -> None:
+def test_a_wait_ends_by_timeout_or_by_work_from_another_thread() -> None:
     inbox = Inbox()
     assert inbox.next_work_or_keys(1, beyond=0, timeout=0.0) is None
     threading.Timer(0.01, inbox.put, (1, Redraw())).start()
     assert inbox.next_work(1) == Redraw()
 
 
-def test_keys_are_checked_against_the_stop_that_is_current_under_the_lock(approved: Approved) -> None:
+def test_keys_are_checked_against_the_current_stop_under_the_lock(approved: Approved) -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     loss = inbox.type(Input(1, 1, 1, 0, b"n"), lambda: (None, None))
@@ -88,14 +88,14 @@ def raising_alarm() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("raising_alarm")
-def test_what_a_signal_handler_of_the_program_raises_comes_out_as_the_programs() -> None:
+def test_an_error_of_a_signal_handler_is_raised_as_the_programs() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     with pytest.raises(ProgramRaised) as raised:
         Inbox().next_work(1)
     assert isinstance(raised.value.error, _OfTheProgramError)
 
 
-def test_a_fault_of_ours_does_not_come_out_and_what_the_program_raises_does() -> None:
+def test_our_own_fault_is_not_raised_but_an_error_of_the_program_is() -> None:
     def fails() -> str:
         raise ValueError("ours")
 
@@ -118,7 +118,7 @@ def keys() -> TypedKeys:
     return keys
 
 
-def test_what_is_typed_waits_and_counts_as_applied_once_taken(keys: TypedKeys) -> None:
+def test_typed_keys_are_queued_and_count_as_applied_once_taken(keys: TypedKeys) -> None:
     assert keys.receive(frame(b"nnn"), stop=1, session=1) is None
     assert (keys.peek(2), keys.applied, keys.pending) == (b"nn", 0, 3)
     keys.consume(2)
@@ -133,7 +133,7 @@ def test_a_frame_sent_again_after_a_reconnect_is_not_applied_again(keys: TypedKe
     assert keys.peek(9) == b"sc"
 
 
-def test_keys_for_an_ended_stop_are_lost_by_name(approved: Approved, keys: TypedKeys) -> None:
+def test_keys_for_an_ended_stop_are_reported_lost(approved: Approved, keys: TypedKeys) -> None:
     loss = keys.receive(frame(b"nn", stop=1), stop=2, session=2)
     approved(as_text(loss))
     assert keys.applied == 2
@@ -148,7 +148,7 @@ def test_a_former_drivers_keys_are_refused(approved: Approved, keys: TypedKeys) 
     assert keys.pending == 0
 
 
-def test_too_much_typed_ahead_is_dropped_whole(keys: TypedKeys) -> None:
+def test_too_many_keys_typed_ahead_are_dropped_whole(keys: TypedKeys) -> None:
     half = b"x" * (MAX_INPUT_PENDING // 2 + 1)
     assert keys.receive(frame(half), stop=1, session=1) is None
     loss = keys.receive(frame(half, len(half)), stop=1, session=1)

@@ -86,7 +86,7 @@ class Finalized:
 
 
 @pytest.mark.parametrize("run", [lambda work: work(), in_thread], ids=["main thread", "another thread"])
-def test_an_interrupt_that_comes_out_in_a_finalizer_is_raised_again_and_not_printed(
+def test_an_interrupt_raised_in_a_finalizer_is_raised_again_and_not_printed(
     run: Callable[[Callable[[], None]], object], capfd: pytest.CaptureFixture[str]
 ) -> None:
     interruptible = Interruptible(lambda seconds, call: threading.Timer(seconds, call).start())
@@ -108,21 +108,21 @@ def test_an_interrupt_that_comes_out_in_a_finalizer_is_raised_again_and_not_prin
     assert sys.unraisablehook is before
 
 
-def test_what_a_finalizer_of_the_program_raises_is_told_as_ever(
+def test_an_error_of_a_finalizer_of_the_program_is_reported_as_usual(
     interruptible: Interruptible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
 
     def fail() -> None:
         raise KeyboardInterrupt
 
     with interruptible.running():
         Finalized(fail)
-    assert told == [KeyboardInterrupt]
+    assert reported == [KeyboardInterrupt]
 
 
-def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: Interruptible) -> None:
+def test_an_interrupt_is_never_raised_after_the_work_ends(interruptible: Interruptible) -> None:
     def work() -> None:
         for _ in range(200):
             try:
@@ -139,9 +139,7 @@ def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: 
 
 
 @pytest.mark.parametrize("blocks", [True, False])
-def test_work_in_which_the_program_blocks_or_takes_the_signal_is_not_killed_by_it(
-    interruptible: Interruptible, blocks: bool
-) -> None:
+def test_work_that_blocks_or_handles_the_signal_is_not_killed_by_it(interruptible: Interruptible, blocks: bool) -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [INTERRUPT_SIGNAL] if blocks else [])
     try:
         with interruptible.running() as ticket:
@@ -154,7 +152,7 @@ def test_work_in_which_the_program_blocks_or_takes_the_signal_is_not_killed_by_i
     spin_a_little()
 
 
-def test_an_interrupt_for_work_that_has_ended_leaves_the_work_round_it_alone(interruptible: Interruptible) -> None:
+def test_an_interrupt_for_ended_work_does_not_disturb_the_outer_work(interruptible: Interruptible) -> None:
     with interruptible.running():
         with interruptible.running() as inner:
             pass
@@ -163,7 +161,7 @@ def test_an_interrupt_for_work_that_has_ended_leaves_the_work_round_it_alone(int
         assert not interruptible.runs(inner)
 
 
-def test_nothing_is_raised_where_work_waits_for_somebody(interruptible: Interruptible) -> None:
+def test_no_interrupt_is_raised_in_suspended_work(interruptible: Interruptible) -> None:
     with interruptible.running() as outer:
         with interruptible.suspended():
             interruptible.interrupt(outer)

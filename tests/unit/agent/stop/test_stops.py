@@ -33,7 +33,7 @@ class Watched:
         return self.stops.report(breakpoints=0, generation=0, applied=0)
 
 
-def test_a_stop_goes_through_its_phases_and_is_told() -> None:
+def test_a_stop_passes_through_its_phases_and_is_reported() -> None:
     watched = Watched()
     stops = watched.stops
     assert watched.report().state is RankState.RUNNING
@@ -41,7 +41,7 @@ def test_a_stop_goes_through_its_phases_and_is_told() -> None:
     report = watched.report()
     assert report.stop is not None
     assert (report.state, report.stop.number, report.stop.reason) == (RankState.STOPPED, 1, "breakpoint")
-    assert report.stop.where.function == "test_a_stop_goes_through_its_phases_and_is_told"
+    assert report.stop.where.function == "test_a_stop_passes_through_its_phases_and_is_reported"
     session, arrived = stops.open_session("pudb", 30, 100), stops.halted_since
     assert stops.current == (1, session.number)
     stops.step()
@@ -67,7 +67,7 @@ def test_a_slow_step_shows_as_running_with_its_stop_kept() -> None:
     stops.halt(sys._getframe())
     assert watched.report().state is RankState.STOPPED
     stops.step_is_slow(number)
-    assert watched.report().state is RankState.STOPPED, "the timer of a step that has ended says nothing"
+    assert watched.report().state is RankState.STOPPED, "the timer of a step that has ended changes nothing"
 
 
 def test_a_second_thread_queues_and_gets_its_own_stop() -> None:
@@ -114,7 +114,7 @@ def test_an_illegal_move_is_refused(approved: Approved) -> None:
     approved(str(caught.value))
 
 
-def test_a_turn_that_an_exception_keeps_from_being_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_left_unused_by_an_exception_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched()
 
     def interrupted(_frame: object) -> None:

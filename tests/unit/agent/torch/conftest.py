@@ -1,4 +1,4 @@
-"""Fixtures for what torch tells of a rank."""
+"""Fixtures for what torch reports of a rank."""
 
 from tests.unit.agent.torch.fake_torch import torch
 

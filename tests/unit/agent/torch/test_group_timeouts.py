@@ -32,9 +32,7 @@ def timeouts() -> Iterator[GroupTimeouts]:
     made.uninstall()
 
 
-def test_groups_made_before_and_after_have_the_long_one_and_then_their_own(
-    c10d: FakeC10d, timeouts: GroupTimeouts
-) -> None:
+def test_all_groups_have_the_long_timeout_until_their_own_is_restored(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
     store = FakeStore(timedelta(seconds=4))
     before = c10d.create("0", 5, store)
     timeouts.install(LONG)
@@ -52,7 +50,7 @@ def test_groups_made_before_and_after_have_the_long_one_and_then_their_own(
     assert c10d.create("4", 9, store).seconds == 60
 
 
-def test_the_store_of_the_first_group_has_it_before_the_group_waits_there(
+def test_the_store_of_the_first_group_has_the_timeout_before_the_group_waits(
     c10d: FakeC10d, timeouts: GroupTimeouts
 ) -> None:
     store = FakeStore(timedelta(seconds=5))
@@ -70,7 +68,7 @@ def test_the_store_of_the_first_group_has_it_before_the_group_waits_there(
     assert store.timeout == timedelta(seconds=5)
 
 
-def test_what_the_program_sets_meanwhile_stays(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+def test_a_timeout_set_by_the_program_is_kept(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
     backend = c10d.create("0", 5, FakeStore(timedelta(seconds=5)))
     timeouts.install(LONG)
     backend._set_default_timeout(timedelta(seconds=11))
@@ -78,7 +76,7 @@ def test_what_the_program_sets_meanwhile_stays(c10d: FakeC10d, timeouts: GroupTi
     assert backend.seconds == 11
 
 
-def test_a_destroyed_group_does_not_lend_its_timeout_to_one_of_its_name(
+def test_a_group_does_not_take_the_timeout_of_a_destroyed_one_of_its_name(
     c10d: FakeC10d, timeouts: GroupTimeouts
 ) -> None:
     timeouts.install(LONG)
@@ -92,7 +90,7 @@ def test_a_destroyed_group_does_not_lend_its_timeout_to_one_of_its_name(
 
 
 @pytest.mark.parametrize("by_helper", [True, False], ids=["with options of its own", "split"])
-def test_a_group_whose_timeout_the_helper_does_not_get_is_raised_behind(
+def test_a_group_timeout_the_helper_does_not_get_is_raised_afterwards(
     c10d: FakeC10d, timeouts: GroupTimeouts, by_helper: bool
 ) -> None:
     timeouts.install(LONG)
@@ -107,7 +105,7 @@ def test_a_group_whose_timeout_the_helper_does_not_get_is_raised_behind(
     assert nccl.seconds == 5
 
 
-def test_uninstalling_leaves_the_module_as_it_was(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+def test_uninstalling_restores_the_module(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
     stock = c10d._new_process_group_helper, c10d._register_pg_in_world
     timeouts.install(LONG)
     timeouts.install(2 * LONG)
@@ -120,7 +118,7 @@ def test_uninstalling_leaves_the_module_as_it_was(c10d: FakeC10d, timeouts: Grou
     assert backend.seconds == 5
 
 
-def test_a_backend_that_has_no_such_thing_is_left_alone(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+def test_a_backend_without_a_timeout_is_left_alone(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
     fixed = FakeBackend("ucc", timedelta(seconds=5), fixed=True)
     strange = FakeGroup(cpu=object())
     for name, group in (("0", strange), ("1", FakeGroup(cpu=fixed))):
@@ -142,7 +140,7 @@ def test_groups_are_made_whatever_torch_looks_like_inside(broken: str, c10d: Fak
     timeouts.restore()
 
 
-def test_the_shortest_is_the_one_that_gives_up_first(c10d: FakeC10d, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shortest_timeout_is_the_first_to_expire(c10d: FakeC10d, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shortest() is None
     alone = FakeBackend("gloo", timedelta(seconds=1), size=1)
     nccl = FakeBackend("nccl", timedelta(minutes=10))
@@ -156,9 +154,7 @@ def test_the_shortest_is_the_one_that_gives_up_first(c10d: FakeC10d, monkeypatch
     assert shortest() == ("nccl", 600)
 
 
-def test_without_torch_nothing_is_loaded_and_nothing_found(
-    monkeypatch: pytest.MonkeyPatch, timeouts: GroupTimeouts
-) -> None:
+def test_torch_is_not_loaded_where_it_is_not_used(monkeypatch: pytest.MonkeyPatch, timeouts: GroupTimeouts) -> None:
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     timeouts.install(LONG)
     timeouts.raise_again()
@@ -170,9 +166,7 @@ def test_without_torch_nothing_is_loaded_and_nothing_found(
 @pytest.mark.parametrize(
     ("given", "taken"), [(3600, 3600.0), ("90", 90.0), (0, None), ("0", None), (-1, None), (1e9, None), ("long", None)]
 )
-def test_seconds_that_can_not_be_used_are_warned_of_and_none_leaves_groups_alone(
-    given: object, taken: float | None
-) -> None:
+def test_invalid_seconds_cause_a_warning_and_zero_disables_the_timeout(given: object, taken: float | None) -> None:
     warned: list[str] = []
     settings = read_settings("install", {"collective_timeout": given}, (), {}, warned.append)
     assert settings.collective_timeout == taken

@@ -57,7 +57,7 @@ def p2p(name: str, tag: int = 0, **more: Any) -> Call:
         ("isend", (5,), {}, p2p("send", peer=5)),
     ],
 )
-def test_roots_and_partners_are_told_as_the_caller_gave_them(
+def test_roots_and_partners_are_shown_as_the_caller_gave_them(
     torch: FakeTorch, name: str, arguments: tuple[int, ...], named: dict[str, int], expected: Call
 ) -> None:
     assert during(torch, lambda: getattr(torch.module, name)("t", *arguments, **named)) == [expected]
@@ -87,7 +87,7 @@ def test_a_collective_has_its_group(torch: FakeTorch) -> None:
         ((["0"],), []),
     ],
 )
-def test_the_group_that_a_thread_makes_is_told_by_whom_it_waits_for(
+def test_a_group_being_created_is_shown_by_the_ranks_it_waits_for(
     torch: FakeTorch, arguments: tuple[object, ...], expected: list[tuple[int, ...]]
 ) -> None:
     seen: list[list[tuple[int, ...]]] = []
@@ -128,7 +128,7 @@ def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:
 # -------------------------------------------------------------------------------------------------------------- groups
 
 
-def test_groups_have_the_names_of_people_and_global_ranks(torch: FakeTorch) -> None:
+def test_groups_have_readable_names_and_global_ranks(torch: FakeTorch) -> None:
     torch.add("default_pg", 0, 1, 2, 3, sequence=7, config="cpu:gloo,cuda:nccl")
     torch.add("undefined", 3, 1)
     torch.add("mesh_dp", 1)
@@ -142,7 +142,7 @@ def test_groups_have_the_names_of_people_and_global_ranks(torch: FakeTorch) -> N
     ]
 
 
-def test_what_the_program_has_put_there_is_left_out_and_not_called(torch: FakeTorch) -> None:
+def test_objects_of_the_program_in_torchs_tables_are_skipped_and_not_called(torch: FakeTorch) -> None:
     ours = type("Ours", (ProcessGroup,), {"group_desc": property(fails, lambda self, value: None)})("", 0)
     torch.names[ours], torch.ranks[ours] = "5", {0: 0}
     torch.names[torch.add("broken", 0)] = object()
@@ -160,18 +160,18 @@ def _recorders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(monkeypatch: pytest.MonkeyPatch, **dumps: bytes) -> None:
-    """Let the recorders of these backends tell these dumps."""
-    recorders = [Recorder(name, lambda told=told: told, lambda told=told: told) for name, told in dumps.items()]  # type: ignore[misc]
+    """Let the recorders of these backends return these dumps."""
+    recorders = [Recorder(name, lambda data=data: data, lambda data=data: data) for name, data in dumps.items()]  # type: ignore[misc]
     monkeypatch.setattr(torch_collectives, "recorders_of", lambda native: recorders)
 
 
 def groups() -> dict[str, GroupSeen]:
-    """Return the groups that are told, by their titles."""
+    """Return the groups that are found, by their titles."""
     return {one.title: one for one in torch_seen(True) if isinstance(one, GroupSeen)}
 
 
 def collectives() -> list[CollectiveSeen]:
-    """Return the collectives that are told."""
+    """Return the collectives that are found."""
     return [one for one in torch_seen(True) if isinstance(one, CollectiveSeen)]
 
 
@@ -180,17 +180,17 @@ def limitation() -> str:
     return next(one.limitation for one in torch_seen(True) if isinstance(one, SourceSeen))
 
 
-def test_a_program_without_torch_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_torch_has_no_torch_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
     assert torch_seen(True) == []
 
 
-def test_torch_without_groups_says_so(approved: Approved, torch: FakeTorch) -> None:
+def test_torch_without_groups_is_reported(approved: Approved, torch: FakeTorch) -> None:
     approved(as_text(torch_seen(True)))
 
 
-def test_nccl_is_told_with_peers_as_global_ranks(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nccl_calls_are_reported_with_peers_as_global_ranks(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.add("default_pg", 0, 1, 2, 3, sequence=7, config="cuda:nccl")
     torch.add("pp", 1, 3, sequence=2, config="cuda:nccl")
     monkeypatch.setattr(time, "time_ns", lambda: 3_000_000_000)
@@ -212,34 +212,34 @@ def test_nccl_is_told_with_peers_as_global_ranks(torch: FakeTorch, monkeypatch: 
     assert limitation() == ""
 
 
-def test_each_backend_of_a_group_counts_apart(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_backend_of_a_group_counts_separately(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.add("default_pg", 0, 1, sequence=9, config="cpu:gloo,cuda:nccl")
     record(
         monkeypatch,
         gloo=dump(raw(2, "gloo:barrier", retired=True), enqueued=2, completed=2),
         nccl=dump(raw(9, "nccl:all_reduce"), enqueued=9, completed=8),
     )
-    told = [one for one in torch_seen(True) if isinstance(one, GroupSeen)]
-    assert [(one.name, one.enqueued, one.completed) for one in told] == [("0:gloo", 2, 2), ("0:nccl", 9, 8)]
+    found = [one for one in torch_seen(True) if isinstance(one, GroupSeen)]
+    assert [(one.name, one.enqueued, one.completed) for one in found] == [("0:gloo", 2, 2), ("0:nccl", 9, 8)]
 
 
-def test_a_receive_that_gloo_does_not_record_is_told_by_the_stack(
+def test_a_receive_that_gloo_does_not_record_is_found_on_the_stack(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = torch.add("pair", 4, 6, sequence=3)
     record(monkeypatch, gloo=dump(raw(2, "gloo:barrier", retired=True), enqueued=2, completed=2))
-    told: list[CollectiveSeen] = []
-    vars(torch.module)["look"] = lambda: told.extend(collectives())
+    found: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: found.extend(collectives())
 
     torch.module.recv(None, group=pair, group_src=1)
 
-    receives = told[-1]
+    receives = found[-1]
     assert (receives.name, receives.peer, receives.group, receives.is_receive) == ("recv", 6, "0:gloo", True)
     assert receives.sequence is None
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
-def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
+def test_the_root_of_a_call_is_read_from_the_stack_as_a_global_rank(
     is_recorded: bool, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = torch.add("pair", 4, 6, sequence=3)
@@ -250,13 +250,13 @@ def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
     ]
     if is_recorded:
         record(monkeypatch, gloo=dump(*entries, enqueued=4, completed=1))
-    told: list[CollectiveSeen] = []
-    vars(torch.module)["look"] = lambda: told.extend(collectives())
+    found: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: found.extend(collectives())
 
     torch.module.broadcast(None, group=pair, group_src=1)
     torch.module.broadcast(None, group=pair, src=4)
 
-    assert [(one.sequence, one.root) for one in told if one.root is not None] == [(3, 6), (3, 4)]
+    assert [(one.sequence, one.root) for one in found if one.root is not None] == [(3, 6), (3, 4)]
 
 
 @pytest.mark.parametrize(
@@ -275,18 +275,18 @@ def test_the_function_on_the_stack_names_a_call_that_is_recorded_under_another_n
     torch.add("default_pg", 0, 1, sequence=5, config="cpu:gloo,cuda:nccl")
     entries = [raw(number, recorded) for number in (5, 4, 3)]
     record(monkeypatch, gloo=dump(raw(2, recorded, retired=True), *entries, enqueued=5, completed=2))
-    told: list[CollectiveSeen] = []
-    vars(torch.module)["look"] = lambda: told.extend(collectives())
+    seen: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: seen.extend(collectives())
 
     getattr(torch.module, function)(None, None)
 
     known = "reduce_scatter" if function == "reduce_scatter" else "reduce_scatter_single"
     assert (
-        sorted(one.sequence or 0 for one in told if one.name == known and one.place is not None) == [5, 4][:count][::-1]
+        sorted(one.sequence or 0 for one in seen if one.name == known and one.place is not None) == [5, 4][:count][::-1]
     )
 
 
-def test_the_method_of_a_group_for_whose_end_a_thread_waits_is_a_call(torch: FakeTorch) -> None:
+def test_a_group_method_that_a_thread_waits_for_is_a_call(torch: FakeTorch) -> None:
     group = torch.add("default_pg", 0, 1)
     found: list[Call] = []
     frame = sys._getframe()
@@ -295,7 +295,7 @@ def test_the_method_of_a_group_for_whose_end_a_thread_waits_is_a_call(torch: Fak
     assert found == [Call(group=group, name="broadcast")]
 
 
-def test_where_a_call_was_made_is_told_by_its_thread_or_by_the_recorder(
+def test_the_place_of_a_call_is_read_from_its_thread_or_the_recorder(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=2)
@@ -305,8 +305,8 @@ def test_where_a_call_was_made_is_told_by_its_thread_or_by_the_recorder(
         {"name": "main", "filename": "/home/me/train.py", "line": 30},
     ]
     one = raw(2, "gloo:all_reduce")
-    told = dump(one, enqueued=2, completed=1)
-    recorder = Recorder("gloo", lambda: told, lambda: told, lambda: pickled(one | {"frames": frames}))
+    content = dump(one, enqueued=2, completed=1)
+    recorder = Recorder("gloo", lambda: content, lambda: content, lambda: pickled(one | {"frames": frames}))
     monkeypatch.setattr(torch_collectives, "recorders_of", lambda native: [recorder])
     monkeypatch.setattr(torch_collectives, "_call_places", CallPlaces())
     monkeypatch.setattr(flight_recorder, "PLACES_SECONDS", seconds(60))
@@ -321,13 +321,13 @@ def test_where_a_call_was_made_is_told_by_its_thread_or_by_the_recorder(
     assert (call.place.file, call.place.function) == (__file__, sys._getframe().f_code.co_name)
 
 
-def test_without_a_recorder_the_stack_and_the_groups_number_tell(approved: Approved, torch: FakeTorch) -> None:
+def test_the_stack_and_the_groups_number_are_used_without_a_recorder(approved: Approved, torch: FakeTorch) -> None:
     torch.add("default_pg", 0, 1, sequence=12)
-    told: list[object] = []
-    vars(torch.module)["look"] = lambda: told.extend(torch_seen(True))
+    found: list[object] = []
+    vars(torch.module)["look"] = lambda: found.extend(torch_seen(True))
 
     torch.module.all_reduce(None)
-    source, group, call = told
+    source, group, call = found
     assert isinstance(source, SourceSeen)
     assert isinstance(group, GroupSeen)
     assert isinstance(call, CollectiveSeen)
@@ -335,13 +335,13 @@ def test_without_a_recorder_the_stack_and_the_groups_number_tell(approved: Appro
     assert (group.enqueued, group.completed) == (12, None)
     assert (call.name, call.sequence, call.state) == ("all_reduce", 12, CollectiveState.ENQUEUED)
 
-    told.clear()
+    found.clear()
     torch.module.recv(None, 1)
     # gloo counts the receive that goes on.
-    assert told[1].enqueued == 11  # type: ignore[attr-defined]
+    assert found[1].enqueued == 11  # type: ignore[attr-defined]
 
 
-def test_what_turns_the_recorder_on_is_said(
+def test_the_way_to_enable_the_recorder_is_shown(
     approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=12)
@@ -353,7 +353,7 @@ def test_what_turns_the_recorder_on_is_said(
     approved(limitation(), "3")
 
 
-def test_entries_without_the_name_of_a_group_are_not_told(
+def test_entries_without_a_group_name_are_left_out(
     approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=3)
@@ -362,7 +362,7 @@ def test_entries_without_the_name_of_a_group_are_not_told(
     approved(limitation())
 
 
-def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
+def test_the_only_group_has_its_numbers_even_if_its_entries_are_not_read(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=5000)
@@ -375,7 +375,7 @@ ON_AND_EMPTY = b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"
 
 
 @pytest.mark.parametrize(("sequence", "content"), [(0, dump()), (5, ON_AND_EMPTY)], ids=["no call", "recorder on"])
-def test_what_has_nothing_to_record_lacks_nothing(
+def test_a_group_with_nothing_to_record_has_no_limitation(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, sequence: int, content: bytes
 ) -> None:
     torch.add("default_pg", 0, 1, sequence=sequence)
@@ -402,7 +402,7 @@ def test_what_has_nothing_to_record_lacks_nothing(
         (DUMPS / "gloo_2_14.pickle").read_bytes()[:200],
     ],
 )
-def test_what_is_no_dump_is_a_failure_that_is_told(content: bytes) -> None:
+def test_an_invalid_dump_is_reported_as_a_failure(content: bytes) -> None:
     recorded = read(Recorder("nccl", None, lambda: content), LastStatus(), is_still=True)
 
     assert recorded.failure
@@ -413,7 +413,7 @@ MANY = flight_recorder.FEW_ENTRIES + 1
 
 
 def look(backend: str, before: LastStatus, *, enqueued: int, completed: int, is_still: bool = False) -> bool:
-    """Look at a recorder with these numbers; tell whether its entries were read."""
+    """Look at a recorder with these numbers; return whether its entries were read."""
     entries = dump(raw(1, f"{backend}:all_reduce"), enqueued=enqueued, completed=completed)
     status = dump(enqueued=enqueued, completed=completed)
     recorded = read(Recorder(backend, lambda: status, lambda: entries), before, is_still=is_still)
@@ -433,13 +433,13 @@ def look(backend: str, before: LastStatus, *, enqueued: int, completed: int, is_
         ("gloo", 0, 0, False, False),  # it is off
     ],
 )
-def test_few_entries_are_always_read_and_many_of_a_program_that_waits(
+def test_few_entries_are_always_read_and_many_only_from_a_waiting_program(
     backend: str, enqueued: int, completed: int, is_still: bool, is_read: bool
 ) -> None:
     assert look(backend, LastStatus(), enqueued=enqueued, completed=completed, is_still=is_still) is is_read
 
 
-def test_many_entries_are_read_if_nothing_has_moved_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_entries_are_read_if_the_status_is_unchanged_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     before = LastStatus()

@@ -24,7 +24,7 @@ from dbg_wire.records.record import checked
 from tests.unit.agent.pdb_driver import call_later
 
 PLENTY = 60.0
-"""Seconds within which everything here is told."""
+"""Seconds within which everything here is described."""
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
 KEYS = st.booleans() | st.integers() | st.text(max_size=5) | st.tuples(st.integers(), st.text(max_size=3))
@@ -53,7 +53,7 @@ class Sights:
         self._frame, self._seconds = frame, seconds
 
     def look(self, **question: Any) -> Inspected:
-        """Return what is told, as it comes over the wire."""
+        """Return the answer, as it comes over the wire."""
         names = Namespaces(self._frame)
         rows = cut_to_fit(self.inspector.answer(checked(Inspection(**question)), names, self._seconds))
         return inspected_in(map(checked, rows))

@@ -30,14 +30,14 @@ from tests.unit.agent.values.inspected import ATOMS, KEYS, PLENTY, VALUES, cut
 LISTED = st.recursive(ATOMS, lambda inner: st.lists(inner, min_size=1, max_size=4), max_leaves=12)
 
 
-def told(value: object, *, seconds: float = PLENTY) -> Described:
+def description_of(value: object, *, seconds: float = PLENTY) -> Described:
     """Describe a value."""
     return describe(value, seconds=seconds)
 
 
 def compared(value: object) -> Described:
     """Describe a value that can be looked at whole."""
-    described = told(value)
+    described = description_of(value)
     assert described.digest
     return described
 
@@ -115,14 +115,14 @@ def test_equal_values_have_equal_digests_in_whatever_order_they_were_filled(valu
 
 
 @given(LISTED, st.data())
-def test_one_leaf_makes_another_digest(value: object, data: st.DataObject) -> None:
+def test_a_changed_leaf_changes_the_digest(value: object, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, leaves(value) - 1))
     changed = with_leaf(value, number, ("a tuple is no leaf of the other",))
     assert digest(changed) != digest(value)
 
 
 @given(st.dictionaries(KEYS, ATOMS, min_size=1), st.data())
-def test_one_value_or_key_of_a_dict_makes_another_digest(value: dict[object, object], data: st.DataObject) -> None:
+def test_a_changed_value_or_key_of_a_dict_changes_the_digest(value: dict[object, object], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(list(value)))
     without = {name: inner for name, inner in value.items() if name != key}
     new = ("a new key", "or value")
@@ -235,7 +235,7 @@ SHARED = [1]
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_equal_values_are_equal_whatever_they_are(one: object, other: object) -> None:
+def test_equal_values_of_any_type_are_equal(one: object, other: object) -> None:
     assert digest(one) == digest(other)
 
 
@@ -274,7 +274,7 @@ def test_a_hexadecimal_number_is_no_address(text: str) -> None:
     "text",
     ["<weakref at 0x{0}; to 'A' at 0x{0}>", "<Future at 0x{} state=pending>", "<code object f at 0x{}, line 3>"],
 )
-def test_addresses_in_the_midst_of_a_repr_do_not_count(text: str) -> None:
+def test_addresses_within_a_repr_do_not_count(text: str) -> None:
     class Own:
         def __repr__(self) -> str:
             return text.format(f"{id(self):x}")
@@ -346,7 +346,7 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS.keys())
-def test_what_stands_behind_an_address_counts(holder: Callable[[object], object]) -> None:
+def test_the_object_behind_an_address_counts(holder: Callable[[object], object]) -> None:
     assert digest(holder(Node(best=1))) == digest(holder(Node(best=1)))
     assert digest(holder(Node(best=1))) != digest(holder(Node(best=2)))
     # An address that a text only looks like is no address.
@@ -356,7 +356,7 @@ def test_what_stands_behind_an_address_counts(holder: Callable[[object], object]
 # -------------------------------------------------------------------------------------------------------------- text
 
 
-def test_small_values_are_told_as_python_does() -> None:
+def test_small_values_are_shown_as_in_python() -> None:
     values = [0.25, "a\x1b[2J\n", b"\x00", [1, [2.5, None], (1,), ()], {"a": {1}, 2: frozenset({3})}, set(), range(3)]
     others = [deque([1, "a"]), Counter("aab"), {1: 2}.keys(), KeyError("x"), Point(1, "a")]
     for value in [*values, *others]:
@@ -392,7 +392,7 @@ class Proxy:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_other_values_are_told_so(value: object, start: str, end: str) -> None:
+def test_other_values_are_shown_in_their_own_form(value: object, start: str, end: str) -> None:
     text = compared(value).text
     assert text.startswith(start)
     assert text.endswith(end)
@@ -402,21 +402,21 @@ def test_other_values_are_told_so(value: object, start: str, end: str) -> None:
 @given(st.text(), st.integers(0, 40_000))
 def test_text_is_bounded_and_can_be_sent(piece: str, times: int) -> None:
     for value in (piece * times, [piece] * (times // 100), (piece * times).encode("utf-8", "surrogatepass")):
-        text = told(value).text
+        text = description_of(value).text
         assert len(text) <= MAX_VALUE_TEXT
         text.encode()
 
 
 @pytest.mark.parametrize("value", [list(range(100_000)), "x" * 100_000, b"x" * 100_000])
-def test_long_text_is_abbreviated_in_its_middle_and_says_how_long_it_is(value: object) -> None:
+def test_long_text_is_abbreviated_in_its_middle_and_shows_its_length(value: object) -> None:
     assert compared(value).text.count(f" … {len(repr(value)):,} ") == 1
     assert len(compared(Shows(ValueError("x" * 10_000))).text) < 1000
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
-def test_an_interrupt_comes_through(error: BaseException) -> None:
+def test_an_interrupt_is_not_suppressed(error: BaseException) -> None:
     with pytest.raises(type(error)):
-        told([Shows(error)])
+        description_of([Shows(error)])
 
 
 # ------------------------------------------------------------------------------------------------------ not compared
@@ -478,33 +478,33 @@ NOT_COMPARED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("make", NOT_COMPARED.values(), ids=NOT_COMPARED)
-def test_what_can_not_be_looked_at_whole_is_not_compared(approved: Approved, make: Callable[[], object]) -> None:
-    approved(not_compared(told(make())))
+def test_a_value_that_cannot_be_read_completely_is_not_compared(approved: Approved, make: Callable[[], object]) -> None:
+    approved(not_compared(description_of(make())))
 
 
 def test_a_nesting_of_any_depth_is_not_compared() -> None:
     value = deep(100_000)
-    not_compared(told(value))
+    not_compared(description_of(value))
     while value:
         value = value.pop()
 
 
-def test_what_takes_too_long_is_not_compared(approved: Approved) -> None:
+def test_a_value_that_takes_too_long_is_not_compared(approved: Approved) -> None:
     shared: list[Any] = []
     for _ in range(60):
         shared = [shared, shared]
-    text = not_compared(told([object(), shared], seconds=0.05))
+    text = not_compared(description_of([object(), shared], seconds=0.05))
     assert text.startswith("[<object object")
     assert " … [" in text
-    approved(not_compared(told([1] * 1_000_000, seconds=0.0)))
+    approved(not_compared(description_of([1] * 1_000_000, seconds=0.0)))
 
 
 @pytest.mark.parametrize("large", ["x" * (MIB + 1), b"x" * (MIB + 1)], ids=["str", "bytes"])
-def test_what_is_too_large_is_not_compared_and_the_rest_is_told(
+def test_a_value_that_is_too_large_is_not_compared_but_the_rest_is_shown(
     approved: Approved, monkeypatch: pytest.MonkeyPatch, large: object
 ) -> None:
     monkeypatch.setattr(record, "MAX_BYTES", MIB)
-    text = not_compared(told({"first": large, "second": 7}))
+    text = not_compared(description_of({"first": large, "second": 7}))
     approved(text[text.index("'second'") :])
 
 
@@ -513,10 +513,10 @@ def test_what_is_too_large_is_not_compared_and_the_rest_is_told(
 
 @given(VALUES, st.integers(1, 100))
 def test_a_beginning_is_that_of_the_described_text(value: object, most: int) -> None:
-    assert beginning_of(value, most=most, seconds=PLENTY) == cut(told(value).text, most)
+    assert beginning_of(value, most=most, seconds=PLENTY) == cut(description_of(value).text, most)
 
 
-def test_a_beginning_ends_with_the_time(approved: Approved) -> None:
+def test_a_beginning_ends_when_the_time_is_over(approved: Approved) -> None:
     class Sleepy:
         def __repr__(self) -> str:
             time.sleep(0.01)

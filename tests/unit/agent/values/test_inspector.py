@@ -123,7 +123,7 @@ def test_modules_and_classes_show_their_names_and_pythons_own_last() -> None:
     assert of_class["computed"].expression == "value.__dict__['computed']"
 
 
-def test_pages_are_those_of_the_parts_in_order() -> None:
+def test_pages_hold_the_parts_in_order() -> None:
     value = OwnList(range(1000))
     value.note = "noted"  # type: ignore[attr-defined] # a subclass of list has attributes
     sights = Sights(frame_with(value))
@@ -184,19 +184,19 @@ def test_listing_runs_no_code_of_the_program_but_repr() -> None:
     assert RAN == []
 
 
-def test_a_repr_that_raises_or_never_ends_takes_no_other_variable_with_it() -> None:
+def test_a_repr_that_raises_or_never_ends_affects_no_other_variable() -> None:
     def stopped() -> Any:
         before, raises, endless, also, after = 1, Unprintable(), Endless(), [Endless()], [2]
         return before and raises and endless and also and after and sys._getframe()
 
-    told = Sights(stopped(), 0.4, keeps_time=True).parts()
-    assert (told["before"].text, told["after"].text) == ("1", "[2]")
-    assert told["raises"].text == "<Unprintable: repr raised RuntimeError: no text>"
-    assert told["endless"].text.startswith("<interrupted after 0.")
-    assert told["also"].text.startswith("<interrupted after 0.")
+    found = Sights(stopped(), 0.4, keeps_time=True).parts()
+    assert (found["before"].text, found["after"].text) == ("1", "[2]")
+    assert found["raises"].text == "<Unprintable: repr raised RuntimeError: no text>"
+    assert found["endless"].text.startswith("<interrupted after 0.")
+    assert found["also"].text.startswith("<interrupted after 0.")
 
 
-def test_recursive_and_huge_values_are_told_in_a_moment() -> None:
+def test_recursive_and_huge_values_are_shown_quickly() -> None:
     recursive: list[Any] = [1]
     recursive.append(recursive)
     sights = Sights(frame_with(recursive))
@@ -210,7 +210,7 @@ def test_recursive_and_huge_values_are_told_in_a_moment() -> None:
     assert all(len(part.text) <= 2000 for part in sights.parts(sights.parts()["value"]).values())
 
 
-def test_what_is_assigned_is_assigned_as_the_program_would(approved: Approved) -> None:
+def test_values_are_assigned_as_the_program_would(approved: Approved) -> None:
     value = {"list": [1, 2], "config": Config(1, []), "slotted": Slotted(), "tuple": (1, 2), "namespace": Point(1, 2)}
     sights = Sights(frame_with(value))
     top = sights.parts(sights.parts()["value"])
@@ -229,7 +229,7 @@ def test_what_is_assigned_is_assigned_as_the_program_would(approved: Approved) -
     approved(refused)
 
 
-def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on(approved: Approved) -> None:
+def test_handles_and_values_are_released_once_the_thread_continues(approved: Approved) -> None:
     ended_in: list[int] = []
     sights = Sights(frame_with(None))
     made = sights.value("[Slotted()]")
@@ -246,7 +246,7 @@ def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on(approved: 
     assert again.handle > made.handle
 
 
-def test_the_oldest_values_go_first(approved: Approved) -> None:
+def test_the_oldest_values_are_dropped_first(approved: Approved) -> None:
     value = [[n] for n in range(100)]
     sights = Sights(frame_with(value))
     sights.inspector.handles._most = 50
@@ -257,7 +257,7 @@ def test_the_oldest_values_go_first(approved: Approved) -> None:
     assert sights.parts(listed["99"])["0"].text == "99"
 
 
-def test_globals_come_with_pythons_own_last_and_shadowed_ones_without_an_expression() -> None:
+def test_globals_show_pythons_own_last_and_shadowed_ones_without_an_expression() -> None:
     def stopped() -> Any:
         Point = 3  # noqa: N806 - shadows the class
         return sys._getframe() if Point else None
@@ -266,5 +266,5 @@ def test_globals_come_with_pythons_own_last_and_shadowed_ones_without_an_express
     names = [one.name for one in sights.look(sight=InspectionKind.PARTS, scope=Scope.GLOBALS).variables]
     first_own = next(index for index, name in enumerate(names) if name.startswith("__"))
     assert all(name.startswith("__") for name in names[first_own:])
-    told = sights.parts(scope=Scope.GLOBALS)
-    assert (told["Point"].expression, told["Colour"].expression) == ("", "Colour")
+    found = sights.parts(scope=Scope.GLOBALS)
+    assert (found["Point"].expression, found["Colour"].expression) == ("", "Colour")
