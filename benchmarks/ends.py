@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from dbg_wire import subprotocol
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.messages import Greet, Message, ProbeReply, Seat, Sender, Welcome
-from tests.support.crowd import say
+from tests.support.crowd import print_line
 from tests.unit.broker.peers import attach, registration, trusting_context
 
 TEXT, BINARY, PING, PONG = 1, 2, 9, 10
@@ -208,7 +208,7 @@ def is_probe(said: str) -> bool:
 def echo_tcp() -> None:
     """Echo the bytes of one connection after the other."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        say(f"listens at {listener.getsockname()[1]}")
+        print_line(f"listens at {listener.getsockname()[1]}")
         while True:
             connection, _ = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -222,7 +222,7 @@ def echo_tcp() -> None:
 def echo_keys(end: WebSocketEnd) -> None:
     """Be a rank that draws each key."""
     drawn = 0
-    say("echoes")
+    print_line("echoes")
     while True:
         said = end.receive()
         if isinstance(said, bytes):
@@ -235,7 +235,7 @@ def echo_keys(end: WebSocketEnd) -> None:
 
 def echo_frames(end: WebSocketEnd) -> None:
     """Send back each frame as it came."""
-    say("echoes")
+    print_line("echoes")
     while True:
         end.send(end.receive())
 

@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Probe, ProbeReply, Sender
 from dbg_wire.records.ranks import Place
-from tests.support.crowd import AT_ONCE, options, say
+from tests.support.crowd import AT_ONCE, options, print_line
 from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 STACK = tuple(
@@ -59,7 +59,7 @@ async def be_ranks(url: str, token: str, count: int, first: int) -> None:
         return asyncio.create_task(answer(connection))
 
     answering = await asyncio.gather(*map(come, range(first, first + count)))
-    say("there")
+    print_line("there")
     await asyncio.gather(*answering)
 
 

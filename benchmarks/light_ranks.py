@@ -34,7 +34,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, ConnectionClosedEarly, DbgError, Refused
 from dbg_wire.limits import HANDSHAKE_SECONDS
 from dbg_wire.messages import Answer, AnswerBody, Ask, Kind, Sender, body_of
-from tests.support.crowd import say, stack
+from tests.support.crowd import print_line, stack
 from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 PER_HOST = 8
@@ -323,7 +323,7 @@ class Crowd:
 
     def _report(self) -> None:
         took = time.monotonic() - self._began
-        say(json.dumps({"seconds": round(took, 3), "ranks": self._registered, **self._told}))
+        print_line(json.dumps({"seconds": round(took, 3), "ranks": self._registered, **self._told}))
 
 
 STACK = stack(is_missing=False)

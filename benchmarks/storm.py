@@ -19,7 +19,7 @@ from benchmarks.bench import PATIENCE, Bench, Row, interleaved, last_document, p
 from benchmarks.crowds import plain_relay
 from benchmarks.ends import CHUNK, request
 from benchmarks.figures import Figure
-from tests.support.crowd import AT_ONCE, say
+from tests.support.crowd import AT_ONCE, print_line
 from tests.unit.broker.peers import trusting_context
 
 COUNT, ROUNDS = 1000, 5
@@ -116,6 +116,6 @@ def storm(bench: Bench) -> list[Figure]:
 ROWS = (Row("storm", f"{COUNT:,} ranks of one address dial, {AT_ONCE} at the same time", storm),)
 
 if __name__ == "__main__":
-    say(json.dumps({"seconds": dial_all(sys.argv[1], sys.argv[2], int(sys.argv[3]))}))
+    print_line(json.dumps({"seconds": dial_all(sys.argv[1], sys.argv[2], int(sys.argv[3]))}))
     # An orderly exit would close a thousand connections one by one.
     os._exit(0)

@@ -12,7 +12,7 @@ import time
 
 from benchmarks.ends import CHUNK, PULSE, Terminal, is_probe, rank_end
 from dbg_wire.codec import Output, encode_data
-from tests.support.crowd import say
+from tests.support.crowd import print_line
 from tests.unit.broker.peers import registration
 
 EACH_SECOND = 50
@@ -34,7 +34,7 @@ def run(url: str, rank_token: str, driver_token: str, count: int) -> None:
     for rank in ranks:
         asked.register(rank.connection, selectors.EVENT_READ, rank)
     drawn = [0] * count
-    say("draw")
+    print_line("draw")
     began, turn = time.monotonic(), 0
     while True:
         at = turn % count

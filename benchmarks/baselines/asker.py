@@ -15,7 +15,7 @@ from benchmarks.baselines.relay import BACKLOG
 from dbg_wire import PROTOCOL_MINOR
 from dbg_wire.codec import encode
 from dbg_wire.messages import Welcome
-from tests.support.crowd import say
+from tests.support.crowd import print_line
 
 WELCOME = encode(Welcome(minor=PROTOCOL_MINOR, release="0.1.0", host="login1", pid=4711, uptime=0.0))
 
@@ -60,7 +60,7 @@ async def main() -> None:
     asker = Asker()
     async with serve(asker.connected, "127.0.0.1", 0, compression=None, ping_interval=None, backlog=BACKLOG) as server:
         (listener, *_) = server.sockets
-        say(f"ws://127.0.0.1:{listener.getsockname()[1]}")
+        print_line(f"ws://127.0.0.1:{listener.getsockname()[1]}")
         await asyncio.Event().wait()
 
 

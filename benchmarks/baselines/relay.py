@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from dbg_broker.home.certificate import CERTIFICATE_FILE, KEY_FILE
-from tests.support.crowd import say
+from tests.support.crowd import print_line
 
 BACKLOG = 4096
 """Connections that may wait; with asyncio's own 100 a storm loses most of its time to resent packets."""
@@ -41,7 +41,7 @@ async def main(context: ssl.SSLContext | None) -> None:
     options: dict[str, Any] = {"compression": None, "ping_interval": None, "max_size": None}
     async with serve(relay, "127.0.0.1", 0, ssl=context, backlog=BACKLOG, **options) as server:
         (listener, *_) = server.sockets
-        say(f"{'ws' if context is None else 'wss'}://127.0.0.1:{listener.getsockname()[1]}")
+        print_line(f"{'ws' if context is None else 'wss'}://127.0.0.1:{listener.getsockname()[1]}")
         await asyncio.Event().wait()
 
 

@@ -21,15 +21,15 @@ from tests.support.memory_limit import limited_memory
 from tests.support.processes import Processes
 
 
-def renewed(told: Sequence[str], printed: Sequence[str]) -> list[str]:
+def renewed(expected: Sequence[str], printed: Sequence[str]) -> list[str]:
     """Return what is printed now, with ``…`` wherever the page has it in a line, or for lines, that still agree."""
-    if agree(told, printed):
-        return list(told)
-    general = [line for line in told if ANYTHING in line and line != ANYTHING]
+    if agree(expected, printed):
+        return list(expected)
+    general = [line for line in expected if ANYTHING in line and line != ANYTHING]
     now = [next((line for line in general if agree([line], [new])), new) for new in printed]
     kept = []
-    for kind, start, end, now_start, now_end in SequenceMatcher(None, told, now, autojunk=False).get_opcodes():
-        stays = kind != "equal" and list(told[start:end]) == [ANYTHING]
+    for kind, start, end, now_start, now_end in SequenceMatcher(None, expected, now, autojunk=False).get_opcodes():
+        stays = kind != "equal" and list(expected[start:end]) == [ANYTHING]
         kept += [ANYTHING] if stays else now[now_start:now_end]
     return kept
 

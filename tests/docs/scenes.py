@@ -138,13 +138,13 @@ class Stage:
         """The environment of the shell in which the commands are typed."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # A reader of the page is at a terminal; under CI no crash is kept without a lease.
-        told = {"PATH": path, "CI": "", "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
-        return {**os.environ, **told}
+        variables = {"PATH": path, "CI": "", "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
+        return {**os.environ, **variables}
 
     def _launch(self, scene: Scene, wrap: Wrap) -> Child:
         """Start the ranks with their launcher, and return once `why` finds what is to be found."""
-        told = {"DBG_HOST": HOST, "DBG_JOB": LAUNCHED_JOB, "OMP_NUM_THREADS": "1", **scene.environ}
-        job = self._processes.start("job", wrap(scene.launch), env={**self.variables, **told}, cwd=self.folder)
+        variables = {"DBG_HOST": HOST, "DBG_JOB": LAUNCHED_JOB, "OMP_NUM_THREADS": "1", **scene.environ}
+        job = self._processes.start("job", wrap(scene.launch), env={**self.variables, **variables}, cwd=self.folder)
         for rank in range(WORLD_SIZE):
             # Ranks of torchrun write the end of a line apart, and so perhaps behind the line of another rank.
             job.wait_for_output(f"rank {rank}: {scene.each_prints}", seconds(TORCH_SECONDS))
@@ -159,8 +159,8 @@ class Stage:
             time.sleep(left)
 
     def _seconds_left(self, kind: str) -> float:
-        told = attach(self.home, "why", "--json").stdout
-        worst = json.loads(told)["verdicts"][0] if told else {"kind": None, "cause": None}
+        variables = attach(self.home, "why", "--json").stdout
+        worst = json.loads(variables)["verdicts"][0] if variables else {"kind": None, "cause": None}
         # Of a rank that is stuck before it has connected its guard tells, some seconds later.
         if worst["kind"] != kind or worst["cause"] == "absent":
             return BETWEEN_LOOKS

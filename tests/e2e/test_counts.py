@@ -18,7 +18,7 @@ from benchmarks.imports import RANK_PROGRAM
 from dbg_wire.codec import Input, Output, encode_data
 from dbg_wire.messages import Action, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe, answer_to
 from tests.full.attacks.target import Target
-from tests.support.answers import told as answers_in
+from tests.support.answers import answers_of as answers_in
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks, wait_until_states, wait_until_stopped

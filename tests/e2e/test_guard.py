@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.evidence import WaitKind, evidence_in
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankInfo, RankState
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_list, start_ranks, wait_until, wait_until_states
@@ -95,7 +95,7 @@ class Job:
 
     async def where(self, rank: RankInfo, look: DetailLevel = DetailLevel.STACK) -> RankAnswer:
         await self._peer.send(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
-        return told(await self._peer.expect(Answers))[0]
+        return answers_of(await self._peer.expect(Answers))[0]
 
 
 @asynccontextmanager

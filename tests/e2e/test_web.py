@@ -43,7 +43,7 @@ def test_output_of_a_rank_is_shown_as_text(processes: Processes, home: Path) -> 
             async with browser.terminal(key) as terminal:
                 prompt = await terminal.until("prompt", lambda message: message["number"] >= 0)
                 assert prompt["text"] == "(Pdb) "
-                await terminal.say("reply", prompt=prompt["number"], text="n")
+                await terminal.send("reply", prompt=prompt["number"], text="n")
                 await terminal.until_bytes(b"<script>alert(1)</script>")
                 # Neither the clipboard nor the title of the page's terminal is the rank's.
                 assert b"\x1b]" not in terminal.bytes

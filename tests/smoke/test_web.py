@@ -45,15 +45,15 @@ def test_the_keyboard_moves_from_the_page_to_a_terminal_and_back(
             # Keys of one who only watches have no effect, and taking the keyboard back gives them one.
             await in_page.socket.send_bytes(b"n")
             await in_page.until("bell")
-            await in_page.say("take")
+            await in_page.send("take")
             await in_page.until("state", lambda state: state["driving"])
             await in_page.socket.send_bytes(b"n")
             await until_line(in_page, STOP + 4)
             await asyncio.to_thread(wait_for_line, terminal, STOP + 4)
             # The page's size is the debugger's now that the page drives.
-            await in_page.say("size", rows=40, columns=132)
+            await in_page.send("size", rows=40, columns=132)
             await in_page.until("state", lambda state: state["size"] == [40, 132])
-            await in_page.say("release")
+            await in_page.send("release")
             await in_page.until("state", lambda state: not state["driver"])
 
     run(work)

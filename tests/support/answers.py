@@ -11,7 +11,7 @@ def answered(request: int, *answers: RankAnswer, last: bool = True) -> Answers:
     return Answers(request=request, answers=tuple(map(_of_one, answers)), last=last)
 
 
-def told(answers: Answers) -> tuple[RankAnswer, ...]:
+def answers_of(answers: Answers) -> tuple[RankAnswer, ...]:
     """Return the answers that such a message carries, one for each rank."""
     return tuple(one for same in answers.answers for one in same.each())
 

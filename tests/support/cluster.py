@@ -105,8 +105,8 @@ class Brokers(Sequence[RunningBroker]):
 
     def status(self, broker: RunningBroker) -> dict[str, Any]:
         command = [sys.executable, "-m", "dbg_broker", "status", "--json"]
-        said = subprocess.run(command, env=broker.environment, capture_output=True, text=True, check=True)
-        document: dict[str, Any] = json.loads(said.stdout)
+        completed = subprocess.run(command, env=broker.environment, capture_output=True, text=True, check=True)
+        document: dict[str, Any] = json.loads(completed.stdout)
         return document
 
 
@@ -160,8 +160,8 @@ def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
     name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
     # On a busy machine a broker may miss a heartbeat, and its ranks are away for a moment.
     Brokers.until(lambda: texts(ask(broker.home, "eval", "all", "n")) == {name: "42"})
-    said = attach(broker.home, "continue", "all", "-y")
-    assert said.returncode == 0, said.stderr
+    completed = attach(broker.home, "continue", "all", "-y")
+    assert completed.returncode == 0, completed.stderr
     assert [rank.wait() for rank in ranks] == [0] * len(ranks)
     assert [rank.text() for rank in ranks] == ["went on\n"] * len(ranks)
 

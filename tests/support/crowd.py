@@ -85,7 +85,7 @@ SHARD = Place(file="/home/me/data.py", line=17, function="wait_for_shard")
 FRAMES = tuple(Place(file=f"/home/me/part{depth}.py", line=depth + 1, function=f"call_{depth}") for depth in range(25))
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line to stdout at once, for the test that reads it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -108,18 +108,19 @@ class Crowd:
         self._url, self._token, self.count = url, token, count
         self._context = trusting_context() if url.startswith("wss:") else None
         self._places = asyncio.Semaphore(AT_ONCE)
-        self.there = 0
+        self.registered = 0
 
-    async def come(self, number: int) -> ClientConnection:
+    async def register(self, number: int) -> ClientConnection:
         """Connect and register a rank that runs."""
         async with self._places:
             connection = await self._dial()
-            who = {"key": f"4711.0/crowd/{number}", "host": f"gpu{number // PER_HOST:03}", "pid": 10_000 + number}
-            said = registration(number, minor=PROTOCOL_MINOR, world_size=self.count, report=RUNNING, **who)
-            await connection.send(encode(said))
+            host, local = divmod(number, PER_HOST)
+            who = {"key": f"4711.0/crowd/{number}", "host": f"gpu{host:03}", "local_rank": local, "pid": 10_000 + number}
+            register = registration(number, minor=PROTOCOL_MINOR, world_size=self.count, report=RUNNING, **who)
+            await connection.send(encode(register))
             while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):
                 pass
-        self.there += 1
+        self.registered += 1
         return connection
 
     async def _dial(self) -> ClientConnection:
@@ -131,10 +132,10 @@ class Crowd:
                 except (ConnectionError, EOFError, InvalidMessage):
                     await asyncio.sleep(PAUSE_SECONDS)
 
-    async def come_all(self) -> list[ClientConnection]:
+    async def register_all(self) -> list[ClientConnection]:
         """Register all ranks, and say so."""
-        connections = await asyncio.gather(*map(self.come, range(self.count)))
-        say("all are registered")
+        connections = await asyncio.gather(*map(self.register, range(self.count)))
+        print_line("all are registered")
         return connections
 
 
@@ -144,11 +145,13 @@ class Crowd:
 class HeldRank:
     """A rank that is chosen, or held for the chosen ranks."""
 
-    def __init__(self, connection: ClientConnection, number: int, chosen: tuple[int, ...], told: Counter[str]) -> None:
+    def __init__(
+        self, connection: ClientConnection, number: int, chosen: tuple[int, ...], counts: Counter[str]
+    ) -> None:
         self.is_chosen = number in chosen
         self.went_on = asyncio.Event()
         self.connection = connection
-        self._chosen, self._told = chosen, told
+        self._chosen, self._counts = chosen, counts
         self._holds = HoldCounts(time.monotonic)
         self._reading = asyncio.create_task(self._read())
 
@@ -169,8 +172,8 @@ class HeldRank:
         async for frame in self.connection:
             message = decode(frame, Sender.BROKER)
             if isinstance(message, Chosen):
-                self._told["messages"] += 1
-                self._told["changes"] += len(message.ranks)
+                self._counts["messages"] += 1
+                self._counts["changes"] += len(message.ranks)
                 self._holds.hear(message.site, message.ranks)
                 if not self.went_on.is_set() and self._holds.judge().resumes:
                     self.went_on.set()
@@ -178,17 +181,17 @@ class HeldRank:
 
 
 async def hold(crowd: Crowd, step: int) -> None:
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     chosen = tuple(range(0, crowd.count, step))
-    connections = await asyncio.gather(*map(crowd.come, range(crowd.count)))
-    ranks = [HeldRank(connection, number, chosen, told) for number, connection in enumerate(connections)]
+    connections = await asyncio.gather(*map(crowd.register, range(crowd.count)))
+    ranks = [HeldRank(connection, number, chosen, counts) for number, connection in enumerate(connections)]
     await asyncio.gather(*(rank.stop() for rank in ranks))
     began = time.monotonic()
     for rank in ranks:
         if rank.is_chosen:
             await rank.report(RUNNING.replace(arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
     await asyncio.gather(*(rank.went_on.wait() for rank in ranks if not rank.is_chosen))
-    say(json.dumps({"released": time.monotonic() - began, **told}))
+    print_line(json.dumps({"released": time.monotonic() - began, **counts}))
     # An orderly exit would close a thousand connections one by one.
     os._exit(0)
 
@@ -255,8 +258,8 @@ async def answer(connection: ClientConnection, body: AnswerBody, age: float | No
     async for frame in connection:
         message = decode(frame, Sender.BROKER)
         if isinstance(message, Ask):
-            told = short if message.look is DetailLevel.STACK else whole
-            await connection.send(encode(told.replace(request=message.request)))
+            counts = short if message.look is DetailLevel.STACK else whole
+            await connection.send(encode(counts.replace(request=message.request)))
 
 
 async def wait(crowd: Crowd, missing: int) -> None:
@@ -265,7 +268,7 @@ async def wait(crowd: Crowd, missing: int) -> None:
         rows, frames = evidence(number, crowd.count, is_missing=is_missing), stack(is_missing=is_missing)
         await answer(connection, AnswerBody(text="running", rows=rows, frames=frames), WAITED)
 
-    await asyncio.gather(*(wait_as(*one) for one in enumerate(await crowd.come_all())))
+    await asyncio.gather(*(wait_as(*one) for one in enumerate(await crowd.register_all())))
 
 
 # ------------------------------------------------------------------------------------------------- stopping, returning
@@ -283,9 +286,9 @@ async def stop_and_go(crowd: Crowd, seconds: float) -> None:
             await connection.send(encode(Report(report=RUNNING)))
             await asyncio.sleep(seconds / 10)
 
-    connections = await crowd.come_all()
-    told = AnswerBody(text="stopped", frames=FRAMES)
-    await asyncio.gather(*(answer(one, told) for one in connections), *map(move, range(crowd.count), connections))
+    connections = await crowd.register_all()
+    counts = AnswerBody(text="stopped", frames=FRAMES)
+    await asyncio.gather(*(answer(one, counts) for one in connections), *map(move, range(crowd.count), connections))
 
 
 async def come_back(crowd: Crowd) -> None:
@@ -293,16 +296,16 @@ async def come_back(crowd: Crowd) -> None:
         pause = 0.1
         while True:
             try:
-                connection = await crowd.come(number)
+                connection = await crowd.register(number)
             except (OSError, WebSocketException):
                 pause = min(LONGEST_PAUSE, pause * 2)
             else:
-                if crowd.there == crowd.count:
-                    say("all are registered")
+                if crowd.registered == crowd.count:
+                    print_line("all are registered")
                 with suppress(WebSocketException):
                     async for _ in connection:
                         pass
-                crowd.there -= 1
+                crowd.registered -= 1
                 pause = 0.1
             await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
 

@@ -141,7 +141,7 @@ def answer_bytes(data: bytes) -> Answer:
     return answer
 
 
-def say_nothing(connection: ssl.SSLSocket) -> None:
+def stay_silent(connection: ssl.SSLSocket) -> None:
     read_all(connection)
 
 

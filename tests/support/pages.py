@@ -35,11 +35,11 @@ class Socket:
     def __init__(self, socket: ClientWebSocketResponse[bool]) -> None:
         self.socket = socket
         self.bytes = b""
-        self.said: list[EncodedAnswer] = []
+        self.messages: list[EncodedAnswer] = []
         self.code = 0
         """The code of the server's close."""
 
-    async def say(self, kind: str, **fields: object) -> None:
+    async def send(self, kind: str, **fields: object) -> None:
         await self.socket.send_str(json.dumps({"type": kind, **fields}))
 
     async def next(self) -> EncodedAnswer | None:
@@ -51,20 +51,20 @@ class Socket:
             self.bytes += message.data
         if message.type is not WSMsgType.TEXT:
             return None
-        said: EncodedAnswer = json.loads(message.data)
-        self.said.append(said)
-        return said
+        messages: EncodedAnswer = json.loads(message.data)
+        self.messages.append(messages)
+        return messages
 
-    async def until(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda said: True) -> EncodedAnswer:
+    async def until(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda messages: True) -> EncodedAnswer:
         while not self.socket.closed:
-            said = await self.next()
-            if said is not None and said["type"] == kind and fits(said):
-                return said
-        raise AssertionError(f"no {kind} came before the end ({self.code}): {self.said[-8:]}")
+            messages = await self.next()
+            if messages is not None and messages["type"] == kind and fits(messages):
+                return messages
+        raise AssertionError(f"no {kind} came before the end ({self.code}): {self.messages[-8:]}")
 
-    async def once(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda said: True) -> EncodedAnswer:
+    async def once(self, kind: str, fits: Callable[[EncodedAnswer], bool] = lambda messages: True) -> EncodedAnswer:
         """Return a message of a type that fits, also one that came while another was waited for."""
-        there = [said for said in self.said if said["type"] == kind and fits(said)]
+        there = [messages for messages in self.messages if messages["type"] == kind and fits(messages)]
         return there[0] if there else await self.until(kind, fits)
 
     async def until_bytes(self, wanted: bytes) -> None:
@@ -89,11 +89,15 @@ class Socket:
 
     async def answer(self, number: int, line: str, **fields: object) -> EncodedAnswer:
         """Ask, and return the answer, or why there is none."""
-        await self.say("ask", id=number, line=line, **fields)
+        await self.send("ask", id=number, line=line, **fields)
         while True:
-            said = await self.next()
-            if said is not None and said["type"] in ("answer", "failed", "confirm") and said["id"] == number:
-                return said
+            messages = await self.next()
+            if (
+                messages is not None
+                and messages["type"] in ("answer", "failed", "confirm")
+                and messages["id"] == number
+            ):
+                return messages
 
 
 class Browser:
@@ -125,7 +129,7 @@ class Browser:
         async with self.session.ws_connect(address, origin=self.base, params=asked, max_msg_size=0) as socket:
             terminal = Socket(socket)
             if size is not None:
-                await terminal.say("size", rows=size[0], columns=size[1])
+                await terminal.send("size", rows=size[0], columns=size[1])
             yield terminal
 
 

@@ -52,13 +52,13 @@ def done(sequence: int, name: str = "all_reduce", **changes: object) -> Collecti
     return call(sequence, name, **{"state": CollectiveState.COMPLETED, **changes})
 
 
-def rows_of(said: Evidence) -> tuple[EvidenceRecord, ...]:
+def rows_of(evidence: Evidence) -> tuple[EvidenceRecord, ...]:
     """Return evidence as the rows of an answer."""
-    process = (said.process,) if said.process is not None else ()
-    return (*said.sources, *said.groups, *said.collectives, *said.waits, *said.others, *process)
+    process = (evidence.process,) if evidence.process is not None else ()
+    return (*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits, *evidence.others, *process)
 
 
-def told(
+def rank_with(
     number: int,
     *,
     groups: Iterable[GroupSeen] = (),
@@ -73,15 +73,15 @@ def told(
 ) -> RankEvidence:
     """Return a rank of four that runs and has told this; ``evidence`` goes before groups and calls."""
     rank = make_rank(number, **{"state": RankState.RUNNING, "reason": None, "world_size": 4, "where": None, **changes})
-    said = evidence or Evidence(sources=(TORCH,), groups=tuple(groups), collectives=tuple(calls))
-    rows = rows_of(said)
+    evidence = evidence or Evidence(sources=(TORCH,), groups=tuple(groups), collectives=tuple(calls))
+    rows = rows_of(evidence)
     answer = RankAnswer(key=rank.key, kind=kind, text=text, frames=frames, age=age, found=found, rows=rows)
-    return RankEvidence(rank=rank, answer=answer, evidence=said)
+    return RankEvidence(rank=rank, answer=answer, evidence=evidence)
 
 
 def waiting(number: int, sequence: int = 5, name: str = "all_reduce", **changes: object) -> RankEvidence:
     """Return a rank that waits in a collective of group 0 and has finished the one before."""
-    return told(
+    return rank_with(
         number,
         groups=[group(at=sequence - 1)],
         calls=[call(sequence, name), done(sequence - 1)],
@@ -92,11 +92,11 @@ def waiting(number: int, sequence: int = 5, name: str = "all_reduce", **changes:
 def elsewhere(number: int, finished: int = 4, **changes: object) -> RankEvidence:
     """Return a rank that has finished a collective of group 0, has called no other, and runs the user's code."""
     values = {"frames": LOADING, "age": 61.0, **changes}
-    return told(number, groups=[group(at=finished)], calls=[done(finished)], **values)  # type: ignore[arg-type]
+    return rank_with(number, groups=[group(at=finished)], calls=[done(finished)], **values)  # type: ignore[arg-type]
 
 
 def silent(number: int, **changes: object) -> RankEvidence:
-    one = told(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
+    one = rank_with(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
     return RankEvidence(rank=one.rank, answer=one.answer.replace(rows=()))
 
 

@@ -122,8 +122,8 @@ def wait_until(
     else:
         holding, listed, deadline = False, [], time.monotonic() + limit
         while not holding and time.monotonic() < deadline:
-            said = attach(home, "list", *listing, "--json", wrap=wrap)
-            listed = json.loads(said.stdout)["ranks"] if said.stdout else []
+            completed = attach(home, "list", *listing, "--json", wrap=wrap)
+            listed = json.loads(completed.stdout)["ranks"] if completed.stdout else []
             holding = holds(listed)
     if holding:
         return listed

@@ -57,7 +57,7 @@ def refusal(call: Callable[[], object]) -> BadInput | NoBroker | None:
     return None
 
 
-def said(error: BaseException) -> str:
+def all_text(error: BaseException) -> str:
     """Return all text that a log or a traceback could show of an error and its causes."""
     parts: list[str] = []
     seen: BaseException | None = error

@@ -19,11 +19,11 @@ RAW = re.compile(rb"\x1b\]0;pwned|pwned\x07|\xc2\x9b|\xe2\x80\xae")
 """Any part of HOSTILE as it must not reach a terminal."""
 
 
-def check_sentence(text: str, says: str, secrets: Sequence[str] = (SECRET,)) -> None:
+def check_sentence(text: str, pattern: str, secrets: Sequence[str] = (SECRET,)) -> None:
     """Fail unless a text is one harmless line that says what it should, a regular expression, and no secret."""
     assert text.endswith("\n")
     assert text[:-1].isprintable(), text
-    assert re.search(says, text), text
+    assert re.search(pattern, text), text
     assert not any(secret in text for secret in secrets), text
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 LINES = 400
 """Lines of the function that the tests step through: more than the keys that any test types."""
 
-TOLD_EVERY = 10
+PRINT_EVERY = 10
 """Steps between two lines in which the rank writes its count to its own stdout, which no terminal shows."""
 
 
 def counting(upto: int) -> str:
-    """Return the lines of a function's body that count, and print the count after each ``TOLD_EVERY`` steps."""
-    told = "    print('at', n, flush=True)\n"
-    return "".join("    n += 1\n" + (told if n % TOLD_EVERY == 0 else "") for n in range(1, upto + 1))
+    """Return the lines of a function's body that count, and print the count after each ``PRINT_EVERY`` steps."""
+    line = "    print('at', n, flush=True)\n"
+    return "".join("    n += 1\n" + (line if n % PRINT_EVERY == 0 else "") for n in range(1, upto + 1))
 
 
 STRAIGHT = f"""\

@@ -66,7 +66,7 @@ def calls_for(count: int, command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     ranks = [rank(number, count) for number in range(count)]
     main_place = Place(file="/x/m.py", line=1, function="main")
     with FakeBroker(*ranks) as broker:
-        broker.said = {
+        broker.answers_by_key = {
             one.key: RankAnswer(key="", kind=Kind.VALUE, text=f"value {number}", frames=(main_place, one.where))
             for number, one in enumerate(ranks)
             if number % 7 and one.where is not None

@@ -104,10 +104,10 @@ def test_the_awaited_ranks_are_shown_until_the_first_stop(
     broker.ranks = {rank.key: rank for rank in running[:2]}
     with Window(broker, environ, tmp_path, stops=("train.py:38",)) as window:
         window.wait_for("dbg-attach: 2 of 3 ranks")
-        broker.tell(Change(rank=running[2]))
+        broker.send_all(Change(rank=running[2]))
         window.prints(" 50%|##")
         window.wait_for(re.compile(r"^ 50%\|##\ndbg-attach: 3 of 3 ranks .* train.py:38 \(\d s\)$", re.MULTILINE))
-        broker.tell(Change(rank=FIVE))
+        broker.send_all(Change(rank=FIVE))
         window.at("gpu013:5")
         window.send("\x1dd")
         window.wait_for("Enter ")

@@ -199,7 +199,7 @@ def test_the_terminal_is_restored_if_a_rank_ends_under_the_picker(broker: FakeBr
         window.opened()
         window.send("\x1dr")
         window.wait_for("Pick ")
-        broker.tell(Change(rank=make_rank(5, state=RankState.EXITED, exit=0)))
+        broker.send_all(Change(rank=make_rank(5, state=RankState.EXITED, exit=0)))
 
         assert window.exit_status() == 8
         assert window.settings() == before
@@ -222,7 +222,7 @@ def test_a_refused_seat_is_an_error_before_the_screen_is_touched(broker: FakeBro
     broker.silent.add(Attach)
     with Window(broker, environ) as window:
         broker.wait_for(Attach)
-        broker.tell(Refusal(code=RefusalCode.FULL, text="64 terminals are on gpu013:5"))
+        broker.send_all(Refusal(code=RefusalCode.FULL, text="64 terminals are on gpu013:5"))
 
         assert window.exit_status() == 5
         assert "dbg-attach: the broker refused: 64 terminals are on gpu013:5" in window.screen
@@ -232,7 +232,7 @@ def test_a_refused_seat_is_an_error_before_the_screen_is_touched(broker: FakeBro
 def test_the_terminal_reconnects_after_a_protocol_violation(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
-        broker.tell(Take())
+        broker.send_all(Take())
 
         assert broker.wait_for(Attach, count=2).resume == 1
         window.send("\x1dd")

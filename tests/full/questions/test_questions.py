@@ -15,7 +15,7 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import size_of
 from tests.conftest import OpenTerminal
 from tests.e2e.test_questions import SCRIPT
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
@@ -156,5 +156,5 @@ async def where(broker: RunningBroker) -> RankAnswer:
             request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=DetailLevel.EVIDENCE
         )
         await peer.send(question)
-        (answer,) = told(await peer.expect(Answers))
+        (answer,) = answers_of(await peer.expect(Answers))
         return answer

@@ -39,7 +39,7 @@ def listed(broker: FakeBroker, *ranks: RankInfo) -> None:
 
 def send_change(broker: FakeBroker, rank: RankInfo) -> None:
     broker.ranks[rank.key] = rank
-    broker.tell(Change(rank=rank))
+    broker.send_all(Change(rank=rank))
 
 
 def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ: dict[str, str]) -> None:

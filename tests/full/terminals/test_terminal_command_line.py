@@ -145,7 +145,7 @@ def test_arrow_keys_recall_earlier_commands(broker: FakeBroker, window: test_raw
 def test_interrupting_several_ranks_asks_for_confirmation(broker: FakeBroker, window: test_raw.Window) -> None:
     broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.VALUE, text="stopped")
     for number in (6, 7):
-        broker.tell(Change(rank=make_rank(number, state=RankState.RUNNING, where=None, reason=None)))
+        broker.send_all(Change(rank=make_rank(number, state=RankState.RUNNING, where=None, reason=None)))
     window.send(f"{OPEN}interrupt all\r")
     window.wait_for(lambda it: it.row(-1).startswith("Break into 2 ranks (gpu013:6, gpu013:7)? [y/N]"))
     window.send("n")
@@ -212,7 +212,7 @@ def test_a_rank_that_continues_ends_the_session_and_restores_the_terminal(
     before = window.settings()
     window.send(f"{OPEN}where")
     window.wait_for(":where")
-    broker.tell(Report(report=RankReport(state=RankState.RUNNING)))
+    broker.send_all(Report(report=RankReport(state=RankState.RUNNING)))
 
     assert window.exit_status() == 7
     assert window.settings() != before

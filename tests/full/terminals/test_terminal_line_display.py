@@ -103,7 +103,7 @@ def test_output_during_typing_does_not_disturb_the_line(broker: FakeBroker, envi
         window.at_prompt()
         window.send("p lo")
         window.at_prompt("(Pdb) p lo")
-        broker.tell(Report(report=make_pdb_report(make_prompt(1, len(BEFORE) + 6), generation=1)))
+        broker.send_all(Report(report=make_pdb_report(make_prompt(1, len(BEFORE) + 6), generation=1)))
         broker.write("hello\n")
         window.wait_for("hello\n(Pdb) p lo")
         window.send("ss\r")
@@ -136,7 +136,7 @@ def test_tab_shows_completions_of_the_rank(broker: FakeBroker, environ: dict[str
         assert (asked.line, asked.start, asked.end) == ("p self.lo", 2, 9)
         for number in range(1, 20):  # the answer may be too late on a busy machine
             asked = broker.wait_for(Complete, count=number)
-            broker.tell(Completions(request=asked.request, matches=("self.loss", "self.lot\x1b[2J", "self.losses")))
+            broker.send_all(Completions(request=asked.request, matches=("self.loss", "self.lot\x1b[2J", "self.losses")))
             window.read_for(0.3)
             if "losses" in "\n".join(window.screen):
                 break
@@ -174,14 +174,14 @@ def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, s
         window.at_prompt()
         assert broker.wait_for(Attach).engine == "pdb"
         broker.reports[RANK.key] = make_report(2, generation=1)
-        broker.tell(Report(report=broker.reports[RANK.key]))
+        broker.send_all(Report(report=broker.reports[RANK.key]))
         window.wait_for(lambda it: 1049 in it.virtual.private_modes)
         broker.draw(b"\x1b[HPUDB SCREEN", session=2)
         window.wait_for("PUDB SCREEN")
         window.send("n")
         assert broker.wait_for(Input).data == b"n"
         broker.reports[RANK.key] = make_pdb_report(make_prompt(4), 3, generation=1)
-        broker.tell(Report(report=broker.reports[RANK.key]))
+        broker.send_all(Report(report=broker.reports[RANK.key]))
         window.wait_for(lambda it: window.prompt_line == "(Pdb)" and 1049 not in it.virtual.private_modes)
         window.send("c\r")
         assert broker.wait_for(Reply).prompt == 4

@@ -35,7 +35,7 @@ from dbg_wire.messages import (
 from dbg_wire.messages import GuardReport as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.unit.broker.peers import RUNNING, Broker, Peer, attach, registration, running_broker
 
 OURS, THEIRS = registration(0), registration(1, job="other", key="other/1")
@@ -188,5 +188,5 @@ async def test_a_terminal_asks_and_attaches_within_its_job(broker: Broker) -> No
     await alice.send(attach(THEIRS.identity.key, Mode.TAKE))
     assert (await alice.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
     await alice.send(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
-    (answer,) = told(await alice.expect(Answers))
+    (answer,) = answers_of(await alice.expect(Answers))
     assert answer.kind == Kind.LOST

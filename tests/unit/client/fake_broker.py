@@ -136,7 +136,7 @@ class FakeBroker:
         """How many newcomers are still turned back."""
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
-        self.said: dict[str, RankAnswer] = {}
+        self.answers_by_key: dict[str, RankAnswer] = {}
         """What the rank of a key answers to any question; it goes before ``answers``."""
         self.log = b""
         """The log of pdb's session 1."""
@@ -180,7 +180,7 @@ class FakeBroker:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(seconds(USUAL_WAIT))
 
-    def tell(self, item: Message | Output) -> None:
+    def send_all(self, item: Message | Output) -> None:
         """Send to every terminal."""
         frame = encode_data(item) if isinstance(item, Output) else encode(item)
         self._on_loop(lambda: self._send_all(frame))
@@ -190,23 +190,23 @@ class FakeBroker:
         # The bytes are counted before they are sent: the broker's thread draws too when a terminal asks for a repaint.
         offset = self._offset
         self._offset += len(data)
-        self.tell(Output(session, offset, data))
+        self.send_all(Output(session, offset, data))
 
     def report(self, prompt: PromptInfo | None, key: str = "", stop: int = 1, **changes: object) -> None:
         """Tell every terminal that pdb is at ``prompt``, also those that attach later."""
         key = key or next(iter(self.ranks))
         self.reports[key] = make_pdb_report(prompt, stop, generation=self._generation, **changes)
-        self.tell(Report(report=self.reports[key]))
+        self.send_all(Report(report=self.reports[key]))
 
     def write(self, text: str) -> None:
         """Add ``text`` to pdb's log, and send it."""
         offset, data = len(self.log), text.encode()
         self.log += data
-        self.tell(Output(1, offset, data))
+        self.send_all(Output(1, offset, data))
 
     def take(self, prompt: PromptInfo, text: str, answer: str = "", *, number: int | None = None) -> PromptInfo:
         """Act as a rank that takes a reply: settle it, echo it, answer, and prompt again; return the new prompt."""
-        self.tell(Replied(prompt=prompt.number, taken=True))
+        self.send_all(Replied(prompt=prompt.number, taken=True))
         self.write(f"{prompt.text}{text}\n")
         self.report(None)
         if answer:
@@ -218,7 +218,7 @@ class FakeBroker:
     def reply(self, question: Question, by_key: Mapping[str, RankAnswer], *, last: bool = True) -> None:
         """Answer a question that was left open, for the ranks of these keys alone."""
         answers = (answer.replace(key=key) for key, answer in by_key.items())
-        self.tell(answered(question.request, *answers, last=last))
+        self.send_all(answered(question.request, *answers, last=last))
 
     def do(self, call: Callable[[], object]) -> None:
         """Call something in the broker's thread, which does nothing else meanwhile."""
@@ -392,12 +392,12 @@ class FakeBroker:
 
     def _replay(self, offset: int) -> None:
         for start in range(offset, len(self.log), MAX_DATA_BYTES):
-            self.tell(Output(1, start, self.log[start : start + MAX_DATA_BYTES]))
+            self.send_all(Output(1, start, self.log[start : start + MAX_DATA_BYTES]))
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         default = RankAnswer(key="", kind=Kind.VALUE, text="continued")
         answer = self.answers.get(question.action, default)
-        answers = tuple(self.said.get(key, answer).replace(key=key) for key in question.keys)
+        answers = tuple(self.answers_by_key.get(key, answer).replace(key=key) for key in question.keys)
         # As a broker does: the answers of all ranks of a large job are too much for one frame.
         for start in range(0, max(1, len(answers)), ANSWERS_PAGE):
             page = answers[start : start + ANSWERS_PAGE]

@@ -25,7 +25,7 @@ from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.calls import calls_of
-from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, told
+from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, rank_with
 from tests.unit.client.shell.desk import answer_of
 
 FEW = 500
@@ -51,7 +51,7 @@ class CannedAsker:
 def recorded(count: int) -> list[RankEvidence]:
     """All but one wait in a recorded collective."""
     return [
-        told(
+        rank_with(
             number,
             groups=[group(members=f"0-{count - 1}", at=4)],
             calls=[call(5), done(4)] if number != 3 else [done(4)],

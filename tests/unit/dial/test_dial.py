@@ -79,14 +79,14 @@ async def test_messages_of_the_pinned_broker_are_received() -> None:
         (fake.answer_status("426 Upgrade Required", "go away"), WrongVersion),
         (fake.answer_status("503 Service Unavailable", "go away"), Refused),
         (fake.accept_and_send(subprotocol=None), WrongVersion),
-        (fake.say_nothing, BrokerUnreachable),
+        (fake.stay_silent, BrokerUnreachable),
     ],
     ids=["token", "role", "version", "full", "another subprotocol", "silent"],
 )
 async def test_refusal_shows_the_text_of_the_broker(
     approved: Approved, answer: fake.Answer, error: type[DbgError]
 ) -> None:
-    opening = 0.3 if answer is fake.say_nothing else OPENING
+    opening = 0.3 if answer is fake.stay_silent else OPENING
     with FakeBroker(answer) as broker, pytest.raises(DbgError) as caught:
         await opened(reach(broker.port, broker.fingerprint), opening)
     assert type(caught.value) is error

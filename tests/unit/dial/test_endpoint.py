@@ -25,7 +25,7 @@ from dbg_dial.endpoint import (
 )
 from dbg_wire.errors import BadEndpoint, BadSecretFile
 from tests.conftest import Approved
-from tests.support.reach import OTHER_PIN, PIN, SECRET, any_text, endpoints, near_misses, refusal, said, tokens
+from tests.support.reach import OTHER_PIN, PIN, SECRET, all_text, any_text, endpoints, near_misses, refusal, tokens
 
 # addresses
 
@@ -61,7 +61,7 @@ def test_an_address_carries_a_pin(address: str, pin: str) -> None:
 def test_invalid_pin_is_refused(pin: str) -> None:
     with pytest.raises(BadEndpoint, match="64 hexadecimal digits") as caught:
         parse_endpoint(f"login1#{pin}", source="DBG_BROKER")
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 @given(endpoints())
@@ -102,7 +102,7 @@ def test_any_text_is_parsed_or_raises_bad_endpoint(text: str) -> None:
 def test_refusal_never_shows_a_possible_token(scheme: str, host: str, form: str, tail: str) -> None:
     with pytest.raises(BadEndpoint) as caught:
         parse_endpoint(scheme + form.format(t=SECRET, h=host) + tail, source="DBG_BROKER")
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 # fingerprints
@@ -140,7 +140,7 @@ def test_token_is_parsed_without_its_line_end(token: str, end: str) -> None:
 def test_bad_token_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(BadSecretFile, match="/run/token") as caught:
         parse_token(text, source="/run/token")
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 # the loopback of another host

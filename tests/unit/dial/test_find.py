@@ -15,7 +15,7 @@ from dbg_dial.endpoint import TokenRole, format_driver_tokens, format_rendezvous
 from dbg_dial.find import MAX_SECRET_BYTES, DiscoveryOptions, check_own, find_broker, open_at_once, read_secret
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
-from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
+from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, all_text
 
 
 def seeker(**changes: object) -> DiscoveryOptions:
@@ -37,7 +37,7 @@ def test_own_secret_is_read_unless_others_can_access_it(secret: Path, mode: int)
     secret.chmod(mode)
     with pytest.raises(BadSecretFile) as caught:
         read_secret(str(secret))
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 def test_secret_of_another_user_is_refused(approved: Approved, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,11 @@ from tests.support.reach import (
     RENDEZVOUS,
     SECRET,
     TOKENS,
+    all_text,
     any_text,
     near_misses,
     refusal,
     rendezvous_files,
-    said,
 )
 
 
@@ -99,7 +99,7 @@ def test_a_bad_file_is_refused_by_its_path(approved: Approved, changes: str | di
         parse_rendezvous(text, "/home/me/broker.json")
     assert str(caught.value).startswith("/home/me/broker.json ")
     approved(str(caught.value))
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 json_values = st.recursive(
@@ -232,7 +232,7 @@ def test_mistake_is_reported_without_the_token(
     with pytest.raises(error) as caught:
         resolve(argument, environ, rendezvous)
     assert type(caught.value) is error
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
     approved(str(caught.value))
 
 
@@ -255,7 +255,7 @@ def test_any_input_resolves_or_raises_bad_input(
 
     refused = refusal(reach)
     if refused is not None:
-        assert SECRET not in said(refused)
+        assert SECRET not in all_text(refused)
     else:
         assert reach().endpoint.fingerprint is not None
         assert SECRET not in repr(reach())

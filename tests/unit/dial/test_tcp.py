@@ -219,7 +219,7 @@ async def test_invalid_rank_list_is_an_error(answer: Answer, error: type[Excepti
         await look(answer)
 
 
-@pytest.mark.parametrize("answer", [fake.say_nothing, fake.accept_and_send(WELCOME)])
+@pytest.mark.parametrize("answer", [fake.stay_silent, fake.accept_and_send(WELCOME)])
 async def test_silent_broker_is_given_up_after_the_time_limit(answer: Answer) -> None:
     with pytest.raises(BrokerUnreachable):
         await look(answer, 0.2)

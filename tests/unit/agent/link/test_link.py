@@ -594,7 +594,7 @@ ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "mute port": (port(mute_port), BrokerUnreachable),
     "black hole": (port(full_port), BrokerUnreachable),
     "hangs up": (answers(fake.hang_up), ConnectionClosedEarly),
-    "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
+    "says nothing": (answers(fake.stay_silent), BrokerUnreachable),
     "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
 }
 """Faults that a broker's start may still end: a rank waits until its time is over."""

@@ -27,7 +27,7 @@ from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.inspection import BreakpointChanges, CommandLine, Inspection, InspectionKind
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.unit.broker.peers import SECONDS, Broker, Peer, running_broker
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
@@ -157,7 +157,7 @@ async def test_question_that_needs_an_agent_is_answered_with_a_reason(
     await port.call(SCREEN)
     rank = await port.listed(terminal, f"{HOST}:?1")
     await terminal.send(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
-    (answer,) = told(await terminal.expect(Answers))
+    (answer,) = answers_of(await terminal.expect(Answers))
     assert answer.kind == Kind.ERROR
     approved(answer.text)
 

@@ -15,7 +15,7 @@ from dbg_dial.endpoint import RENDEZVOUS_FILE, format_rendezvous, parse_driver_t
 from dbg_dial.find import DRIVER_FILE
 from dbg_wire.errors import BadSecretFile
 from tests.conftest import Approved
-from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, said
+from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, all_text
 
 
 def mode(path: Path) -> int:
@@ -106,7 +106,7 @@ def test_a_file_open_to_others_is_refused(approved: Approved, home: Path) -> Non
     with pytest.raises(BadSecretFile) as caught:
         read_private(home / "file")
     approved(str(caught.value))
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
     assert read_private(home / "file", others_may_read=True) == SECRET
     (home / "file").chmod(0o664)
     with pytest.raises(BadSecretFile) as caught:
@@ -150,7 +150,7 @@ def test_a_bad_broker_json_is_named(approved: Approved, home: Path) -> None:
     with pytest.raises(BadSecretFile) as caught:
         read_rendezvous(home)
     approved(str(caught.value))
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 def test_broker_json_is_removed_by_its_writer(home: Path) -> None:

@@ -42,7 +42,7 @@ from dbg_command.home import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token
 from dbg_dial.endpoint import parse_token
 from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
-from tests.support.reach import SECRET, any_text, said
+from tests.support.reach import SECRET, all_text, any_text
 
 TOKENS = Tokens(rank="rank-" + SECRET, driver="driver-" + SECRET, watcher="watcher-" + SECRET)
 
@@ -139,7 +139,7 @@ def test_a_file_without_a_token_is_refused(approved: Approved, tmp_path: Path, t
     with pytest.raises(BadSecretFile) as caught:
         load_tokens(tmp_path)
     approved(str(caught.value))
-    assert SECRET not in said(caught.value)
+    assert SECRET not in all_text(caught.value)
 
 
 def test_one_token_for_two_roles_is_refused(approved: Approved, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_one_token_for_two_roles_is_refused(approved: Approved, tmp_path: Path) 
     with pytest.raises(BadSecretFile) as caught:
         load_tokens(tmp_path)
     approved(str(caught.value))
-    assert tokens.driver not in said(caught.value)
+    assert tokens.driver not in all_text(caught.value)
 
 
 def bearer_of(tokens: Tokens, token: str) -> Bearer | None:

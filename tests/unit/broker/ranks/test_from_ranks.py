@@ -34,7 +34,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import decode_record
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
 
@@ -73,7 +73,7 @@ async def where(broker: Broker) -> RankAnswer:
     """Return the broker's answer for the place of a rank whose connection is lost."""
     terminal = await broker.terminal()
     await terminal.send(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=1.0))
-    (answer,) = told(await terminal.expect(Answers))
+    (answer,) = answers_of(await terminal.expect(Answers))
     return answer
 
 

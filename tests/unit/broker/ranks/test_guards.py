@@ -35,7 +35,7 @@ from dbg_wire.messages import (
     answer_to,
 )
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.unit.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).identity.key
@@ -80,7 +80,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     await ask_where(watcher)
     ask = await witness.expect(Ask)
     await witness.send(answer_to(ask.request, Kind.VALUE, "stuck", frames=OTHER_FRAMES))
-    (answer,) = told(await watcher.expect(Answers))
+    (answer,) = answers_of(await watcher.expect(Answers))
     assert (answer.kind, answer.text, answer.frames) == (Kind.VALUE, "stuck", OTHER_FRAMES)
 
     await ask_where(watcher, 8)
@@ -90,7 +90,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     await rank.expect(Probe)
     again = await rank.expect(Ask)
     await rank.send(answer_to(again.request, Kind.VALUE, "running"))
-    assert told(await watcher.expect(Answers))[0].text == "running"
+    assert answers_of(await watcher.expect(Answers))[0].text == "running"
     assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
@@ -103,7 +103,7 @@ async def test_a_guard_that_dials_again_leaves_the_open_question_to_the_rank(bro
     await guard(broker, found(Finding.CALLED))
     again = await rank.expect(Ask)
     await rank.send(answer_to(again.request, Kind.VALUE, "running"))
-    assert told(await watcher.expect(Answers))[0].text == "running"
+    assert answers_of(await watcher.expect(Answers))[0].text == "running"
 
 
 async def test_end_of_a_rank_is_reported_once(broker: Broker) -> None:
@@ -124,7 +124,7 @@ async def test_last_stack_is_kept_after_the_guard_leaves(broker: Broker) -> None
     await witness.cut()
     await broker.left(lambda parts: not parts.ranks.guards)
     await ask_where(watcher)
-    (answer,) = told(await watcher.expect(Answers))
+    (answer,) = answers_of(await watcher.expect(Answers))
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
     assert answer.age is not None
 
@@ -144,7 +144,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     assert info.detail == "SIGSEGV"
     assert (await witness.closed())[0] == 1000
     await ask_where(watcher)
-    (answer,) = told(await watcher.expect(Answers))
+    (answer,) = answers_of(await watcher.expect(Answers))
     assert (answer.kind, answer.frames) == (Kind.LOST, FRAMES)
 
 
@@ -155,7 +155,7 @@ async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Bro
     info = await listed(watcher, RankState.EXITED, 4)
     assert (info.reason, info.detail) == (DIED, WITHOUT_TRACEBACK)
     await ask_where(watcher)
-    (answer,) = told(await watcher.expect(Answers))
+    (answer,) = answers_of(await watcher.expect(Answers))
     assert (answer.text, answer.frames) == (info.end.text, FRAMES)
 
 

@@ -11,7 +11,7 @@ from dbg_broker.terminals import answers as module
 from dbg_broker.terminals.answers import PAGE_BYTES, AnswerQueue
 from dbg_wire.codec import encode
 from dbg_wire.messages import Answers, Kind, RankAnswer
-from tests.support.answers import told
+from tests.support.answers import answers_of
 
 
 def pages_of(queue: AnswerQueue) -> list[Answers]:
@@ -32,9 +32,9 @@ def test_every_answer_is_sent_once_and_no_message_is_too_large(answers: list[tup
     for request in range(3):
         queue.end(request)
     pages = pages_of(queue)
-    found = {(page.request, one.key): (len(one.text), one.age) for page in pages for one in told(page)}
+    found = {(page.request, one.key): (len(one.text), one.age) for page in pages for one in answers_of(page)}
     assert found == {(request, str(number)): (size, age) for number, (request, size, age) in enumerate(answers)}
-    assert sum(len(told(page)) for page in pages) == len(answers)
+    assert sum(len(answers_of(page)) for page in pages) == len(answers)
     assert sorted(page.request for page in pages if page.last) == [0, 1, 2]
     assert all(len(encode(page)) <= PAGE_BYTES + 1024 for page in pages)
     assert (queue.size, queue.ended, queue.may_send) == (0, 0, False)
@@ -48,7 +48,7 @@ def test_common_answer_of_many_ranks_is_kept_and_sent_once() -> None:
     queue.end(7)
     pages = pages_of(queue)
     assert sum(len(page.answers) for page in pages) <= 6
-    each: list[RankAnswer] = [one for page in pages for one in told(page)]
+    each: list[RankAnswer] = [one for page in pages for one in answers_of(page)]
     assert {one.key: (one.text, one.age) for one in each} == {
         f"job/{number}": ("odd" if number == 500 else "0.25", float(number)) for number in range(1000)
     }
@@ -88,5 +88,5 @@ def test_answers_beyond_the_memory_limit_are_replaced_by_errors(monkeypatch: pyt
     queue = AnswerQueue()
     for key, text in (("a", "x" * 12_000), ("b", "y" * 12_000), ("c", "small"), ("d", "x" * 12_000)):
         queue.add(7, key, broker_answer(Kind.VALUE, text))
-    found = {one.key: one.kind for page in pages_of(queue) for one in told(page)}
+    found = {one.key: one.kind for page in pages_of(queue) for one in answers_of(page)}
     assert found == {"a": Kind.VALUE, "b": Kind.ERROR, "c": Kind.VALUE, "d": Kind.VALUE}

@@ -35,7 +35,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.inspection import CommandEnd, ScreenSize, command_line
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
-from tests.support.answers import told
+from tests.support.answers import answers_of
 from tests.unit.broker.peers import RUNNING, STOPPED, WHERE, Broker, Peer, registration
 
 
@@ -52,7 +52,7 @@ async def answers(terminal: Peer) -> dict[str, RankAnswer]:
     while True:
         page = await terminal.expect(Answers)
         assert page.request == 7
-        found.update({answer.key: answer for answer in told(page)})
+        found.update({answer.key: answer for answer in answers_of(page)})
         if page.last:
             return found
 
@@ -86,7 +86,7 @@ async def test_answers_arrive_before_the_last_one_and_equal_ones_once(broker: Br
     assert {one.key: one.age for one in same.each()} == {key(0): 1.0, key(1): None}
     await reply(ranks[2])
     last = await terminal.expect(Answers)
-    assert [one.key for one in told(last)] == [key(2)]
+    assert [one.key for one in answers_of(last)] == [key(2)]
     assert last.last
     assert not len(broker.parts.from_ranks.asked.questions)
 
@@ -102,7 +102,7 @@ async def test_withdrawn_question_ends_at_once_without_silent_ranks(broker: Brok
     await ranks[1].send(answer_to(late.request, Kind.VALUE, "late"))
     await terminal.send(question(key(1), request=8))
     await reply(ranks[1], "in time")
-    assert [one.text for one in told(await terminal.expect(Answers))] == ["in time"]
+    assert [one.text for one in answers_of(await terminal.expect(Answers))] == ["in time"]
 
 
 async def test_broker_answers_at_once_if_it_knows_the_answer(approved: Approved, broker: Broker) -> None:
@@ -271,7 +271,7 @@ def answer(ask: Ask) -> Answer:
 
 
 async def only_answer(terminal: Peer) -> RankAnswer:
-    (one,) = told(await terminal.expect(Answers))
+    (one,) = answers_of(await terminal.expect(Answers))
     return one
 
 

@@ -69,7 +69,7 @@ def test_ranks_without_breakpoints_and_without_support_are_distinguished(environ
     stock = RankAnswer(key="", kind=Kind.ERROR, text="an older debugger")
     fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
     with fake, visit(environment, fake) as broker:
-        fake.said[make_rank(1).key] = stock
+        fake.answers_by_key[make_rank(1).key] = stock
         answer = broker.job().breakpoints()
         assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
         assert answer.errors == {"gpu013:1": stock.text}
@@ -126,8 +126,8 @@ async def test_stop_ends_when_another_user_continues_the_rank(monkeypatch: pytes
         for name, value in broker.environment.items():
             monkeypatch.setenv(name, value)
         async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
-            broker.tell(Notice(text=CONTINUED, ends_stop=True))
-            broker.tell(Report(report=RankReport(state=RankState.RUNNING)))
+            broker.send_all(Notice(text=CONTINUED, ends_stop=True))
+            broker.send_all(Report(report=RankReport(state=RankState.RUNNING)))
             await stop._switchboard.until(lambda: stop._attachment.ending.by or None, seconds(20))
             with pytest.raises(dbg_client.StopEnded):
                 await stop.eval("loss")
@@ -142,12 +142,12 @@ async def test_wait_returns_once_the_debugger_is_open(monkeypatch: pytest.Monkey
             await stop.resume()
             waiting = asyncio.create_task(stop.wait(seconds(20)))
             # Behind set_trace() pdb runs to the next line first, and a rank that runs is asked in vain.
-            broker.tell(Report(report=make_pdb_report(None, stop=2)))
+            broker.send_all(Report(report=make_pdb_report(None, stop=2)))
             await stop._switchboard.until(lambda: stop._stop.number == 2 or None, seconds(20))
             for _ in range(5):
                 await asyncio.sleep(0)
             assert not waiting.done()
-            broker.tell(Report(report=make_pdb_report(make_prompt(2), stop=2)))
+            broker.send_all(Report(report=make_pdb_report(make_prompt(2), stop=2)))
             assert (await waiting) == HERE
 
 
@@ -161,8 +161,8 @@ async def test_wait_retries_a_refused_seat_rarely_and_raises_the_reason(
             monkeypatch.setenv(name, value)
         async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
             broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="64 terminals are at gpu013:5")
-            broker.tell(Change(rank=changed(rank, state=RankState.LOST)))
-            broker.tell(Change(rank=rank))
+            broker.send_all(Change(rank=changed(rank, state=RankState.LOST)))
+            broker.send_all(Change(rank=rank))
             stop._seat.perform([Finish(Declined("64 terminals are at gpu013:5"))])
             with pytest.raises(Declined):
                 await stop.wait(seconds(1))

@@ -299,7 +299,7 @@ async def test_wait_reports_its_start_and_reconnections_to_the_broker(
         await broker.heard(Subscribe)
         broker.cut()
         await broker.heard(Subscribe, count=2)
-        broker.tell(Change(rank=make_rank(5)))
+        broker.send_all(Change(rank=make_rank(5)))
 
         assert (await waiting).rank == make_rank(5)
         await board.close()
@@ -366,11 +366,11 @@ async def test_signal_of_a_dead_rank_is_awaited(environ: dict[str, str], monkeyp
         await board.open()
         asked = asyncio.ensure_future(with_signal(board, died))
         await asyncio.sleep(0)
-        broker.tell(Change(rank=killed))
+        broker.send_all(Change(rank=killed))
         assert await asked == killed
         assert await with_signal(board, exited) == exited
         # A rank without a guard has nobody to tell it.
-        broker.tell(Change(rank=died))
+        broker.send_all(Change(rank=died))
         monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", 0.01)
         board.directory.receive(Change(rank=died))
         assert await with_signal(board, died) == died

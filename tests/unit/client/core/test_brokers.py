@@ -65,7 +65,7 @@ def know_each_other(*brokers: FakeBroker) -> None:
 
 def send_welcome(broker: FakeBroker) -> None:
     """Have a broker report that the members have changed."""
-    broker.tell(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0, brokers=broker.brokers))
+    broker.send_all(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0, brokers=broker.brokers))
 
 
 @asynccontextmanager
@@ -102,7 +102,7 @@ def numbers(switchboard: Switchboard) -> list[int]:
 async def test_ranks_of_all_brokers_form_one_list(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard:
         assert numbers(switchboard) == [0, 1, 2]
-        three[2].tell(Change(rank=make_rank(7)))
+        three[2].send_all(Change(rank=make_rank(7)))
         await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2, 7] or None, PATIENCE)
         assert not switchboard.unreachable
 
@@ -183,7 +183,7 @@ async def test_seat_is_only_at_the_broker_of_its_rank(
             seat.perform(seat.attachment.keys(b"n", 0.0))
         await three[2].heard(Detach)
         assert three[2].typed() == b"n"
-        three[0].tell(Change(rank=THIRD.replace(epoch=2)))
+        three[0].send_all(Change(rank=THIRD.replace(epoch=2)))
         await switchboard.until(lambda: switchboard.directory.by_key[THIRD.key].epoch or None, PATIENCE)
         assert [type(item) for item in three[2].received].count(Detach) == 1
         for broker in three[:2]:
@@ -198,12 +198,12 @@ async def test_seat_follows_its_rank_from_a_killed_broker(
         with switchboard.watched_by(heard.receive):
             three[1].stop()
             await heard.until(SeatDown)
-            three[0].tell(Change(rank=make_rank(7)))
+            three[0].send_all(Change(rank=make_rank(7)))
             await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
             assert not [event for event in heard.events if isinstance(event, SeatUp)]
             moved = SECOND.replace(epoch=2)
             three[2].ranks[moved.key] = moved
-            three[2].tell(Change(rank=moved))
+            three[2].send_all(Change(rank=moved))
             await heard.until(SeatUp)
             attach = await three[2].heard(Attach)
             assert (attach.key, attach.resume) == (SECOND.key, 1)
@@ -218,13 +218,13 @@ async def test_seat_follows_its_rank_from_a_live_broker(three: tuple[FakeBroker,
         with switchboard.watched_by(heard.receive):
             moved = FIRST.replace(epoch=2)
             three[2].ranks[moved.key] = moved
-            three[2].tell(Change(rank=moved))
+            three[2].send_all(Change(rank=moved))
             await heard.until(Seat)
         await three[0].heard(Detach)
         assert (await three[2].heard(Attach)).resume == 1
         # What its former broker still says is about a seat that has been left.
-        three[0].tell(three[0].seat(FIRST.key, generation=None))
-        three[0].tell(Change(rank=make_rank(7)))
+        three[0].send_all(three[0].seat(FIRST.key, generation=None))
+        three[0].send_all(Change(rank=make_rank(7)))
         await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
         assert seat.attachment.driving
 
@@ -299,15 +299,15 @@ async def test_seat_waits_for_the_list_of_its_restarted_broker(three: tuple[Fake
             again.silent.add(Subscribe)
             with again:
                 await again.heard(Subscribe)
-                three[0].tell(Change(rank=make_rank(7)))
+                three[0].send_all(Change(rank=make_rank(7)))
                 await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
                 assert not [event for event in heard.events if isinstance(event, SeatUp)]
                 # Its rank has not come back yet when the list is whole.
-                again.tell(Snapshot(ranks=(), last=True))
+                again.send_all(Snapshot(ranks=(), last=True))
                 await heard.until(SeatUp)
                 assert not [item for item in again.received if isinstance(item, Attach)]
                 again.ranks[SECOND.key] = SECOND
-                again.tell(Change(rank=SECOND))
+                again.send_all(Change(rank=SECOND))
                 assert (await again.heard(Attach)).resume == 1
 
 
@@ -363,9 +363,9 @@ async def test_broker_reached_by_two_links_is_counted_once(three: tuple[FakeBrok
     await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
     heard = Heard(switchboard)
     with switchboard.watched_by(heard.receive):
-        three[1].tell(Change(rank=make_rank(7)))
+        three[1].send_all(Change(rank=make_rank(7)))
         await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
-        three[1].tell(Change(rank=make_rank(8)))
+        three[1].send_all(Change(rank=make_rank(8)))
         await switchboard.until(lambda: 8 in numbers(switchboard) or None, PATIENCE)
     assert [event.rank.rank for event in heard.events if isinstance(event, Change)] == [7, 8]
     await switchboard.close()

@@ -273,10 +273,10 @@ async def test_received_messages_do_not_prove_that_keys_arrive(monkeypatch: pyte
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         proxy.swallow("up")
-        broker.tell(Change(rank=make_rank()))
+        broker.send_all(Change(rank=make_rank()))
         while isinstance(event := await within(PATIENCE, to_broker.next()), Change):
             await asyncio.sleep(0.03)
-            broker.tell(Change(rank=make_rank()))
+            broker.send_all(Change(rank=make_rank()))
         assert isinstance(event, Down)
         await to_broker.close()
 

@@ -47,7 +47,7 @@ async def test_a_question_that_is_refused_leaves_the_others_open(board: Switchbo
     first = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "a"))
     second = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "b"))
     asked = await asyncio.to_thread(broker.wait_for, Question, lambda question: question.text == "b")
-    broker.tell(Refusal(code=RefusalCode.FULL, text="too many", request=asked.request))
+    broker.send_all(Refusal(code=RefusalCode.FULL, text="too many", request=asked.request))
     with pytest.raises(Declined, match="too many"):
         await second
     assert not first.done()
@@ -64,7 +64,7 @@ async def test_wait_ends_on_its_condition_or_timeout(board: Switchboard, broker:
         await board.until(is_running, 0.01)
     waiting = asyncio.create_task(board.until(is_running))
     await asyncio.sleep(0)
-    broker.tell(Change(rank=make_rank(rank.rank, state=RankState.RUNNING)))
+    broker.send_all(Change(rank=make_rank(rank.rank, state=RankState.RUNNING)))
     assert await waiting
 
 

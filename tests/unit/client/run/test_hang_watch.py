@@ -151,7 +151,7 @@ async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_pa
         stand_at(broker, 2)
         await until(running, HANG, 2)
         assert not any(isinstance(item, Question) and OTHER.key in item.keys for item in broker.received)
-        broker.tell(Change(rank=changed(OTHER, state=RankState.RUNNING, where=None)))
+        broker.send_all(Change(rank=changed(OTHER, state=RankState.RUNNING, where=None)))
         await until(stopped, HANG)
 
 

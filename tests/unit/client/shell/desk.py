@@ -100,7 +100,7 @@ class Looked(FakeBroker):
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
-        self.said = {one.rank.key: answer_of(one) for one in look}
+        self.answers_by_key = {one.rank.key: answer_of(one) for one in look}
         await super()._answer_question(connection, question)
 
 
@@ -115,9 +115,9 @@ class Sampled(FakeBroker):
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         if isinstance(question.inquiry, SampleQuestion) and not question.inquiry.seconds:
-            self.said = {key: self._clock(key) for key in question.keys}
+            self.answers_by_key = {key: self._clock(key) for key in question.keys}
         else:
-            self.said = self._samples
+            self.answers_by_key = self._samples
         await super()._answer_question(connection, question)
 
     def _clock(self, key: str) -> RankAnswer:

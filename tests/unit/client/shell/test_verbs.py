@@ -39,7 +39,7 @@ def stack(file: str, line: int) -> RankAnswer:
 
 def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
     """Have rank 5 give the answer that is passed as ``_5``."""
-    broker.said = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
+    broker.answers_by_key = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -248,7 +248,7 @@ def test_list_can_wait_for_the_first_stop(desk: Desk) -> None:
 
         def stop() -> None:
             broker.wait_for(Subscribe)
-            broker.tell(Change(rank=make_rank(6)))
+            broker.send_all(Change(rank=make_rank(6)))
 
         with meanwhile(stop):
             done = desk.run("list", "--wait")

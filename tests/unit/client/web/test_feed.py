@@ -150,7 +150,7 @@ async def test_a_rank_stopped_in_the_debugger_is_no_hang(broker: FakeBroker) -> 
         browser.live() as live,
     ):
         await live.until("verdict")
-        broker.tell(Change(rank=make_rank(1)))
+        broker.send_all(Change(rank=make_rank(1)))
         assert (await live.until("verdict"))["verdicts"] == []
 
 

@@ -34,7 +34,7 @@ CHANGING = ("eval loss", "command all n", "interrupt 7", "continue 5", "release 
 def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> None:
     for number, text in texts.items():
         key = make_rank(number).key
-        broker.said[key] = RankAnswer(key=key, kind=Kind.VALUE, text=text, digest=f"d{text}")
+        broker.answers_by_key[key] = RankAnswer(key=key, kind=Kind.VALUE, text=text, digest=f"d{text}")
     broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
 
 
@@ -99,7 +99,7 @@ async def test_ranks_are_found_by_a_target(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
 
         async def found(text: str) -> list[int] | None:
-            await live.say("find", id=1, text=text, shown=2)
+            await live.send("find", id=1, text=text, shown=2)
             while (message := await live.next()) is None or message.get("id") != 1:
                 pass
             keys = {make_rank(number).key: number for number in (5, 6, 7)}
@@ -166,7 +166,7 @@ async def test_ending_a_rank_or_stopping_several_needs_confirmation(broker: Fake
         agreed = await live.answer(3, "interrupt running")
         assert agreed["type"] == "confirm"
         # What was agreed to was about other ranks than those that fit now.
-        broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
+        broker.send_all(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
         await live.until("change")
         assert (await live.answer(4, "interrupt running", yes=agreed["question"]))["type"] == "confirm"
 
@@ -215,7 +215,7 @@ async def test_continue_withdraws_a_pending_stop(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         assert asked_count(await live.answer(1, "continue")) == 2
         for key in (make_rank(5).key, make_rank(6).key):
-            broker.tell(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
+            broker.send_all(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
         await live.until("change", lambda message: any(row["rank"] == 6 for row in message["rows"]))
         assert asked_count(await live.answer(2, "continue")) == 3
     asked = [item for item in broker.received if isinstance(item, Question) and item.action is not Action.WHERE]
@@ -259,8 +259,8 @@ async def test_a_question_can_be_withdrawn(broker: FakeBroker) -> None:
     broker.silent = {Question}
 
     async with opened(broker.environment) as browser, browser.live() as live:
-        await live.say("ask", id=1, line="where")
-        await live.say("withdraw", id=1)
+        await live.send("ask", id=1, line="where")
+        await live.send("withdraw", id=1)
         assert (await live.until("failed"))["sentence"] == "cancelled"
 
 
@@ -290,12 +290,12 @@ async def test_a_page_receives_the_full_state_and_then_changes(broker: FakeBroke
         assert set(await live.rows()) == {5, 6, 7}
         rank = make_rank(7, coordinates=(Coordinate(axis="tp", index=3),))
         broker.ranks[rank.key] = rank
-        broker.tell(Change(rank=rank))
+        broker.send_all(Change(rank=rank))
         axes = await live.until("job", lambda message: bool(message["axes"]))
         assert axes["axes"] == [{"name": "tp", "size": 4}]
         change = await live.until("change")
         assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
-        broker.tell(Gone(key=rank.key))
+        broker.send_all(Gone(key=rank.key))
         assert (await live.until("change", lambda message: bool(message["gone"])))["gone"] == [rank.key]
 
 
@@ -308,10 +308,10 @@ async def test_all_open_pages_receive_the_same_text(broker: FakeBroker) -> None:
         async with browser.live() as two:
             await asyncio.gather(one.rows(), two.rows())
             assert len(server.feed.pages) == 2
-            broker.tell(Change(rank=changed(make_rank(5), state=RankState.RUNNING)))
+            broker.send_all(Change(rank=changed(make_rank(5), state=RankState.RUNNING)))
             first, second = await asyncio.gather(one.until("change"), two.until("change"))
             assert first == second
-        broker.tell(Change(rank=make_rank(5)))
+        broker.send_all(Change(rank=make_rank(5)))
         await one.until("change")
         number = 0
         while len(server.feed.pages) > 1:
@@ -333,7 +333,7 @@ async def test_a_lost_and_a_restored_broker_connection_are_reported(broker: Fake
         assert (await live.until("link"))["up"] is False
         assert (await live.until("link", lambda message: bool(message["up"])))["reason"] == ""
         # The same ranks are no news.
-        assert not any(message["type"] == "change" for message in live.said)
+        assert not any(message["type"] == "change" for message in live.messages)
         assert (await live.answer(1, "where"))["type"] == "answer"
 
 

@@ -38,7 +38,7 @@ async def test_keys_are_sent_and_drawing_output_is_shown(broker: FakeBroker) -> 
         broker.draw(b"\x1b[c\x1b]0;title\x07\x1b]52;c;eA==\x07\x1b[31mred")
         await terminal.until_bytes(b"red")
         assert b"SCREEN\x1b[31mred" in terminal.bytes
-        await terminal.say("size", rows=50, columns=132)
+        await terminal.send("size", rows=50, columns=132)
         assert (await broker.heard(Resize)).columns == 132
 
 
@@ -54,9 +54,11 @@ async def test_a_read_only_page_cannot_type(broker: FakeBroker) -> None:
             ("endofinput", {}),
             ("reply", {"prompt": 1, "text": "q"}),
         ):
-            await terminal.say(kind, **fields)
+            await terminal.send(kind, **fields)
             await terminal.until("bell")
-        notices = [message["notice"] for message in terminal.said if message["type"] == "state" and message["notice"]]
+        notices = [
+            message["notice"] for message in terminal.messages if message["type"] == "state" and message["notice"]
+        ]
         assert "read-only" in notices[-1]
     assert [item.mode for item in broker.received if isinstance(item, Attach)] == [Mode.WATCH]
     assert not any(isinstance(item, (Take, Reply, Interrupt)) for item in broker.received)
@@ -70,7 +72,7 @@ async def test_a_page_replies_to_a_prompt_of_pdb(broker: FakeBroker) -> None:
         prompt = await terminal.until("prompt")
         assert (prompt["number"], prompt["text"], prompt["state"]) == (1, "(Pdb) ", "command")
         assert (await terminal.once("state", lambda message: message["kind"] == "lines"))["engine"] == "pdb"
-        await terminal.say("reply", prompt=1, text="p loss")
+        await terminal.send("reply", prompt=1, text="p loss")
         reply = await broker.heard(Reply)
         assert (reply.prompt, reply.text) == (1, "p loss")
         broker.take(make_prompt(1), "p loss", "0.25\n\x1b]0;title\x07")
@@ -78,7 +80,7 @@ async def test_a_page_replies_to_a_prompt_of_pdb(broker: FakeBroker) -> None:
         assert b"title" not in terminal.bytes
         assert (await terminal.until("prompt", lambda message: message["number"] == 2))["held"] == 0
         # A line for a prompt that was not seen waits for the next one; there is one already.
-        await terminal.say("reply", prompt=-1, text="n")
+        await terminal.send("reply", prompt=-1, text="n")
         assert (await broker.heard(Reply, 2)).text == "n"
 
 
@@ -87,11 +89,11 @@ async def test_notes_are_shown_at_a_prompt_of_pdb(broker: FakeBroker) -> None:
 
     async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
         await terminal.until("prompt")
-        broker.tell(Notice(text="alice evaluated loss"))
+        broker.send_all(Notice(text="alice evaluated loss"))
         assert (await terminal.until("note"))["text"] == "alice evaluated loss"
         broker.report(make_prompt(2, state=PromptState.MORE), KEY)
         assert (await terminal.until("prompt", lambda message: message["number"] == 2))["state"] == "more"
-        await terminal.say("stop")
+        await terminal.send("stop")
         await broker.heard(Interrupt)
 
 
@@ -108,12 +110,12 @@ async def test_keys_are_not_sent_to_pdb(broker: FakeBroker) -> None:
 async def test_the_keyboard_can_be_released_and_taken(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
         await terminal.until("state", lambda message: message["driving"])
-        await terminal.say("release")
+        await terminal.send("release")
         await terminal.until("state", lambda message: not message["driving"])
         assert (await broker.heard(Attach, 2)).mode is Mode.WATCH
         # The keyboard can be taken once the seat is there.
         await terminal.until("clear")
-        await terminal.say("take")
+        await terminal.send("take")
         await broker.heard(Take)
         await terminal.until("state", lambda message: message["driving"])
 
@@ -132,7 +134,7 @@ async def test_a_page_watches_while_another_terminal_drives(broker: FakeBroker) 
 async def test_a_resumed_rank_ends_the_seat(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
         await terminal.until_bytes(b"PUDB SCREEN")
-        broker.tell(Report(report=make_report(None)))
+        broker.send_all(Report(report=make_report(None)))
         await terminal.until("ended")
         assert await terminal.until_end() == 4000
 

@@ -8,7 +8,7 @@ from dbg_client.why.collectives import missing_from_collectives, pending_documen
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.records.evidence import Evidence
 from tests.conftest import Approved
-from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
+from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, rank_with, waiting
 
 
 def pending_of(*everybody: RankEvidence) -> PendingCollective:
@@ -30,14 +30,14 @@ def test_a_recorded_collective_is_named_with_the_number_of_arrived_ranks() -> No
 
 
 def calling(number: int, name: str, sequence: int | None = 5, **changes: object) -> RankEvidence:
-    return told(number, groups=[group(at=4)], calls=[call(sequence, name, **changes)])
+    return rank_with(number, groups=[group(at=4)], calls=[call(sequence, name, **changes)])
 
 
 @pytest.mark.parametrize(
     "everybody",
     [
-        pytest.param([calling(0, "recv", peer=2, is_receive=True), told(2)], id="a receive"),
-        pytest.param([calling(1, "send", peer=3), told(3, groups=[group()])], id="a send"),
+        pytest.param([calling(0, "recv", peer=2, is_receive=True), rank_with(2)], id="a receive"),
+        pytest.param([calling(1, "send", peer=3), rank_with(3, groups=[group()])], id="a send"),
         pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=12)], id="a tag"),
         pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=0)], id="no tag"),
         pytest.param([*(calling(n, "broadcast", root=1) for n in (0, 1)), elsewhere(2)], id="one root"),
@@ -64,7 +64,7 @@ def test_missing_ranks_form_a_group() -> None:
     assert found.text == "not reached all_reduce #5 of dp_0"
 
 
-BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
+BARE = [rank_with(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number 
         pytest.param([waiting(number) for number in range(4)], id="all are there"),
         pytest.param([elsewhere(number) for number in range(4)], id="all is finished"),
         pytest.param([waiting(0), waiting(1)], id="the others have not answered"),
-        pytest.param([*BARE, told(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
+        pytest.param([*BARE, rank_with(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
     ],
 )
 def test_no_group_is_formed_without_known_missing_ranks(everybody: list[RankEvidence]) -> None:
@@ -81,7 +81,7 @@ def test_no_group_is_formed_without_known_missing_ranks(everybody: list[RankEvid
 
 
 def test_the_slowest_rank_of_a_progressing_job_is_not_missing() -> None:
-    young = told(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
+    young = rank_with(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
     assert missing(young, elsewhere(1)) is None
-    unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])
+    unknown = rank_with(0, groups=[group(at=4)], calls=[call(5, age=None)])
     assert missing(unknown, elsewhere(1)) is not None

@@ -8,7 +8,7 @@ from dbg_client.why.process_groups import RankEvidence, inferred_group, world_si
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import RankState
-from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, silent, told, waiting
+from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, rank_with, silent, waiting
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -28,7 +28,7 @@ def test_ranks_missing_from_a_pending_collective_are_found() -> None:
 
 def test_calls_enqueued_far_ahead_are_one_pending_collective() -> None:
     ahead = [
-        told(number, groups=[group(at=4)], calls=[call(sequence, age=90.0 - sequence) for sequence in (5, 6, 7)])
+        rank_with(number, groups=[group(at=4)], calls=[call(sequence, age=90.0 - sequence) for sequence in (5, 6, 7)])
         for number in range(3)
     ]
 
@@ -45,7 +45,7 @@ def test_a_rank_that_has_left_a_collective_counts_as_arrived() -> None:
 
 
 def test_a_rank_without_the_group_is_missing_and_a_silent_one_is_unknown() -> None:
-    other = told(2, groups=[group("9", "0-9", title="tp")], calls=[])
+    other = rank_with(2, groups=[group("9", "0-9", title="tp")], calls=[])
 
     (pending,) = match(waiting(0), waiting(1), other, silent(3)).all_pending
 
@@ -53,8 +53,8 @@ def test_a_rank_without_the_group_is_missing_and_a_silent_one_is_unknown() -> No
 
 
 def test_groups_with_the_same_title_are_distinguished_by_their_members() -> None:
-    first = [told(n, groups=[group("1", "0-1", title="dp")], calls=[call(1, group="1")]) for n in (0, 1)]
-    second = [told(n, groups=[group("2", "2-3", title="dp")], calls=[call(1, group="2")]) for n in (2, 3)]
+    first = [rank_with(n, groups=[group("1", "0-1", title="dp")], calls=[call(1, group="1")]) for n in (0, 1)]
+    second = [rank_with(n, groups=[group("2", "2-3", title="dp")], calls=[call(1, group="2")]) for n in (2, 3)]
 
     matched = match(*first, *second)
 
@@ -63,7 +63,7 @@ def test_groups_with_the_same_title_are_distinguished_by_their_members() -> None
 
 
 def test_a_rank_without_a_member_list_is_in_the_group_of_that_name() -> None:
-    unlisted = told(1, groups=[group(members="", at=4)], calls=[call(5)])
+    unlisted = rank_with(1, groups=[group(members="", at=4)], calls=[call(5)])
 
     (pending,) = match(waiting(0), unlisted).all_pending
 
@@ -72,21 +72,21 @@ def test_a_rank_without_a_member_list_is_in_the_group_of_that_name() -> None:
 
 def test_collectives_without_numbers_are_matched_by_their_names() -> None:
     world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", size=4)
-    inside = [told(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
+    inside = [rank_with(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
 
-    (pending,) = match(*inside, told(3, groups=[world])).all_pending
+    (pending,) = match(*inside, rank_with(3, groups=[world])).all_pending
 
     assert pending.label == "Allreduce of MPI_COMM_WORLD"
     assert (pending.came, pending.missing) == ((0, 1, 2), (3,))
 
 
 def test_a_receive_waits_for_a_peer_that_does_not_send() -> None:
-    receiving = told(0, groups=[group()], calls=[call(1, "recv", peer=2, is_receive=True)])
+    receiving = rank_with(0, groups=[group()], calls=[call(1, "recv", peer=2, is_receive=True)])
 
-    (alone,) = match(receiving, told(2, groups=[group()])).all_pending
+    (alone,) = match(receiving, rank_with(2, groups=[group()])).all_pending
     (matched,) = [
         one
-        for one in match(receiving, told(2, groups=[group()], calls=[call(1, "send", peer=0)])).all_pending
+        for one in match(receiving, rank_with(2, groups=[group()], calls=[call(1, "send", peer=0)])).all_pending
         if one.is_receive
     ]
 
@@ -96,10 +96,12 @@ def test_a_receive_waits_for_a_peer_that_does_not_send() -> None:
 
 def test_sequence_numbers_alone_show_which_rank_is_behind() -> None:
     numbers = [
-        told(n, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=8, completed=7)])
+        rank_with(
+            n, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=8, completed=7)]
+        )
         for n in range(3)
     ]
-    behind = told(
+    behind = rank_with(
         3, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=7, completed=7)]
     )
 
@@ -109,9 +111,9 @@ def test_sequence_numbers_alone_show_which_rank_is_behind() -> None:
 
 
 def test_stacks_show_a_collective_that_no_library_reports() -> None:
-    bare = [told(n, frames=REDUCING, age=30.0, evidence=Evidence()) for n in range(3)]
+    bare = [rank_with(n, frames=REDUCING, age=30.0, evidence=Evidence()) for n in range(3)]
 
-    matched = match(*bare, told(3, frames=LOADING, evidence=Evidence()))
+    matched = match(*bare, rank_with(3, frames=LOADING, evidence=Evidence()))
 
     (pending,) = matched.all_pending
     assert pending.group.is_inferred
@@ -140,7 +142,7 @@ def test_a_call_named_differently_by_stack_and_recorder_is_one_call(
 ) -> None:
     known = GroupSeen(library="torch", name=f"0:{library}", title="default", members="0-1", enqueued=5, completed=4)
     names = ("reduce_scatter_single", recorded)
-    ranks = [told(n, groups=[known], calls=[call(5, name, group=f"0:{library}")]) for n, name in enumerate(names)]
+    ranks = [rank_with(n, groups=[known], calls=[call(5, name, group=f"0:{library}")]) for n, name in enumerate(names)]
     (pending,) = match(*ranks).all_pending
     assert {one.name for one in pending.all_calls.values()} == labels
 
@@ -149,7 +151,11 @@ def test_a_rank_without_reported_calls_is_in_no_collective() -> None:
     mpi = SourceSeen(library="mpi4py", limitation="mpi4py counts no calls")
     seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
     inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
-    ranks = [told(0, evidence=inside), told(1, evidence=inside), told(2, evidence=Evidence(sources=(mpi,)))]
+    ranks = [
+        rank_with(0, evidence=inside),
+        rank_with(1, evidence=inside),
+        rank_with(2, evidence=Evidence(sources=(mpi,))),
+    ]
 
     (pending,) = match(*ranks).all_pending
 
@@ -158,7 +164,7 @@ def test_a_rank_without_reported_calls_is_in_no_collective() -> None:
 
 def test_results_over_all_ranks_are_computed_once_for_each_call() -> None:
     reducing = [waiting(number) for number in range(20)]
-    gathering = [told(n, groups=[group(at=4)], calls=[call(5, name="all_gather")]) for n in range(20, 40)]
+    gathering = [rank_with(n, groups=[group(at=4)], calls=[call(5, name="all_gather")]) for n in range(20, 40)]
 
     found = pending_of_each([match(*reducing, *gathering)])
 

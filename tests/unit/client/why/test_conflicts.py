@@ -28,7 +28,7 @@ from dbg_wire.records.evidence import (
 )
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
-from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, silent, told, waiting
+from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, rank_with, silent, waiting
 
 TORCH = Place(file="/venv/site-packages/torch/distributed/distributed_c10d.py", line=9, function="all_reduce")
 
@@ -36,7 +36,7 @@ TORCH = Place(file="/venv/site-packages/torch/distributed/distributed_c10d.py", 
 def at(number: int, seen: CollectiveSeen, *frames: Place) -> RankEvidence:
     """Return a rank whose main thread is in a collective, below these frames."""
     stack = (*frames, TORCH.replace(function=seen.name))
-    one = told(number, groups=[group(at=4)], calls=[seen, done(4)], frames=stack, age=60.0)
+    one = rank_with(number, groups=[group(at=4)], calls=[seen, done(4)], frames=stack, age=60.0)
     wait = ThreadWait(thread="MainThread", does=ActivityInfo(what=Activity.COLLECTIVE), is_main=True, frames=stack)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
@@ -50,7 +50,7 @@ def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, int |
     """Return in what calls of ranks 0 and on differ, and how."""
     rest = range(len(calls), 4)
     everybody = [
-        told(n, groups=[group(at=4)], calls=[one]) for n, one in enumerate([*calls, *(calls[-1] for _ in rest)])
+        rank_with(n, groups=[group(at=4)], calls=[one]) for n, one in enumerate([*calls, *(calls[-1] for _ in rest)])
     ]
     (pending,) = match_collectives(everybody)[0].all_pending
     return difference_of(pending), [(one.name, one.root, one.size, numbers) for one, numbers in sides(pending)]
@@ -132,9 +132,10 @@ def test_a_cycle_is_sure_only_if_each_of_its_edges_is_sure() -> None:
 
 def test_a_larger_tensor_is_found_though_other_ranks_have_continued(approved: Approved) -> None:
     waits = [
-        told(n, groups=[group(at=4)], calls=[call(5), done(4, shapes="[1024]", size=4096)], age=60.0) for n in (0, 1, 3)
+        rank_with(n, groups=[group(at=4)], calls=[call(5), done(4, shapes="[1024]", size=4096)], age=60.0)
+        for n in (0, 1, 3)
     ]
-    larger = told(2, groups=[group(at=3)], calls=[call(4, shapes="[2048]", size=8192)], age=60.0)
+    larger = rank_with(2, groups=[group(at=3)], calls=[call(4, shapes="[2048]", size=8192)], age=60.0)
 
     (verdict,) = explain([JobSnapshot(at=0.0, everybody=[*waits, larger])], 0.0).verdicts
 
@@ -147,7 +148,7 @@ def test_a_larger_tensor_is_found_though_other_ranks_have_continued(approved: Ap
 
 
 OFF = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", limitation="it has no recorder"),))
-RECEIVING = told(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=True)])
+RECEIVING = rank_with(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=True)])
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,10 @@ RECEIVING = told(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=
     [
         pytest.param([waiting(0), waiting(1), waiting(3), elsewhere(2)], id="how many have called it"),
         pytest.param([elsewhere(n) for n in range(4)], id="empty columns are left out"),
-        pytest.param([RECEIVING, told(1, groups=[group()]), silent(2)], id="a receive, none yet, and a silent rank"),
-        pytest.param([told(0, evidence=OFF, world_size=1)], id="a library without groups"),
+        pytest.param(
+            [RECEIVING, rank_with(1, groups=[group()]), silent(2)], id="a receive, none yet, and a silent rank"
+        ),
+        pytest.param([rank_with(0, evidence=OFF, world_size=1)], id="a library without groups"),
     ],
 )
 def test_a_table_has_a_row_for_each_group_and_call(approved: Approved, everybody: list[RankEvidence]) -> None:
@@ -165,9 +168,9 @@ def test_a_table_has_a_row_for_each_group_and_call(approved: Approved, everybody
 
 def test_the_document_names_all_ranks() -> None:
     world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", size=4)
-    ranks = [told(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
+    ranks = [rank_with(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
 
-    document = collectives_document(match_collectives([*ranks, told(3, groups=[world])]))
+    document = collectives_document(match_collectives([*ranks, rank_with(3, groups=[world])]))
 
     assert document == {
         "schema": 1,
@@ -197,7 +200,7 @@ def test_the_document_names_all_ranks() -> None:
 
 def test_a_ring_of_receives_without_sends_is_reported(approved: Approved) -> None:
     ring = [
-        told(n, groups=[group()], calls=[call(None, "recv", peer=(n - 1) % 4, is_receive=True)], age=60.0)
+        rank_with(n, groups=[group()], calls=[call(None, "recv", peer=(n - 1) % 4, is_receive=True)], age=60.0)
         for n in range(4)
     ]
 
@@ -224,7 +227,7 @@ def test_both_places_are_named_and_no_rank_is_blamed_without_a_majority(
 
     verdict = verdict_on(
         *(
-            told(n, groups=[group(members=members, at=4)], calls=[one], age=60.0, world_size=len(calls))
+            rank_with(n, groups=[group(members=members, at=4)], calls=[one], age=60.0, world_size=len(calls))
             for n, one in enumerate(calls)
         )
     )
@@ -242,7 +245,7 @@ def test_a_rank_in_a_later_call_is_not_blamed_for_different_roots(approved: Appr
             JobSnapshot(
                 at=0.0,
                 everybody=[
-                    told(n, groups=[world], calls=[one.replace(group="w", timeout=None)], age=60.0, world_size=3)
+                    rank_with(n, groups=[world], calls=[one.replace(group="w", timeout=None)], age=60.0, world_size=3)
                     for n, one in enumerate(calls)
                 ],
             )
@@ -256,16 +259,16 @@ def test_a_rank_in_a_later_call_is_not_blamed_for_different_roots(approved: Appr
 
 def test_the_place_of_a_call_is_shown_though_it_is_awaited_elsewhere(approved: Approved) -> None:
     waits = [
-        told(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
+        rank_with(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
     ]
 
     approved(evidence_of(verdict_on(*waits, elsewhere(2))))
 
 
 def test_a_missing_send_is_the_cause_and_not_the_barrier(approved: Approved) -> None:
-    barrier = [told(n, groups=[group()], calls=[call(1, "barrier")], age=60.0) for n in (0, 1)]
+    barrier = [rank_with(n, groups=[group()], calls=[call(1, "barrier")], age=60.0) for n in (0, 1)]
     receiving = [
-        told(n, groups=[group()], calls=[call(None, "recv", peer=n - 1, is_receive=True, age=10.0 * n)], age=60.0)
+        rank_with(n, groups=[group()], calls=[call(None, "recv", peer=n - 1, is_receive=True, age=10.0 * n)], age=60.0)
         for n in (2, 3)
     ]
 

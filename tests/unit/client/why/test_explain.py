@@ -39,10 +39,10 @@ from tests.support.rank_evidence import (
     elsewhere,
     group,
     in_c_code,
+    rank_with,
     silent,
     stuck,
     suspended,
-    told,
     waiting,
 )
 from tests.support.rank_infos import changed
@@ -185,7 +185,7 @@ def test_the_cause_of_a_missing_rank_is_given_once(
 def test_a_handled_exception_is_shown_for_missing_and_mismatched_ranks() -> None:
     handles = ActivityInfo(what=Activity.HANDLES, name="OSError: disk full", place=MAIN)
     handled = ThreadWait(thread="MainThread", does=handles)
-    other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
+    other = waits(rank_with(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
     late = waits(elsewhere(2), main(SLEEPS), handled)
     by_itself = waits(elsewhere(0, world_size=1), main(SLEEPS), handled)
 
@@ -197,8 +197,8 @@ def test_a_handled_exception_is_shown_for_missing_and_mismatched_ranks() -> None
 
 def test_a_silent_rank_of_two_is_likely_missing() -> None:
     pair = [group(members="0-1", at=4)]
-    waits_for_it = told(0, groups=pair, calls=[call(5)], frames=REDUCING, age=60.0, world_size=2)
-    silent = replace(told(1, kind=Kind.ERROR, text="", state=RankState.UNRESPONSIVE, world_size=2), evidence=None)
+    waits_for_it = rank_with(0, groups=pair, calls=[call(5)], frames=REDUCING, age=60.0, world_size=2)
+    silent = replace(rank_with(1, kind=Kind.ERROR, text="", state=RankState.UNRESPONSIVE, world_size=2), evidence=None)
 
     verdict = first(once(waits_for_it, silent))
 
@@ -208,7 +208,7 @@ def test_a_silent_rank_of_two_is_likely_missing() -> None:
 
 @pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
 def test_ranks_that_exchange_different_data_are_a_mismatch(approved: Approved, change: dict[str, object]) -> None:
-    other = told(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
+    other = rank_with(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
 
     found = once(waiting(0), waiting(1), other, waiting(3))
 
@@ -222,10 +222,10 @@ def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> Non
     frames = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="new_group"))
 
     def making(number: int) -> RankEvidence:
-        return told(number, groups=[group(at=0), new], calls=[made], frames=frames, age=60.0)
+        return rank_with(number, groups=[group(at=0), new], calls=[made], frames=frames, age=60.0)
 
     def barrier(number: int) -> RankEvidence:
-        return told(number, groups=[group(at=0)], calls=[call(1, "barrier")], age=60.0)
+        return rank_with(number, groups=[group(at=0)], calls=[call(1, "barrier")], age=60.0)
 
     both = once(making(0), making(1), barrier(2), barrier(3))
     alone = once(making(0), *(elsewhere(n, 0, age=70.0) for n in (1, 2, 3)))
@@ -238,9 +238,9 @@ def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> Non
 def test_a_rank_that_waits_for_a_waiting_rank_is_no_culprit() -> None:
     tensor, data = group("t", "0-1", title="tp"), group("d", "1-2", title="dp")
     ranks = [
-        told(0, groups=[tensor], calls=[call(1, group="t")], world_size=3),
-        told(1, groups=[tensor, data], calls=[call(1, "all_gather", group="d")], world_size=3),
-        told(2, groups=[data], frames=LOADING, age=60.0, world_size=3),
+        rank_with(0, groups=[tensor], calls=[call(1, group="t")], world_size=3),
+        rank_with(1, groups=[tensor, data], calls=[call(1, "all_gather", group="d")], world_size=3),
+        rank_with(2, groups=[data], frames=LOADING, age=60.0, world_size=3),
     ]
 
     found = once(*ranks)
@@ -253,9 +253,9 @@ def test_a_rank_that_waits_for_a_waiting_rank_is_no_culprit() -> None:
 def test_a_rank_missing_from_two_groups_gets_one_verdict() -> None:
     data, tensor = group("d", "0-2", title="dp"), group("t", "2-3", title="tp")
     ranks = [
-        *(told(n, groups=[data], calls=[call(1, group="d")]) for n in (0, 1)),
-        told(2, groups=[data, tensor], frames=LOADING, age=60.0),
-        told(3, groups=[tensor], calls=[call(1, "all_gather", group="t")]),
+        *(rank_with(n, groups=[data], calls=[call(1, group="d")]) for n in (0, 1)),
+        rank_with(2, groups=[data, tensor], frames=LOADING, age=60.0),
+        rank_with(3, groups=[tensor], calls=[call(1, "all_gather", group="t")]),
     ]
 
     found = once(*ranks)
@@ -268,7 +268,7 @@ def test_a_rank_missing_from_two_groups_gets_one_verdict() -> None:
 @pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
 def test_a_receive_is_shown_with_its_tag_if_known(approved: Approved, tag: int | None, timeout: float | None) -> None:
     receives = call(None, "recv", peer=1, is_receive=True, tag=tag, timeout=timeout)
-    receiving = told(0, groups=[group(at=4)], calls=[receives], world_size=2)
+    receiving = rank_with(0, groups=[group(at=4)], calls=[receives], world_size=2)
 
     found = first(once(receiving, elsewhere(1, world_size=2)))
 
@@ -282,7 +282,7 @@ def test_a_receive_is_shown_with_its_tag_if_known(approved: Approved, tag: int |
 def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | None, kind: str) -> None:
     receives = call(None, "recv", peer=1, is_receive=True, tag=12)
     sends = call(None, "send", peer=0, tag=tag)
-    job = [told(n, groups=[group(at=4)], calls=[one], world_size=2) for n, one in enumerate((receives, sends))]
+    job = [rank_with(n, groups=[group(at=4)], calls=[one], world_size=2) for n, one in enumerate((receives, sends))]
 
     found = first(once(*job))
 
@@ -303,9 +303,9 @@ def test_a_complete_collective_that_does_not_end_is_unknown() -> None:
 
 def test_stacks_give_a_likely_verdict_if_the_recorder_is_off() -> None:
     off = SourceSeen(library="torch", version="2.13.0", limitation="the recorder is off")
-    bare = [told(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
+    bare = [rank_with(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
 
-    found = first(once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,)))))
+    found = first(once(*bare, rank_with(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,)))))
 
     assert (found.kind, found.ranks, found.certainty) == (VerdictKind.MISSING, (3,), Certainty.LIKELY)
     assert evidence_of(found)[-1] == "torch 2.13.0: the recorder is off"
@@ -316,7 +316,7 @@ JOINING = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, 
 
 
 def test_ranks_that_never_connected_are_missing_from_collectives_in_stacks(approved: Approved) -> None:
-    found = once(*(told(n, frames=JOINING, age=30.0, evidence=Evidence()) for n in range(3)))
+    found = once(*(rank_with(n, frames=JOINING, age=30.0, evidence=Evidence()) for n in range(3)))
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.ABSENT)
     approved(sentence_of(first(found)))
@@ -339,7 +339,7 @@ def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, en
 def test_a_rank_aborted_by_its_library_is_shown_with_the_collective(approved: Approved) -> None:
     how: dict[str, Any] = {"state": RankState.EXITED, "exit": -signal.SIGABRT, "since": NOW - 3, "world_size": None}
 
-    found = once(told(2, kind=Kind.LOST, frames=REDUCING, **how))
+    found = once(rank_with(2, kind=Kind.LOST, frames=REDUCING, **how))
 
     assert (first(found).kind, first(found).ranks) == (VerdictKind.DEAD, (2,))
     approved(sentence_of(first(found)))
@@ -404,7 +404,7 @@ def test_a_busy_job_is_reported_with_its_progress(approved: Approved) -> None:
 
 def test_one_look_at_a_young_collective_is_not_conclusive() -> None:
     def young(number: int) -> RankEvidence:
-        return told(number, groups=[group(at=4)], calls=[call(5, age=0.4)], frames=REDUCING, age=0.4)
+        return rank_with(number, groups=[group(at=4)], calls=[call(5, age=0.4)], frames=REDUCING, age=0.4)
 
     job = [young(0), young(1), young(3), elsewhere(2, age=0.4)]
 
@@ -415,7 +415,9 @@ def test_one_look_at_a_young_collective_is_not_conclusive() -> None:
 
 def test_a_working_rank_that_others_await_is_not_blamed_at_once(approved: Approved) -> None:
     def job(place: Place, age: float) -> list[RankEvidence]:
-        others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        others = [
+            rank_with(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)
+        ]
         return [*others, elsewhere(2, frames=(MAIN, place), age=0.2)]
 
     found = twice(job(OTHER, 20.0), job(LOADING[-1], 21.0))
@@ -451,7 +453,9 @@ def test_a_rank_computing_at_one_place_is_neither_busy_nor_stuck(approved: Appro
 
 def test_an_awaited_rank_that_computes_is_neither_blamed_nor_busy(approved: Approved) -> None:
     def job(cpu: float, age: float) -> list[RankEvidence]:
-        others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        others = [
+            rank_with(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)
+        ]
         return [*others, computing(2, cpu)]
 
     found = twice(job(1.0, 20.0), job(1.9, 21.0))
@@ -506,7 +510,7 @@ def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> R
         waits=(main(ActivityInfo(what=Activity.MPI, name="comm.Allreduce", place=MAIN)),),
     )
     polling = Place(file="/venv/lib/python3.11/site-packages/mpi4py/poll.py", line=line, function="poll")
-    return told(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
+    return rank_with(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
 
 
 def test_a_rank_spinning_in_mpi_is_not_busy() -> None:
@@ -608,7 +612,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
 
 @st.composite
 def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> RankEvidence:
-    one = told(
+    one = rank_with(
         number,
         frames=draw(FRAMES),  # type: ignore[arg-type]
         age=draw(AGES),  # type: ignore[arg-type]
@@ -625,7 +629,7 @@ def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> R
 
 def test_thousands_of_open_calls_give_one_verdict() -> None:
     many = tuple(call(5 + n, age=60.0) for n in range(2500))
-    everybody = [told(n, groups=[group(at=4)], calls=many, frames=REDUCING, age=60.0) for n in range(3)]
+    everybody = [rank_with(n, groups=[group(at=4)], calls=many, frames=REDUCING, age=60.0) for n in range(3)]
 
     found = once(*everybody, elsewhere(3))
 

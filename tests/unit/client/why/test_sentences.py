@@ -29,7 +29,18 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.ranks import CRASH, DIED, Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.calls import calls_of
-from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, elsewhere, group, in_c_code, told, waiting
+from tests.support.rank_evidence import (
+    LOADING,
+    MAIN,
+    REDUCING,
+    call,
+    done,
+    elsewhere,
+    group,
+    in_c_code,
+    rank_with,
+    waiting,
+)
 from tests.support.rank_infos import changed
 
 POSTING = Place(file="/home/me/metrics.py", line=12, function="post_metrics")
@@ -66,7 +77,9 @@ def test_a_computing_culprit_advances_only_if_its_data_does(approved: Approved, 
         return replace(one, evidence=replace(one.evidence, process=process))
 
     def others(age: float) -> list[RankEvidence]:
-        return [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        return [
+            rank_with(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)
+        ]
 
     snapshots = [
         JobSnapshot(at=0.0, everybody=[*others(20.0), saving(1.0, 0.0)]),
@@ -83,8 +96,10 @@ def in_world(number: int, world: int, *, has_come: bool) -> RankEvidence:
     everybody = group(members=f"0-{world - 1}", at=4)
     host = f"gpu{number // 8:03}"
     if has_come:
-        return told(number, groups=[everybody], calls=[call(5), done(4)], frames=REDUCING, world_size=world, host=host)
-    return told(number, groups=[everybody], calls=[done(4)], frames=LOADING, age=61.0, world_size=world, host=host)
+        return rank_with(
+            number, groups=[everybody], calls=[call(5), done(4)], frames=REDUCING, world_size=world, host=host
+        )
+    return rank_with(number, groups=[everybody], calls=[done(4)], frames=LOADING, age=61.0, world_size=world, host=host)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +131,7 @@ def test_the_cost_of_a_verdict_grows_linearly_with_the_ranks() -> None:
 def mpi(number: int, *, has_come: bool) -> RankEvidence:
     world = GroupSeen(library="mpi4py", name="W", title="MPI_COMM_WORLD", members="0-3", backend="mpi")
     calls = (CollectiveSeen(group="W", name="allreduce", state=CollectiveState.ENQUEUED, age=9.0),)
-    return told(number, groups=[world], calls=calls if has_come else (), frames=LOADING, age=9.0)
+    return rank_with(number, groups=[world], calls=calls if has_come else (), frames=LOADING, age=9.0)
 
 
 def with_waits(one: RankEvidence, *threads: ThreadWait, others: tuple[OtherProcess, ...] = ()) -> RankEvidence:
@@ -217,21 +232,21 @@ def test_a_wait_is_followed_into_a_child_process(
     late = with_waits(
         elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, does=ActivityInfo(what=Activity.NATIVE_LOCK)),)
     )
-    child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
+    child = rank_with(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
     others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
     look = JobSnapshot(at=0.0, everybody=[*others, late, with_waits(child, wait)])
     approved(sentence_of(explain([look, look], 0.0).verdicts[0]))
 
 
 def test_a_parent_that_is_not_a_rank_is_not_blamed() -> None:
-    parent = with_waits(told(0, child=1, pid=CHILD), main(ActivityInfo(what=Activity.MESSAGES)))
+    parent = with_waits(rank_with(0, child=1, pid=CHILD), main(ActivityInfo(what=Activity.MESSAGES)))
     look = JobSnapshot(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
     (verdict,) = explain([look, look], 0.0).verdicts
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
 
 
 def test_a_rank_that_fills_its_own_pipe_is_a_deadlock() -> None:
-    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    alone = rank_with(0, frames=(MAIN,), age=8.0, world_size=1)
     look = JobSnapshot(at=0.0, everybody=[with_waits(alone, main(TO_PIPE, holder=alone.rank.pid))])
 
     (verdict,) = explain([look, look], 0.0).verdicts
@@ -241,7 +256,7 @@ def test_a_rank_that_fills_its_own_pipe_is_a_deadlock() -> None:
 
 @pytest.mark.parametrize("is_sure", [True, False])
 def test_a_deadlock_of_threads_is_as_sure_as_its_lock_holders(is_sure: bool) -> None:
-    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    alone = rank_with(0, frames=(MAIN,), age=8.0, world_size=1)
     both = (main(JOINS, awaits=(2,)), thread(2, ActivityInfo(what=Activity.LOCK), awaits=(1,), is_sure=is_sure))
     look = JobSnapshot(at=0.0, everybody=[with_waits(alone, *both)])
 
@@ -348,10 +363,10 @@ MEMORY: dict[str, Any] = {"cause": "from the out-of-memory killer", "note": "it 
 
 def ended(number: int, exit_status: int, since: float) -> RankEvidence:
     """Return a rank that has ended."""
-    return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since, frames=REDUCING)
+    return rank_with(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since, frames=REDUCING)
 
 
-KEPT = told(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
+KEPT = rank_with(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
 HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED}
 
 
@@ -360,7 +375,7 @@ HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED}
     [
         pytest.param([ended(0, -15, 101.0), ended(2, 1, 100.001), ended(1, -9, 100.0)], (1,), id="killed first"),
         pytest.param([ended(0, 1, 100.05), KEPT], (1,), id="kept after a crash"),
-        pytest.param([ended(0, 1, 100.0), told(1, kind=Kind.LOST, since=100.05, **HOW)], (1,), id="os._exit"),
+        pytest.param([ended(0, 1, 100.0), rank_with(1, kind=Kind.LOST, since=100.05, **HOW)], (1,), id="os._exit"),
         pytest.param([ended(n, -15, 100.0 + n) for n in range(4)], (0, 1, 2, 3), id="by a launcher, and no other"),
     ],
 )
@@ -374,7 +389,7 @@ def test_only_dead_ranks_that_died_by_themselves_are_named(dead: list[RankEviden
 @pytest.mark.parametrize(
     "dead",
     [
-        [told(0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, **MEMORY)],
+        [rank_with(0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, **MEMORY)],
         [ended(number, exit_status, 100.0) for number, exit_status in enumerate((-9, -9, -6, -6))],
     ],
     ids=["out of memory", "different causes"],
@@ -397,7 +412,7 @@ def test_a_holder_on_another_host_is_not_matched_to_a_rank() -> None:
 @pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
 def test_a_sleeping_loop_is_named_only_if_it_never_moves(approved: Approved, age: float | None) -> None:
     sleeps = main(ActivityInfo(what=Activity.SLEEP, function="time.sleep", seconds=0.2))
-    alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
+    alone = with_waits(rank_with(0, frames=LOADING, age=age, world_size=1), sleeps)
     snapshots = [JobSnapshot(at=at, everybody=[alone]) for at in (0.0, 5.1)]
     (verdict,) = explain(snapshots, 0.0).verdicts
     approved(sentence_of(verdict))
