@@ -28,7 +28,7 @@ class AuditEvent(str, Enum):
     TAKE = "take"
     DETACH = "detach"
     QUESTION = "question"
-    """Ranks were asked, with the text of the question: a value, a command, a stack, a kill."""
+    """A question for ranks was sent, such as for a value, a stack, a command or a kill. The entry has its text."""
     INTERRUPT = "interrupt"
     INPUT = "input"
     """Keys were typed; only if the broker is configured to log them."""

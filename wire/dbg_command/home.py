@@ -83,7 +83,7 @@ def job_token(rank_token: str, job: str) -> str:
 
 
 def code_of(token: str, what: str) -> str:
-    """Return the HMAC of ``what`` under the token. ``what`` begins with a purpose, so the HMAC has no other purpose."""
+    """Return the HMAC of ``what`` under the token. ``what`` begins with the only purpose that the HMAC is valid for."""
     import hashlib  # loads OpenSSL, which completion in a shell does not need
     import hmac
 

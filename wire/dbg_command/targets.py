@@ -20,8 +20,8 @@ A term selects ranks in these steps. After any of them the selection can be empt
 
 1. Ranks of its job, host and process id.
 2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host matches, the
-   numbers are local ranks; the selection's note reports this. An interpretation with live ranks takes precedence over
-   one with only lost or exited ranks.
+   numbers are local ranks. They are also local ranks if one of these is live, while all matching global ranks are lost
+   or exited. The selection's note names these numbers.
 3. If several ranks have the same full address, the live ranks hide the others. Without live ranks the newest rank
    hides the older ones.
 4. Exited ranks are dropped if the selection also has ranks that have not exited. While any job is live, the exited
@@ -29,8 +29,8 @@ A term selects ranks in these steps. After any of them the selection can be empt
 
 A group of an earlier answer names processes of any job: only the first step applies to it.
 
-Then the excluded ranks are removed from the ranks of all terms. The ranks that terms without a job have found must
-be in one job: in the only job with live ranks, or else in the job that changed last.
+Then the excluded ranks are removed from the ranks of all terms. Terms without a job select ranks of one job: the
+only job with live ranks, or else the job that changed last.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """Mark ``?1`` of a classic session, which is a stock debugger without an agent."""
+    """The mark ``?1`` of a classic session, which is a stock debugger without an agent."""
 
     mark: str
 

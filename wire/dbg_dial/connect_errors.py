@@ -40,8 +40,8 @@ def explain(url: str, error: BaseException, seconds: float) -> BaseException:
     if isinstance(error, socket.gaierror):
         return BrokerUnreachable(url, f"the host name can't be resolved: {error.strerror or 'unknown host'}")
     if isinstance(error, OSError):
-        # asyncio puts the address into strerror, so the kernel's own text is used. If all of several addresses fail,
-        # asyncio's error has a text but no number.
+        # asyncio puts the address into strerror, so the kernel's own text is used. If a host has several addresses and
+        # all of them fail, asyncio's error has a text but no number.
         why = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
         return BrokerUnreachable(url, why)
     if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):

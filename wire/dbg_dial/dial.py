@@ -104,7 +104,7 @@ async def first_to_answer(
 
     ``dial(route, remaining)`` makes one attempt; ``remaining`` is the number of routes that are not tried yet,
     including this one. An error of the type ``final`` is raised at once. If every attempt fails, raise the first error
-    of a broker that answered, otherwise the error of the first route.
+    of a broker that answered. If no broker answered, raise the error of the first route.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):
@@ -167,7 +167,7 @@ async def first_to_connect(found: Sequence[Address], connect_seconds: float, end
 async def addresses(endpoint: Endpoint, ask: AskNameServer) -> list[Address]:
     """Return the addresses of the broker's host. ``ask`` runs the DNS lookup, unless the host is an IP address.
 
-    The event loop's own executor can't run the lookup, because Python waits for its threads when the program ends.
+    The event loop's own executor can't run the lookup: when the program ends, Python waits for the executor's threads.
     Raise BrokerUnreachable if the name can't be resolved, and BadEndpoint for a broker that can't be verified.
     """
     check_endpoint(endpoint)
@@ -198,7 +198,7 @@ async def open_websocket(reach: Route, path: str, sock: socket.socket, seconds: 
             websocket.compare()
             await websocket.present(reach.token)
     except BaseException:
-        # The socket is closed later, because a transport that already uses it must close it first.
+        # A transport that already uses the socket must close it first. So this close waits for the loop's next round.
         asyncio.get_running_loop().call_soon(sock.close)
         if websocket is not None:
             websocket.abort()

@@ -192,8 +192,8 @@ class Route:
 def spread(reach: Route, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Route:
     """Merge all known brokers, including ``learned`` ones, and sort them: the peer ``name`` tries them in this order.
 
-    An address that the user has named stays first; with ``keeps_first`` also an address from ``broker.json``. The name
-    determines the order of the other brokers, so that peers are distributed evenly.
+    An address that the user has named stays first. With ``keeps_first`` an address from ``broker.json`` stays first,
+    too. The name determines the order of the other brokers, so that peers are distributed evenly.
     """
     known = {one.url: one for one in (*learned, *reach.others)}
     known[reach.endpoint.url] = reach.endpoint
@@ -220,7 +220,7 @@ def weight_of(url: str, name: str) -> bytes:
 def wrong_host_reason(endpoint: Endpoint, rendezvous_host: str, own_host: str) -> str | None:
     """Return an error text if an address from broker.json is the loopback of another host, else None.
 
-    Do not check an address that the user typed: an ssh tunnel may end at this loopback.
+    Callers must not pass an address that the user typed: it may be the local end of an ssh tunnel.
     """
     if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
         return None

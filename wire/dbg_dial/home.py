@@ -32,8 +32,8 @@ TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that contains it. The file takes precedence if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Turns the programs of a job into ranks. The value is the id of the process that started the job, or any word. A rank
-writes its claim into the variable: its child processes read there that they are not the rank."""
+"""Turns the programs of a job into ranks. ``dbg-attach run`` sets it to its process id, a job script to any word. A
+rank replaces the value with its claim to be the rank, so that its child processes know that they are not the rank."""
 
 JOB = "DBG_JOB"
 """Name of the job."""

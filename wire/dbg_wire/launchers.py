@@ -52,7 +52,8 @@ RANK_VARIABLES = {
 }
 """Variables in which launchers pass the rank number to a process. Innermost launchers come first.
 
-The value is another variable that must also be set for the number to be valid, or empty.
+Each key is such a variable. Its value is another variable: the number is valid only if both are set. An empty value
+means that no other variable is needed.
 """
 
 

@@ -54,8 +54,8 @@ SYNCHRONOUS = frozenset(
         *("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "allgather_into_tensor_coalesced"),
     }
 )
-"""Names, in records, of collectives in which each rank waits until all ranks have called them. In other collectives
-only some ranks wait."""
+"""Names, as in records, of some collectives: each rank waits until all ranks have called the collective. In other
+collectives only some ranks wait."""
 
 _RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
 """Path suffixes of the modules with a function ``report`` that waits for all workers."""

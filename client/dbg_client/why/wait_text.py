@@ -108,7 +108,7 @@ _OF_TARGETS: Mapping[Target | None, str] = {
     Target.TERMINAL: "waits for a person to type at its standard input ({path})",
     Target.INPUT: "waits for input at its standard input",
 }
-"""Texts that replace the template for reads from these targets."""
+"""Texts for reads from these targets. Each replaces the text of the activity."""
 
 Ranks = Mapping[int, int]
 """Ranks of one host by their process ids."""
@@ -153,7 +153,7 @@ def _shortened_process(does: ActivityInfo, process: NamedProcess, brief: int, ra
 
 
 def process_text(process: ProcessSeen) -> str:
-    """Return remarks on a rank's process from the kernel's data, without amounts; empty if there are none."""
+    """Return remarks on a rank's process from the kernel's data, such as its tracer, but no amounts; may be empty."""
     killed = "a process" if process.killed == 1 else f"{process.killed} processes"
     notes = (
         f"{_whom(process.tracer, NO_RANKS)} traces it" if process.tracer is not None else "",

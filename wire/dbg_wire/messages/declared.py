@@ -178,8 +178,8 @@ class AnswerBody(Record):
     """Body of a rank's answer.
 
     ``rows`` are the lines of a screen, or records. ``frames`` is a stack, outermost first. ``digest`` is a digest of
-    a value's whole content without memory addresses; it is empty if the content was not read completely. With
-    ``at_least`` the rank has been at the place of ``frames`` at least for the answer's age. ``threads`` are all
+    a value's whole content without memory addresses; it is empty if the content was not read completely. ``at_least``
+    means that the rank may have been at the place of ``frames`` for longer than the answer's age. ``threads`` are all
     threads, if requested. ``frame`` is the place where an expression or command was run, or None if it was not run.
     ``found`` says why a guard answers in place of the rank: the rank is stuck or suspended.
     """
@@ -243,8 +243,8 @@ class Asked(Message, sender=()):
     ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run in, or to open the
     debugger at. It is the name of a function, or an index into the frames, outermost first, as in Python; empty for the
     default frame. ``look`` is the detail level of a ``where``. ``asked`` is the number of ranks that get the same
-    question and can answer it; 0 if unknown. It also counts the ranks of other messages, if a question to many ranks is
-    sent in several messages. A rank cancels the work after ``seconds``.
+    question and can answer it; 0 if unknown. A question to many ranks is sent in several messages, and ``asked`` counts
+    the ranks of all these messages. A rank cancels the work after ``seconds``.
     """
 
     request: Integer

@@ -41,9 +41,9 @@ class Welcome(Message, sender=Sender.BROKER):
     ``address`` and ``child`` are set for an agent; ``uptime`` is in seconds. ``role`` is the role of a terminal's
     token, ``driver`` or ``watcher``; it is None for an agent. ``max_lease`` is the maximum time in seconds that a stop
     lasts without any input, or None for no limit. ``brokers`` are all brokers of the cluster, this one first. Each
-    lists its own ranks, and any of them accepts the peer when this one is gone; a single broker sends an empty list.
-    ``nats_silent`` is the time in seconds for which NATS, which connects the brokers, has not answered. It is None
-    while NATS answers, or without NATS.
+    broker lists its own ranks. When this broker is gone, any other broker accepts the peer. A single broker sends an
+    empty list. ``nats_silent`` is the time in seconds for which NATS, which connects the brokers, has not answered. It
+    is None while NATS answers, or without NATS.
     """
 
     minor: Integer

@@ -105,7 +105,8 @@ class Hang(Message, sender=Sender.CLIENT):
     """Report a verdict of ``why`` to the broker, which sends it to its event hook; there is no answer.
 
     ``job`` is the job's name, ``kind`` the kind of the verdict, and ``ranks`` a rank set, empty if the verdict names no
-    rank. The message contains no command: a person who reads the event might run a command that another user has sent.
+    rank. The message contains no command: another user may have sent the message, and a reader of the event might run
+    the command.
     """
 
     job: Name

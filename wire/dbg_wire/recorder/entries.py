@@ -17,8 +17,8 @@ MAX_ENTRIES = 100_000
 """Maximum number of entries of a dump that are read; the newest are kept. A recorder usually keeps 2000."""
 
 MAX_TOLD = 128
-"""Maximum number of entries of a file that are kept because they may explain a hang: the oldest, and the newest entry
-of each group."""
+"""Maximum number of the oldest entries of a file that are kept, because they may explain a hang. The newest entry of
+each group is also kept, for at most as many groups."""
 
 MAX_NAME = 500
 """Maximum number of characters of a name: torch's names have about ten, and a program's group names may be longer."""
@@ -120,7 +120,7 @@ def entries_of(dump: bytes) -> list[RecorderEntry]:
 
 
 def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
-    """Return the last ``most`` collectives of each group and library in torch's format, oldest first."""
+    """Return the last ``most`` collectives of each group and library, oldest first; each entry is in torch's format."""
     found: list[dict[str, Any]] = []
     counts: dict[tuple[str, str], int] = {}
     for raw in reversed(_document(dump).get("entries", [])):

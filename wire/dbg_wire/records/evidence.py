@@ -114,7 +114,7 @@ class Activity(str, enum.Enum):
     SHUTDOWN = "lock.shutdown"
     """The interpreter's shutdown waits for the end of the threads ``names``."""
     FUTURE = "lock.future"
-    """The result of the future ``name`` in the state ``state``, from ``thread`` or one of ``processes``."""
+    """The result of the future ``name``, which is in ``state``. It comes from ``thread`` or one of ``processes``."""
     TASK_FUTURE = "lock.task-future"
     """The result of a future of asyncio; the function ``function`` awaits it."""
     FUTURES = "lock.futures"
@@ -273,9 +273,9 @@ class NamedProcess(Record, omit_defaults=True):
 class ActivityInfo(Record, omit_defaults=True):
     """Activity or wait of a thread, a task or a process. The :class:`Activity` defines which fields are set.
 
-    ``name`` is the awaited object's name in the program, with its ``owner`` or ``module``, or its path. ``place`` is
-    the position of the thread in the user's code. ``more`` is the number of omitted processes or names. If the
-    program has ended and an ``atexit`` function makes the call, ``at_exit`` is its name.
+    ``name`` is the awaited object's name in the program, with its ``owner`` or ``module``; for a file it is the path.
+    ``place`` is the position of the thread in the user's code. ``more`` is the number of omitted processes or names.
+    If the program has ended and its main thread is in an ``atexit`` function, ``at_exit`` is the function's name.
     """
 
     what: Activity
@@ -319,8 +319,8 @@ class GroupSeen(Row, tag="group"):
     """A process group of the rank.
 
     ``title`` is its name for people. ``members`` are its global ranks as a rank set, empty if unknown. ``enqueued``,
-    ``started`` and ``completed`` are the numbers of the latest collective that the rank has brought to each of these
-    states, None if unknown.
+    ``started`` and ``completed`` are the numbers of the latest collectives that have reached these states in the rank,
+    None if unknown.
     """
 
     library: Word

@@ -71,7 +71,7 @@ class InspectionKind(str, enum.Enum):
     """The value of the expression ``text`` at the frame, with a handle if it has parts. With ``runs`` a text that is
     not an expression is run as a statement. The answer starts with the output printed during the evaluation."""
     ASSIGN = "assign"
-    """Assign the value of the expression ``text`` to ``name``, a name that a question for parts has listed in the same
+    """Assign the value of the expression ``text`` to ``name``, which is a name that :attr:`PARTS` lists for the same
     scope or value. The answer is the variable after the assignment."""
     SOURCE = "source"
     """The text of the loaded source file ``text``, starting at its line ``start``, counted from 0."""
@@ -232,10 +232,10 @@ Condition = Annotated[str, characters(MAX_CONDITION)]
 class BreakpointSpec(Record):
     """A breakpoint to set: at a line of a file of the rank, or at the next line with code.
 
-    It stops only if ``condition`` is true or empty. ``hits`` is a condition on the number of times that the program
-    has reached the line with a true condition, such as ``== 3``, ``>= 10`` or ``% 100 == 0``; ``3`` means ``>= 3``. If
-    ``hits`` is empty, the breakpoint stops every time. With ``log`` the rank does not stop; it prints that text, with
-    each ``{expression}`` replaced by its value.
+    It stops only if ``condition`` is true or empty. A hit is an arrival at the line with a true or empty ``condition``.
+    ``hits`` is a comparison with the number of hits, such as ``== 3``, ``>= 10`` or ``% 100 == 0``; ``3`` means
+    ``>= 3``. If ``hits`` is empty, the breakpoint stops at every hit. With ``log`` the rank does not stop; it prints
+    that text, with each ``{expression}`` replaced by its value.
     """
 
     file: AbsolutePath
@@ -246,7 +246,7 @@ class BreakpointSpec(Record):
 
 
 class LineOfFile(Record):
-    """Line that identifies a breakpoint: the requested line or its actual line."""
+    """Line that identifies a breakpoint: the requested line, or the line where the breakpoint stops."""
 
     file: AbsolutePath
     line: LineNumber

@@ -116,7 +116,7 @@ class RankIdentity(Record):
 
 
 SUBRUN = "--"
-"""Separator in the name of a run that was started by a program of another run. The other run's name comes before it."""
+"""Separator in the name of a run that a program of another run has started: ``other-run--run``."""
 
 
 class Numbering(str, enum.Enum):
@@ -158,7 +158,7 @@ class LimitKind(str, enum.Enum):
     """Event at the end of a stop's time limit."""
 
     COLLECTIVES = "collectives"
-    """Collectives of other ranks that wait for this rank time out; the limit's name is their backend."""
+    """Other ranks wait for this rank in collectives, which time out. The limit's name is the collectives' backend."""
     JOB = "job"
     """SLURM ends the job."""
     LEASE = "lease"

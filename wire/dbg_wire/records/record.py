@@ -170,7 +170,7 @@ class Row(Record, tag_field="row"):
 
 
 class Inquiry(Record, tag_field="asks"):
-    """Base of the parameters of a question in addition to its text; the tag of the subclass identifies the kind."""
+    """Base of the parameters that a question has besides its text; the tag of the subclass identifies the kind."""
 
 
 _encoder = msgspec.json.Encoder()
