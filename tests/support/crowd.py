@@ -115,7 +115,8 @@ class Crowd:
         async with self._places:
             connection = await self._dial()
             host, local = divmod(number, PER_HOST)
-            who = {"key": f"4711.0/crowd/{number}", "host": f"gpu{host:03}", "local_rank": local, "pid": 10_000 + number}
+            key = f"4711.0/crowd/{number}"
+            who = {"key": key, "host": f"gpu{host:03}", "local_rank": local, "pid": 10_000 + number}
             register = registration(number, minor=PROTOCOL_MINOR, world_size=self.count, report=RUNNING, **who)
             await connection.send(encode(register))
             while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):
