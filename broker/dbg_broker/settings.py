@@ -200,10 +200,7 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
     credentials = arguments.cluster_credentials or environ.get("DBG_CLUSTER_CREDENTIALS") or None
     if arguments.cluster is None:
         if arguments.cluster_credentials is not None:
-            raise BadInput(
-                "--cluster-credentials was given without --cluster",
-                "name the NATS servers with --cluster, or omit --cluster-credentials",
-            )
+            raise BadInput("--cluster-credentials was given without --cluster", "name the NATS servers with --cluster")
         return None
     return ClusterSettings(
         servers=parse_cluster(arguments.cluster),

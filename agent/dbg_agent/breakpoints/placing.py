@@ -76,7 +76,7 @@ def place(source: bytes, path: str, target: int | str) -> Placed:
     if spot is None:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
         return Placed(
-            None, f"the file has {lines} lines" if target > lines else f"no line has code at or after line {target}"
+            None, f"the file has {lines} lines" if target > lines else f"it has no code from line {target} on"
         )
     if isinstance(spot.owner, _FUNCTIONS):
         # The line of a `def` runs once, when its module is loaded, but the user means the call of the function.

@@ -65,9 +65,7 @@ class StopWork:
         """
         stop, asked = self.halted(ask), time.monotonic()
         if stop is not None:
-            self.put(
-                ask, stop, RunJob(lambda: self.in_time(ask, asked, work), dropped or partial(self.answer_running, ask))
-            )
+            self.put(ask, stop, RunJob(lambda: self.in_time(ask, asked, work), dropped or partial(self.runs, ask)))
 
     def halted(self, ask: Ask) -> int | None:
         """Return the stop's number; if the rank runs, answer and return None.
@@ -77,11 +75,11 @@ class StopWork:
         stops = self._stops
         stop, _ = stops.current
         if stop is None or stops.is_busy or not (stops.is_halted or stops.is_in_short_step):
-            self.answer_running(ask)
+            self.runs(ask)
             return None
         return stop
 
-    def answer_running(self, ask: Ask) -> None:
+    def runs(self, ask: Ask) -> None:
         """Answer that the rank runs."""
         self._answer(ask, Kind.RUNNING, self.running_text())
 

@@ -148,10 +148,7 @@ def tool_of(name: str) -> type[VerbTool]:
     made: dict[str, tuple[str, Any] | tuple[str, Any, Any]] = {}
     if verb.operands in TEXTS:
         text = text_field(verb)
-        made[text] = (
-            text,
-            Annotated[str, Meta(description=f"the text after the ranks in an example such as `{verb.example}`")],
-        )
+        made[text] = (text, Annotated[str, Meta(description=f"the text after the ranks in `{verb.example}`")])
     if name == "interrupt":
         # Here `ranks` is required, so that an agent that omits it does not stop a whole job.
         made["ranks"] = ("ranks", SomeRanks)

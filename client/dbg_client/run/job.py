@@ -287,19 +287,19 @@ class _Following:
 
     async def _next_stop(self) -> RankInfo:
         rank, is_clear = await self._switchboard.until(
-            partial(self._choose_stop, clear=False), None, self._output.print_line
+            partial(self._choose, clear=False), None, self._output.print_line
         )
         if is_clear or self._wanted is None:
             return rank
         try:
-            clear = partial(self._choose_stop, clear=True)
+            clear = partial(self._choose, clear=True)
             return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.print_line))[0]
         except TimeoutError:
             # The resumed rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
             return await self._next_stop()
 
-    def _choose_stop(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
+    def _choose(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
         """Return the next stop and whether to attach to it at once, or None if there is no stop.
 
         With ``clear``, also return None if the terminal should not attach to the stop at once.

@@ -54,9 +54,7 @@ class RunOptions(Record):
     collective_timeout: Annotated[
         str | None,
         run_option(
-            "--collective-timeout",
-            metavar="S",
-            help="let collectives time out after S seconds at the earliest, so that ranks can wait",
+            "--collective-timeout", metavar="S", help="let no collective time out before S seconds, so ranks can wait"
         ),
     ] = None
     hang_after: Annotated[

@@ -66,10 +66,7 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
-        "interrupt",
-        "verbs.control:Interrupt",
-        "break into running ranks: attach to a single one; ask first if there are several",
-        "i",
+        "interrupt", "verbs.control:Interrupt", "break into running ranks; attach if one, ask first if several", "i"
     ),
     VerbRow("continue", "verbs.control:Continue", "resume stopped ranks"),
     VerbRow("release", "verbs.control:Release", "release held ranks"),
