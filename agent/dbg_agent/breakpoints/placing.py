@@ -75,9 +75,7 @@ def place(source: bytes, path: str, target: int | str) -> Placed:
     spot = spot_at(list(spots_of(tree)), target)
     if spot is None:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        return Placed(
-            None, f"the file has {lines} lines" if target > lines else f"it has no code from line {target} on"
-        )
+        return Placed(None, f"the file has {lines} lines" if target > lines else f"no code from line {target} on")
     if isinstance(spot.owner, _FUNCTIONS):
         # The line of a `def` runs once, when its module is loaded, but the user means the call of the function.
         return Placed(_line_inside(spot.owner))

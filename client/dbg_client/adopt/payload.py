@@ -26,36 +26,36 @@ OURS = (
 """Packages that a rank imports: our packages and their dependencies."""
 
 _CODE = '''
-def adopt(settings):
+def adopt(plan):
     import _thread, os, sys
     is_main = _thread.get_native_id() == os.getpid()
-    mine = {"pid": os.getpid(), "main": is_main, "pipe": settings["pipe"]}
+    mine = {"pid": os.getpid(), "main": is_main, "pipe": plan["pipe"]}
     marks = vars(sys)
     try:
         first = marks.setdefault("_dbg_adopts", mine)
         is_taken = first is not mine and first["pid"] == mine["pid"] and (first["main"] or not is_main)
-        if is_taken and first["pipe"] == settings["pipe"]:
+        if is_taken and first["pipe"] == plan["pipe"]:
             return  # another call of this terminal, in this thread or in the main one, is running and will answer
         if not is_taken:
             marks["_dbg_adopts"] = mine
-        adopt_now(settings, sys, os, is_main, is_taken)
+        adopt_now(plan, sys, os, is_main, is_taken)
     finally:
         if marks.get("_dbg_adopts") is mine:
             del marks["_dbg_adopts"]
 
-def adopt_now(settings, sys, os, is_main, is_taken):
+def adopt_now(plan, sys, os, is_main, is_taken):
     answer = {"outcome": "failed", "main": is_main}
     try:
         if is_taken or is_busy(is_main, sys):
             answer["outcome"] = "busy"
         else:
-            answer.update(join(settings, sys))
+            answer.update(join(plan, sys))
     except BaseException as error:
         answer["text"] = f"{type(error).__name__}: {error}"
     main = "main" if answer["main"] else ""
     line = "\\t".join((answer["outcome"], answer.get("key", ""), main, ascii(answer.get("text", ""))[1:-1][:3000]))
     try:
-        pipe = os.open(settings["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pipe = os.open(plan["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return  # another of these calls has answered
     try:
@@ -73,7 +73,7 @@ def is_busy(is_main, sys):
     is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
     return is_locked is not None and is_locked()
 
-def join(settings, sys):
+def join(plan, sys):
     tracer, profiler = sys.gettrace(), sys.getprofile()
     sys.settrace(None)
     sys.setprofile(None)
@@ -81,24 +81,23 @@ def join(settings, sys):
         try:
             import dbg_agent
         except ModuleNotFoundError as error:
-            if error.name != "dbg_agent" or not settings["folders"]:
+            if error.name != "dbg_agent" or not plan["folders"]:
                 raise
-            add_finder(settings, sys)
+            add_finder(plan, sys)
             import dbg_agent
         from dbg_agent.program.installing import become_rank
-        return become_rank(settings["variables"], dbg_agent.install)
+        return become_rank(plan["variables"], dbg_agent.install)
     finally:
         sys.setprofile(profiler)
         sys.settrace(tracer)
 
-def add_finder(settings, sys):
+def add_finder(plan, sys):
     from importlib.machinery import PathFinder
     class Finder:
         """Finder for a rank's packages that the program's own environment does not have."""
         @staticmethod
         def find_spec(name, path=None, target=None):
-            is_ours = path is None and name in settings["ours"]
-            return PathFinder.find_spec(name, settings["folders"]) if is_ours else None
+            return PathFinder.find_spec(name, plan["folders"]) if path is None and name in plan["ours"] else None
     sys.meta_path.append(Finder)
 '''
 

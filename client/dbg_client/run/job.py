@@ -286,20 +286,18 @@ class _Following:
             await cancel_and_wait(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await self._switchboard.until(
-            partial(self._choose, clear=False), None, self._output.print_line
-        )
+        rank, is_clear = await self._switchboard.until(partial(self._pick, clear=False), None, self._output.print_line)
         if is_clear or self._wanted is None:
             return rank
         try:
-            clear = partial(self._choose, clear=True)
+            clear = partial(self._pick, clear=True)
             return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.print_line))[0]
         except TimeoutError:
             # The resumed rank did not stop in time. The stop found before may have ended by now, so search again.
             self._wanted = None
             return await self._next_stop()
 
-    def _choose(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
+    def _pick(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
         """Return the next stop and whether to attach to it at once, or None if there is no stop.
 
         With ``clear``, also return None if the terminal should not attach to the stop at once.
