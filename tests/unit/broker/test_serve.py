@@ -213,7 +213,7 @@ class Watching:
 
 @pytest.fixture
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching]]:
-    monkeypatch.setattr("dbg_broker.serve.credentials.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_broker.serve.credentials.CHECK_SECONDS", 0.01)
     begun: list[Watching] = []
 
     def start(home: Path, given: tuple[str, str] | None = None) -> Watching:

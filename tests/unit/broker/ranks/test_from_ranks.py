@@ -122,7 +122,7 @@ async def test_invalid_pulse_gives_no_stack_and_ends_a_watched_connection(broker
 @pytest.fixture
 async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(terminals, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(terminals, "CHECK_SECONDS", seconds(0.05))
     monkeypatch.setattr(terminals, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(terminals, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
