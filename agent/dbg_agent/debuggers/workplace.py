@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class UserBreakpoints:
-    """The breakpoints of the rank's debuggers; :meth:`update` calls ``changed`` if their number has changed.
+    """The breakpoints of the rank's debuggers.
 
-    ``serve`` returns the object that makes breakpoints work without tracing.
+    :meth:`update` calls ``changed`` if there are more or fewer breakpoints than before. ``serve`` makes the
+    :class:`LineBreakpoints` that stop a thread without tracing it.
     """
 
     def __init__(self, changed: Callable[[], None], serve: Callable[[UserBreakpoints], LineBreakpoints]) -> None:

@@ -470,7 +470,7 @@ class _Beginning(ValueText):
         self.is_cut = False
 
     def write(self, piece: str) -> None:
-        """Add a piece of any length; raise _LongEnough if nothing more will be shown."""
+        """Add a piece of any length. Raise _LongEnough when the text has its maximum length, to end its writer."""
         super().write(piece)
         if len(self.head) > self._most:
             self.is_cut = True

@@ -34,7 +34,7 @@ TELL_SECONDS = 0.02
 """How long changes are collected, in seconds: held ranks do not notice the delay."""
 
 AT_ONCE = 128
-"""Maximum number of facts in one message: they take half a millisecond."""
+"""Maximum number of rank facts in one message. So many occupy the event loop for half a millisecond."""
 
 PAGE_BYTES = 128 * limits.KIB
 """Size after which no rank is added to a message of ended ranks, in bytes. This size is an eighth of the limit of

@@ -28,7 +28,7 @@ MAX_BEHIND = 1024 * 1024
 """Maximum bytes of hidden output that a terminal shows after a session; if there is more, only its end is shown."""
 
 END_SHOWN = 64 * 1024
-"""Number of bytes at the end of hidden output that are shown if it exceeds MAX_BEHIND: a few thousand lines."""
+"""Bytes that are shown, from the end of the output, if it exceeds MAX_BEHIND. They are a few thousand lines."""
 
 
 class GrowingFile:

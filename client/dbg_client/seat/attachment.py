@@ -184,7 +184,7 @@ class Attachment:
         self.away.clear_rank()
 
     def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
-        """Handle the rank's entry in the broker's complete list; None if the rank is not listed."""
+        """Handle the broker's complete list. ``listed`` is the rank's entry, or None if the rank is not in the list."""
         if listed is None:
             return []
         self.rank = listed

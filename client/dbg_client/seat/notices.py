@@ -110,7 +110,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
 
 
 def missing_on_the_way(away: Outage, now: float) -> tuple[str, float, str] | None:
-    """Return the missing part of the path to the rank, for how many seconds it is missing, and why; else None."""
+    """Return which part of the connection to the rank is missing, its seconds, and the cause; None if all is well."""
     if away.link_down_since is not None:
         return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
     if away.broker_silent_since is not None:

@@ -157,7 +157,7 @@ class RawTerminal:
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Set this last, so that a signal handler that interrupts the lines above runs all of them again.
+        # This is last, so a signal handler that interrupts the lines above and calls `leave_raw` repeats all of them.
         self._raw = False
 
     def restore(self) -> None:

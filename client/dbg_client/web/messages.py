@@ -276,7 +276,7 @@ class Prompt(_Said):
 
 
 class Ended(_Said):
-    """The seat has ended and the socket closes: the rank has resumed or exited, or there is no seat."""
+    """The socket closes, because the seat has ended with the rank's stop or exit, or could not be opened."""
 
     sentence: str
 

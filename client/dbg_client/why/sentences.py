@@ -36,7 +36,7 @@ MAX_CALL = 120
 """Maximum characters of a call in one line."""
 
 MAX_REASONS, MAX_SIDES = 2, 3
-"""Maximum number of ranks whose reasons a sentence gives, and of different calls of one collective in a sentence."""
+"""Maximum numbers for one sentence: of ranks whose wait it explains, and of different calls of one collective."""
 
 SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",

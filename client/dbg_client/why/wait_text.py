@@ -360,7 +360,7 @@ def _in_file(does: ActivityInfo, ranks: Ranks) -> str:
 
 
 def _field(name: str, before: str = "", behind: str = "") -> Callable[[ActivityInfo, Ranks], str]:
-    """Return a function that makes a part from a text field. The part of an empty field is empty."""
+    """Return a function that makes a part of the sentence from a text field, or "" if the field is empty."""
 
     def part(does: ActivityInfo, ranks: Ranks) -> str:
         value: str = getattr(does, name)
