@@ -63,8 +63,8 @@ class Engine(bdb.Bdb):
         self.ends_at_lines = False
         """Whether the present step is an IDE's: it does not end at a call or a return, but at the line that follows."""
         self._is_untraced = False
-        """True while bdb continues and no breakpoint needs tracing. ``breaks`` is empty then, so bdb ends the
-        tracing."""
+        """True during :meth:`set_continue` if no breakpoint needs tracing. ``breaks`` then hides all breakpoints,
+        because bdb ends the tracing only if ``breaks`` is empty."""
         # bdb's constructor replaces the table of breakpoints, which all engines share, by an empty one. The table is
         # restored, because it may contain breakpoints that users have set in the other engine.
         kept = workplace.breakpoints.lines
@@ -183,8 +183,9 @@ class Engine(bdb.Bdb):
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
         # Tracing is already on shortly before the program continues. During that time the interpreter may run a
-        # callback of its garbage collector or a signal handler, and the user's step must not end there. Nor must it end
-        # in the handler of a break-in's signal, which calls functions of the standard library while a step is traced.
+        # callback of its garbage collector or a signal handler, and the user's step must not end there. A break-in
+        # sends a signal, and a step may be traced while the agent's handler of this signal runs. The handler calls
+        # functions of the standard library, and the step must not end in these functions.
         if (self._first is not None or self.breaks_in) and is_under_ours(frame, until=self._first):
             return False
         if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
@@ -196,8 +197,9 @@ class Engine(bdb.Bdb):
             return True
         is_inner = is_resumed_part(frame) or is_users_file(frame.f_code.co_filename)
         if is_redirected(frame) or (is_split(caller) and not is_inner):
-            # A call of a stock debugger's `set_trace()`, whose code the agent has replaced: the step ends after the
-            # call. If torch has compiled the rest of the caller as a separate function, the step ends in that rest.
+            # After a call of a stock debugger's `set_trace()`, whose code the agent has replaced, the step ends in the
+            # caller. If torch.compile has split the caller, a separate function runs the caller's remaining lines, and
+            # the step ends in that function.
             self.set_next(caller)
             return False
         return True
@@ -276,7 +278,8 @@ class Engine(bdb.Bdb):
     def release(self) -> None:
         """Clear all breakpoints, and continue.
 
-        The rank does not report at once that it has no breakpoints now, because no user has cleared them one by one.
+        The rank reports at once the changes that a user has made to breakpoints. No user has made the change here, so
+        the rank does not report at once that it has no breakpoints now.
         """
         self._workplace.breakpoints.update()
         self.has_let_go = True
@@ -288,7 +291,8 @@ class Engine(bdb.Bdb):
     def interact(self, frame: FrameType, traced: bool) -> DebuggerExit:
         """Show the debugger at this frame until it is left.
 
-        ``traced`` is True if another engine's trace function calls this method.
+        ``traced`` is True if the trace function of another engine stopped the thread at this frame, and False if no
+        trace function did.
         """
         raise NotImplementedError
 

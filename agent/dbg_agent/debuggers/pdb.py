@@ -96,9 +96,9 @@ def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
 
 
 class QuitDeclined(KeyboardInterrupt):
-    """Raised if the user declines a `q` among a breakpoint's commands. Ends these commands, as Ctrl-C does.
+    """Raised if a breakpoint's commands contain `q` and the user, asked how to leave, chooses to stay.
 
-    pdb itself would resume the program.
+    The exception ends these commands, as Ctrl-C does. pdb itself would resume the program.
     """
 
 
@@ -261,7 +261,8 @@ class RankPdb(CompletingPdb):
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
         if self._console.interrupt():
-            # A command that has no ticket yet handles the recorded interrupt as it starts.
+            # The console has recorded the interrupt. A command with a ticket is running and is interrupted here. A
+            # command without a ticket has not started; `onecmd` reads the record when the command starts.
             if self.ticket is not None and self._console.consume_interrupt():
                 self._workplace.interruptible.interrupt(self.ticket)
             return
@@ -279,7 +280,8 @@ class RankPdb(CompletingPdb):
         self._halts(frame, partial(super().user_line, frame), resumes=self._resumes())
 
     user_opcode = user_line
-    """From Python 3.13 on, bdb calls this method after a ``set_trace()``: the next instruction is on the same line."""
+    """From Python 3.13 on, bdb stops at the next instruction after a ``set_trace()``, not at the next line. For that
+    stop bdb calls this method instead of ``user_line``."""
 
     def user_return(self, frame: FrameType, return_value: Any) -> None:
         """Stop at a return."""
@@ -364,7 +366,7 @@ class RankPdb(CompletingPdb):
 
     @property
     def may_await(self) -> bool:
-        """Whether the program awaits an expression typed as ``await …``: only at a stop of ``pdb.set_trace_async``."""
+        """Whether the user may type ``await …``: the program awaits it only at a stop of ``pdb.set_trace_async``."""
         return self._workplace.halt.awaits_in == threading.get_ident()
 
     def default(self, line: str) -> bool:  # type: ignore[override] # Cmd returns it, too
