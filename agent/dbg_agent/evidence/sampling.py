@@ -1,8 +1,9 @@
 """Sampler of this rank: records the place of the main thread from time to time while a sampling question is open.
 
-It runs in the link's thread. Samples that take longer are made less often. torch's flight recorders have the times when
-the rank reached its most recent collectives. torch holds the GIL for some 40 µs per entry while it builds a dump of a
-recorder. So a recorder is read once, and only if the dump takes a small part of the sampling time.
+The sampler runs in the link's thread. After a slow sample it makes a longer pause, because the program may not run
+during a sample. torch's flight recorders have the times when the rank reached its most recent collectives. torch holds
+the GIL for some 40 µs per entry while it builds a dump of a recorder. So a recorder is read once, and only if the dump
+takes a small part of the sampling time.
 """
 
 from __future__ import annotations
@@ -176,9 +177,10 @@ class Places:
         self._known: dict[Seen, Seen] = {}
 
     def look(self) -> Seen:
-        """Return the innermost frames, outermost first, with at least one frame of the user's code if there is one.
+        """Return at most MAX_FRAMES frames from the inner end of the main thread's stack.
 
-        The result has no frame objects, because they would keep the program's tensors alive.
+        Inner frames come after their callers. If the stack has frames of the user's code, the result has at least one
+        of them. The result has no frame objects, because they would keep the program's tensors alive.
         """
         innermost = thread_frame(threading.main_thread().ident)
         frames = list(islice((one for one in outward(innermost) if not is_own(one)), MAX_FRAMES))
@@ -191,10 +193,10 @@ class Places:
 
 
 def sampled_places(samples: Sequence[tuple[int, Seen]], start: int) -> list[SampledPlace]:
-    """Group the samples, which are times in microseconds and places, by place; the most frequent places come first.
+    """Group the samples by place; the most frequent places come first.
 
-    If there are many places, rare ones are shortened to the user's own line. Places beyond MAX_PLACES become one place
-    without frames.
+    A sample is a time in microseconds and a place. If there are many places, rare ones are shortened to the user's own
+    line. Places beyond MAX_PLACES become one place without frames.
     """
     kept = {seen for seen, _ in Counter(seen for _, seen in samples).most_common(MAX_PLACES // 2)}
     shown = [(at, seen if seen in kept else _of_user(seen)) for at, seen in samples]
@@ -207,7 +209,7 @@ def sampled_places(samples: Sequence[tuple[int, Seen]], start: int) -> list[Samp
 
 
 def _of_user(steps: Seen) -> Seen:
-    """Return the place without the library frames that the innermost frame of the user's code has called."""
+    """Return the frames from the outermost one to the user's innermost one; all frames if the user's code has none."""
     last = max((number for number, step in enumerate(steps, 1) if is_users_file(step[0])), default=len(steps))
     return steps[:last]
 

@@ -156,11 +156,11 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
 
 
 def _tag(call: CallSite) -> int | None:
-    """Return the tag, -1 for any tag, or None if it can't be read."""
+    """Return the tag, -1 for MPI's ANY_TAG, or None if the tag can't be read."""
     if call.called.name not in _TAGS:
         return None
     tag = call.argument(_TAGS[call.called.name], "tag", 0 if call.called.name in _DESTINATION else -1)
-    # Any tag is a negative number, but its value differs between MPI libraries.
+    # ANY_TAG is a negative number that differs between MPI libraries.
     return max(tag, -1) if type(tag) is int else None
 
 
@@ -173,7 +173,7 @@ def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
 
 
 def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
-    """Return the peer as a rank of MPI_COMM_WORLD, or None for any peer or if it can't be read."""
+    """Return the peer as a rank of MPI_COMM_WORLD, or None for MPI's ANY_SOURCE and for a peer that can't be read."""
     if call.called.name in _DESTINATION:
         peer = call.argument(1, "dest")
     elif call.called.name in _SOURCE:

@@ -236,8 +236,8 @@ def _pipe(process: str, number: int, pipe: str, found: ActivityInfo) -> WaitWith
     is_own, is_writing = process == "self", found.what is Activity.WRITE
     others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
     if is_writing:
-        # The room is checked only for a pipe of this process. If another process is seen in a write, its pipe is full,
-        # because a write to a pipe with room returns at once.
+        # This function checks for free space only in a pipe of this process. If another process is seen in a write, its
+        # pipe is full, because a write to a pipe with free space returns at once.
         is_full = not (is_own and _has_room(number))
         return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
     children_alone = [pid for pid in others if pid != os.getpid()]
@@ -273,8 +273,8 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     import _socket
 
     # The family -1 makes the constructor query the socket's address family, which is needed to decode addresses.
-    # Without SOCK_NONBLOCK in the type, a default socket timeout of the program would make the constructor set the
-    # descriptor to non-blocking. The type has no other effect.
+    # If the program has set a default socket timeout, the constructor makes the descriptor non-blocking. With
+    # SOCK_NONBLOCK in the type, the constructor does not change the descriptor. The type has no other effect.
     try:
         asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:

@@ -48,7 +48,8 @@ class Interruptible:
     def running(self) -> Iterator[int]:
         """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yield the ticket that it needs.
 
-        If the work has just ended, an interrupt may still be raised in this context, but never later.
+        If the work has just ended, an interrupt may still be raised before this context ends. After the context ends,
+        the interrupt is never raised.
         """
         with self._lock:
             self._last += 1
@@ -171,11 +172,11 @@ class Interruptible:
             _withdraw_interrupt(thread)
 
     def raise_wanted(self) -> None:
-        """Raise a requested KeyboardInterrupt. A function of the agent calls this right after it has released its lock.
+        """Raise a requested KeyboardInterrupt, for a function of the agent that has just released its lock.
 
-        The program may call that function so often that the signal almost always arrives while the function runs. The
-        handler must not raise there. So the function calls this method, which checks the frame of the function's caller
-        for locks.
+        The program may call the function so often that the signal almost always arrives while the function runs. The
+        signal's handler raises nothing there, because the function may hold its lock. So the function calls this method
+        after the release. The method raises the exception if the function's caller holds no lock.
         """
         if threading.get_ident() in self._wanted:
             self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
@@ -203,9 +204,9 @@ def _raise_in_lockless(thread: int) -> bool:
     if frame is None or not holds_no_lock(frame):
         return False
     place, error = frame.f_lasti, _async_error(thread, KeyboardInterrupt)
-    # CPython switches threads only after a call, at a backward jump and at the start of a function. None of these
-    # happens between the call of `sys._current_frames`, which `map` makes in C, and the call that sets the exception.
-    # So the thread has not moved in the meantime.
+    # CPython switches threads only after a call in Python code, at a backward jump and at the start of a function.
+    # `map` calls `sys._current_frames` from C. From there to the call that sets the exception, the code below reaches
+    # none of these points. So the other thread does not move between the two calls.
     was_on, _, frames, _ = map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable))
     is_there = thread in frames and frames[thread] is frame and frame.f_lasti == place
     if is_there:
@@ -225,10 +226,11 @@ def _async_error(thread: int, error: type[BaseException]) -> tuple[ctypes.c_ulon
 def _withdraw_interrupt(thread: int) -> None:
     """Withdraw an interrupt that the calling thread, ``thread``, has not raised yet.
 
-    Another exception is raised and caught in its place. Setting NULL would also withdraw the interrupt. But CPython up
-    to 3.12 has a flag for the whole process, which is cleared only when a thread raises the exception that was set.
-    With NULL the flag would stay set forever. In 3.11 each call of a traced function would then check for the exception
-    again and again, and never start (DO_TRACING in Python/ceval.c).
+    Another exception is raised and caught in its place. Setting NULL would also withdraw the interrupt. But in CPython
+    up to 3.12, setting an exception also sets a flag of the whole process: threads must check for such an exception.
+    CPython clears the flag only when a thread raises the exception. With NULL the flag would stay set forever. In 3.11
+    each call of a traced function would then check for the exception again and again, and never start (DO_TRACING in
+    Python/ceval.c).
     """
     with suppress(_TakenBack):
         _set_async_error(*_async_error(thread, _TakenBack))

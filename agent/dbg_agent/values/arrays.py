@@ -96,9 +96,9 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
-        # Nothing is compared here, but the bytes that a comparison would read are counted. So an array that is too
-        # large to be compared is shown with the same remark as in a comparison. The size of elements that are objects
-        # is unknown.
+        # The array is only shown, so this function does not read its content. The function still counts the bytes that
+        # a comparison would read: an array that is too large to be compared gets the same remark as in a comparison.
+        # The size of elements that are objects is unknown.
         record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:
