@@ -4,9 +4,9 @@ gdb reads function names only from the program's own file, Python's library and 
 of a second. gdb runs in its own session, so that Ctrl-C at the terminal does not end gdb. If gdb ended during a
 function call, the thread would stay in the middle of that call.
 
-After each function call gdb restores all registers of the thread (xmm, ymm, AMX tiles). The buffer of a gdb before 14
-is too small for a processor with AMX, so the kernel rejects the write. So adoption on a processor with AMX needs gdb 14
-or newer.
+After each function call gdb writes back all registers of the thread (xmm, ymm, AMX tiles). On a processor with AMX, a
+gdb before 14 writes these registers from a buffer that is too small, so the kernel rejects the write. So adoption on a
+processor with AMX needs gdb 14 or newer.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ COLUMNS = 116
 """Characters per line of the compressed evidence."""
 
 MAX_TEXTS = 1 << 16
-"""Maximum number of texts whose version without secrets is cached: a thousand ranks report the same paths and names."""
+"""Maximum number of cached texts. The cache stores each text without its secrets.
+
+Caching saves work, because a thousand ranks report the same paths and names.
+"""
 
 SHORTEST_SECRET = 8
 """Minimum length of a quoted text that is searched for secrets: a shorter text can't contain a name such as `token` and

@@ -160,7 +160,8 @@ class JobOutput:
         view = memoryview(data)
         try:
             while view and not self._nobody_reads:
-                # Another program on the same terminal may have made its writes non-blocking.
+                # Programs that inherit one open terminal share the non-blocking flag. If another program has set
+                # the flag, this program's writes do not block either.
                 select.select([], [sys.stdout.fileno()], [])
                 with contextlib.suppress(BlockingIOError):
                     view = view[os.write(sys.stdout.fileno(), view) :]

@@ -1,7 +1,8 @@
 """Results of sampling ranks: the arrival times of the ranks at each collective, on one common clock. Pure.
 
-Each query bounds how far a host's clock is ahead of the terminal's clock, however slow the network is. The host reads
-its clock after the question was sent and before the answer arrived (the bound of Cristian's algorithm).
+A host's clock is ahead of the terminal's clock by an unknown time. Each query gives a minimum and a maximum of this
+time, because the host reads its clock after the terminal sends the question and before the answer arrives (the bound of
+Cristian's algorithm). Both limits are true however slow the network is.
 """
 
 from __future__ import annotations
@@ -183,7 +184,11 @@ class GroupMeetings:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all meetings, with an average interval added for the time before the first one."""
+        """Seconds of all meetings.
+
+        The ``span`` of n meetings contains only n - 1 intervals, because the time before the first meeting is unknown.
+        An average interval is added for this time, so that each meeting counts with one interval.
+        """
         return self.span * len(self.meetings) / max(1, len(self.meetings) - 1)
 
 

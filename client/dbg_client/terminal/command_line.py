@@ -38,7 +38,10 @@ from dbg_wire.records.ranks import RankInfo
 T = TypeVar("T")
 
 MAX_SHOWN = 40
-"""Maximum characters of a command that the row shows during the wait for its answer, so that advice has room."""
+"""Maximum characters of a command that the row shows during the wait for its answer.
+
+The rest of the row has room for the advice "(asking; Esc cancels)".
+"""
 
 _LESS = "-+F -c -Psq goes back$"
 """Options of less: don't exit after a short text, draw from the top of the screen, and show the key that leaves."""

@@ -19,7 +19,7 @@ class _RankPlace:
     """Place of a rank in a snapshot.
 
     ``place`` is a value that changes whenever the rank makes progress. ``since`` is the time at which the rank was
-    first seen at this place. ``rests_since`` is the time since which its main thread has used no processor time. Both
+    first seen at this place. ``rests_since`` is the time at which the rank's main thread last used the processor. Both
     times are in seconds. ``is_unfinished`` means that the rank reports an unfinished collective.
     """
 

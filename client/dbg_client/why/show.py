@@ -155,7 +155,7 @@ MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
 """Maximum functions of the user's code in one line, columns for the numbers of ranks, and characters of data types."""
 
 MAX_DEADLOCKS, MAX_ALSO = 4, 3
-"""Maximum number of ranks whose threads are listed, and of other collectives in a line of evidence."""
+"""Maximum number of ranks whose threads are listed, and maximum number of other collectives that one line names."""
 
 
 def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
@@ -169,7 +169,7 @@ def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
 
 
 class _Lines:
-    """Lines of evidence below a sentence of some :class:`Brevity`."""
+    """Lines of evidence below a sentence. ``way`` states the details that the sentence omits."""
 
     def __init__(self, analysis: WaitAnalysis, way: Brevity) -> None:
         self.analysis = analysis
@@ -224,7 +224,10 @@ class _Lines:
         return [*lines, *time_left(pending)]
 
     def _culprits(self, found: Finding) -> list[str]:
-        """Return lines about the ranks of a sentence, and the reason of a single rank if the sentence shortens it."""
+        """Return lines about the ranks of a sentence.
+
+        If the sentence names a single rank and shortens that rank's reason, one line states the whole reason.
+        """
         ranks = found.ranks
         lines = self.ranks(ranks, found.collective, has_cause=len(ranks) == 1)
         if len(ranks) == 1 and ranks[0] not in self.analysis.moved.working:
@@ -236,7 +239,7 @@ class _Lines:
     def _others(self, found: Finding) -> list[str]:
         """Return lines about members and collectives that the sentence does not name.
 
-        These are members that are silent or missing too, and other collectives that the ranks of the finding block.
+        The members are silent or missing too. The collectives cannot finish before the ranks of the finding continue.
         """
         names, pending = self.analysis.names, found.pending
         lines = []
