@@ -4,8 +4,9 @@ The compiled code is never written to a cache. Each call has the line number of 
 line numbers stay correct, in tracebacks too. A stop at the head of a loop happens once, before the loop.
 
 For an imported module, the interpreter's own finders are used, and only the loader is replaced. The script of the
-command line is not imported, so it has no loader to replace. Instead, a path hook accepts the script's path, and the
-interpreter then runs the script as it runs a directory that contains a ``__main__``.
+command line is not imported, so it has no loader to replace. Instead, a path hook accepts the script's path. The
+interpreter then asks the hook's finder for the module ``__main__`` and runs that module with the finder's loader. The
+interpreter runs a directory that contains a ``__main__`` in the same way.
 """
 
 from __future__ import annotations

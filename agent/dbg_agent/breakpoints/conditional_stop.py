@@ -212,7 +212,8 @@ def check_stop(
         if tracer is not None:
             # If tracing stayed on, a user's step would end in this module or in the code of the condition.
             sys.settrace(None)
-        # Conditions and log texts need free stack, too. Otherwise a RecursionError would look like a user's error.
+        # Conditions and log texts need free stack, too. If the stack ended in one of them, Python would raise a
+        # RecursionError, and users would take the error for a fault of their condition or log text.
         if reports_no_room(failed) or not is_due(tracer is not None):
             return
     except Exception as error:

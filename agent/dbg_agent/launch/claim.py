@@ -41,8 +41,8 @@ def has_claimed() -> bool:
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
     """Return job, run and rank of the parent of the process ``pid``, from the value of ``DBG_AUTOSTART``; pure.
 
-    Return None if the value doesn't contain them. It contains them only if no launcher has started the parent, because
-    otherwise the child inherits the launcher's variables.
+    Return None if the value doesn't contain them. If a launcher has started the parent, the value omits them, because
+    the child inherits the launcher's variables.
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")

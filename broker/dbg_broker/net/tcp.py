@@ -27,7 +27,7 @@ BACKLOG = 4096
 
 
 def prepare(listener: socket.socket) -> None:
-    """Make a listener's connections send small frames at once, and check whether a silent peer's host is alive.
+    """Make the kernel send small frames of a listener's connections at once, and probe the hosts of silent peers.
 
     A connection inherits these options from the listening socket, so nothing has to be set for each one.
     """
