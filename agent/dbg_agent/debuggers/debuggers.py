@@ -45,7 +45,7 @@ class Debuggers:
         is_launched: Callable[[], bool],
         kill: Callable[[], None],
     ) -> None:
-        self._wanted_by_rank = settings.engine
+        self._preferred_by_rank = settings.engine
         self._broker = broker
         self._stops = stops
         self._breakpoints = breakpoints
@@ -91,7 +91,7 @@ class Debuggers:
         if self._why_pdb:
             return PDB
         terminal = self.terminal
-        chosen = terminal.engine or self._preferred_by_stop or self._wanted_by_rank or terminal.fallback_engine
+        chosen = terminal.engine or self._preferred_by_stop or self._preferred_by_rank or terminal.fallback_engine
         return chosen or DEFAULT_ENGINE
 
     @property

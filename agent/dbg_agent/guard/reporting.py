@@ -92,7 +92,7 @@ class _End:
     """The end of the rank, if it has ended: its signal or exit status, and the sender of the signal."""
 
     def __init__(self) -> None:
-        self.is_registered = False
+        self.is_known = False
         self.cause, self.more = "", ""
         self.signal: int | None = None
         self.exit: int | None = None
@@ -107,7 +107,7 @@ class _End:
         read from the process's stack dump. With ``is_calm`` the rank has announced its end and reports its exit status
         itself, so the status is not kept here.
         """
-        self.is_registered = True
+        self.is_known = True
         status = process.status()
         self.signal = dumped if status is None else status & SIGNAL or None
         if status is not None and self.signal is None and not is_calm:
@@ -178,11 +178,11 @@ class GuardReporter:
                     # if the object that the task awaits ends at the same time.
                     return
                 if not last_report:
-                    pause = LAST_RETRY_SECONDS if self._end.is_registered else RETRY_SECONDS
+                    pause = LAST_RETRY_SECONDS if self._end.is_known else RETRY_SECONDS
                     await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
-                elif self._end.is_registered:
+                elif self._end.is_known:
                     return
-            elif self._let_go or self._end.is_registered:
+            elif self._let_go or self._end.is_known:
                 return
             else:
                 await self._news.wait()
@@ -238,7 +238,7 @@ class GuardReporter:
         """Check whether the process has ended."""
         self._let_go = self._let_go or is_released
         self._news.set()
-        if self._end.is_registered or self._process.is_alive():
+        if self._end.is_known or self._process.is_alive():
             return
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
@@ -257,7 +257,7 @@ class GuardReporter:
 
     def _finding(self) -> Finding | None:
         """Return the finding to report now, or None if there is none."""
-        if self._end.is_registered:
+        if self._end.is_known:
             return Finding.ENDED if (self._end.signal, self._end.exit) != (None, None) else None
         if self._let_go:
             return None

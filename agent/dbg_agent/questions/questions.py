@@ -329,7 +329,7 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, request: StepRequest, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._inbox.put(stop, OpenDebugger(self._debuggers.preferred()))
-        begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.runs, ask)
+        begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.reject, ask)
         self._work.put(ask, stop, Move(request, begins, dropped))
 
     def _run_command(self, ask: Ask) -> None:

@@ -65,7 +65,7 @@ class StopWork:
         """
         stop, asked = self.halted(ask), time.monotonic()
         if stop is not None:
-            self.put(ask, stop, RunJob(lambda: self.in_time(ask, asked, work), dropped or partial(self.runs, ask)))
+            self.put(ask, stop, RunJob(lambda: self.in_time(ask, asked, work), dropped or partial(self.reject, ask)))
 
     def halted(self, ask: Ask) -> int | None:
         """Return the stop's number; if the rank runs, answer and return None.
@@ -75,12 +75,12 @@ class StopWork:
         stops = self._stops
         stop, _ = stops.current
         if stop is None or stops.is_busy or not (stops.is_halted or stops.is_in_short_step):
-            self.runs(ask)
+            self.reject(ask)
             return None
         return stop
 
-    def runs(self, ask: Ask) -> None:
-        """Answer that the rank runs."""
+    def reject(self, ask: Ask) -> None:
+        """Answer that the rank runs, and so can't do the requested work."""
         self._answer(ask, Kind.RUNNING, self.running_text())
 
     def put(self, ask: Ask, stop: int, work: ResumeThread | RunJob | Move) -> None:
