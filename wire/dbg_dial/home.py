@@ -42,6 +42,9 @@ STOP_AT = "DBG_STOP_AT"
 STOP_IN = "DBG_STOP_IN"
 """Places where ranks of a job stop, one per line."""
 
+NUMBERS = "DBG_NUMBERS"
+"""Watch over the numbers of a training with torch: a :class:`~dbg_wire.records.numbers.NumbersQuestion` as JSON."""
+
 RANKS = "DBG_RANKS"
 """Ranks that stop; the others are held."""
 

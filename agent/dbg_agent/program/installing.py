@@ -26,6 +26,7 @@ from dbg_agent.program.own_rank import (
 from dbg_agent.rank.rank import Rank
 from dbg_agent.rank.stop_limits import TORCH
 from dbg_agent.settings import Settings
+from dbg_dial.home import NUMBERS
 from dbg_wire.errors import NoBroker, error_line
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         if settings.collective_timeout is not None:
             _raise_timeouts_with_torch(settings.collective_timeout)
         ended.watch()
+        if os.environ.get(NUMBERS):
+            when_loaded("torch", _watch_numbers)
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic and not _keeps_debuggers(rank):
@@ -81,6 +84,18 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
         forget(TORCH, _timeouts_are_raised)
     _timeouts_are_raised = install
     when_loaded(TORCH, install)
+
+
+def _watch_numbers(_: ModuleType) -> None:
+    """Start the watch of the environment over the numbers of torch, which has just been imported."""
+    from dbg_agent.numbers.watch import watch
+    from dbg_wire.records.numbers import NumbersQuestion
+    from dbg_wire.records.record import InvalidMessage, decode_record
+
+    try:
+        watch.start(decode_record(NumbersQuestion, os.environ.get(NUMBERS, "")))
+    except InvalidMessage as error:
+        warn(f"{NUMBERS} is not a watch ({error}); ignored")
 
 
 def _keeps_debuggers(rank: Rank) -> bool:

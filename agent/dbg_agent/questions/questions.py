@@ -26,6 +26,7 @@ from dbg_agent.stop.stops import CRASHED_CANT_MOVE, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, DetailLevel, Kind, answer_to
 from dbg_wire.records.inspection import ScreenSize
+from dbg_wire.records.numbers import NumbersQuestion
 from dbg_wire.records.record import clamp
 from dbg_wire.records.samples import RankSample, SampleQuestion
 
@@ -56,6 +57,7 @@ NEEDED = (
     "dbg_agent.questions.background",
     "dbg_agent.questions.evaluate",
     "dbg_agent.evidence.sampling",
+    "dbg_agent.numbers.watch",
     "dbg_agent.values.describe",
     "dbg_agent.values.inspector",
     "dbg_wire.records.evidence",
@@ -229,6 +231,16 @@ class Questions:
 
                 self._sampler = Sampler(self._broker.call_later)
             self._sampler.start(ask, ask.inquiry, self.answer)
+
+    def _numbers(self, ask: Ask) -> None:
+        if not isinstance(ask.inquiry, NumbersQuestion):
+            self.answer(ask, Kind.ERROR, "the question doesn't contain a watch")
+        elif loaded("torch") is None:
+            self.answer(ask, Kind.ERROR, "the program has not imported torch")
+        else:
+            from dbg_agent.numbers.watch import watch
+
+            self.answer(ask, Kind.VALUE, "", rows=watch.answer(ask.inquiry))
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -413,4 +425,5 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.EXEC: Questions._call_guard,
     Action.NATIVE: Questions._call_guard,
     Action.SAMPLE: Questions._sample,
+    Action.NUMBERS: Questions._numbers,
 }

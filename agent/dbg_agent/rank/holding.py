@@ -220,11 +220,13 @@ class Holding:
         """The waits that have not begun, by thread, each with its timeout. A wait begins when it is the thread's turn
         to stop."""
         self._kept: tuple[int, ...] = ()
+        self.others_are_kept = threading.Event()
+        """Set while other ranks of the run are kept, after a crash or at a wrong number."""
         self._kept_reported = 0
         self._let_go = 0
         """The number of the most recent stop that this object has ended."""
-        self._exit_stop: int | None = None
-        """The number of the stop that holds this rank's exit."""
+        self._kept_stop: int | None = None
+        """The number of the stop that waits for kept ranks, at this rank's exit or in a watch."""
 
     @property
     def waiting(self) -> Waiting | None:
@@ -270,11 +272,21 @@ class Holding:
         if self._stops.is_mine():
             return
         write_stderr(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
+        self._hold_for_kept(frame, seconds)
+
+    def hold_for_kept(self, frame: FrameType) -> None:
+        """Wait at ``frame`` while other ranks of the run are kept after a crash or stopped at a wrong number."""
+        others = self._others_kept()
+        if others and not self._stops.is_mine():
+            write_stderr(f"{self._broker.address} is held while rank {_ranks(others)} is stopped")
+            self._hold_for_kept(frame, HOLD_LOST_SECONDS)
+
+    def _hold_for_kept(self, frame: FrameType, seconds: float) -> None:
         self._broker.call_later(seconds, lambda: self._held_long(seconds))
         try:
             self._thread.stop(frame, HELD)
         finally:
-            self._exit_stop = None
+            self._kept_stop = None
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
@@ -290,8 +302,8 @@ class Holding:
             self._broker.publish()
             self._judge()
             return
-        self._exit_stop = self._stops.number
-        self._judge_exit()
+        self._kept_stop = self._stops.number
+        self._judge_kept()
 
     def welcomed(self, uptime: float) -> None:
         """Handle a broker's welcome. Afterwards the broker reports again which ranks are still kept after a crash.
@@ -311,15 +323,22 @@ class Holding:
 
     def on_kept(self, message: KeptRanks) -> None:
         """Store which ranks of this run are kept after a crash."""
-        self._kept = message.ranks
+        self._keep(message.ranks)
         self._kept_reported += 1
-        self._judge_exit()
+        self._judge_kept()
 
     def _forget_kept(self, reported: int) -> None:
         """Forget kept ranks if this broker has not reported any: they ended while no broker was running."""
         if self._kept_reported == reported:
-            self._kept = ()
-            self._judge_exit()
+            self._keep(())
+            self._judge_kept()
+
+    def _keep(self, ranks: tuple[int, ...]) -> None:
+        self._kept = ranks
+        if self._others_kept():
+            self.others_are_kept.set()
+        else:
+            self.others_are_kept.clear()
 
     def _judge(self) -> None:
         if self.waiting is None:
@@ -331,9 +350,9 @@ class Holding:
         if verdict.again is not None:
             self._broker.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
 
-    def _judge_exit(self) -> None:
+    def _judge_kept(self) -> None:
         if not self._others_kept():
-            self._end_exit("")
+            self._end_kept("")
 
     def _held_long(self, seconds: float) -> None:
         """End the hold of the exit if no broker is connected; otherwise check again after the same time.
@@ -344,10 +363,10 @@ class Holding:
         if self._is_connected():
             self._broker.call_later(seconds, lambda: self._held_long(seconds))
         else:
-            self._end_exit("it has waited long enough")
+            self._end_kept("it has waited long enough")
 
-    def _end_exit(self, why: str) -> None:
-        if self._exit_stop is not None and self._exit_stop == self._stops.current[0]:
+    def _end_kept(self, why: str) -> None:
+        if self._kept_stop is not None and self._kept_stop == self._stops.current[0]:
             self._go_on(why)
 
     def _go_on(self, why: str) -> None:

@@ -58,6 +58,8 @@ class Stopping:
         self._halt = halt
         self._changed_files: set[str] = set()
         """Changed source files about which the user has already been informed in this stop."""
+        self._about = ""
+        """A sentence about the current stop, which debuggers show."""
         self._sites: list[str] = []
         """The sites where other ranks are held for the current stop."""
 
@@ -97,13 +99,15 @@ class Stopping:
         lease: float | None = None,
         crash: Crash | None = None,
         before_line: bool = False,
+        about: str = "",
     ) -> None:
         """Stop the calling thread at this frame until it is resumed.
 
         The debugger is ``engine_wanted`` unless a terminal requests another engine. With a ``site`` this rank was
         chosen to stop there, and others are held. With a ``lease``, in seconds, the rank continues by itself if no
         terminal attaches in this time. With a ``crash`` the rank is kept where the exception was raised. With
-        ``before_line`` the frame's line has not run yet, so debuggers show this line and not the next one.
+        ``before_line`` the frame's line has not run yet, so debuggers show this line and not the next one. ``about``
+        is a sentence about the stop, for lists of ranks.
         """
         tracer = sys.gettrace()
         # The tracing ends first. Otherwise a debugger whose step has led to this call would step through the calls
@@ -126,7 +130,7 @@ class Stopping:
                 self._note_halt(frame, reason)
                 self._show_or_serve(engine, frame, shown_as, None)
             else:
-                self._arrive(frame, reason, engine_wanted, site, crash=crash, lease=lease)
+                self._arrive(frame, reason, engine_wanted, site, crash=crash, lease=lease, about=about)
                 self._serve(frame, shown_as, None)
         finally:
             # After a crash, the frames that raised the exception don't run any more, so tracing starts at the frame
@@ -232,6 +236,7 @@ class Stopping:
         *,
         crash: Crash | None = None,
         lease: float | None = None,
+        about: str = "",
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop. If this raises, the stop has ended."""
         if reason != HELD:
@@ -242,7 +247,8 @@ class Stopping:
                 self._reconnect()
             if has_claimed():
                 claim()
-            self._stops.arrive(frame, reason, crash.text if crash is not None else "")
+            self._stops.arrive(frame, reason, crash.text if crash is not None else about)
+            self._about = about
         except BaseException:
             if site is not None:
                 self._holding.counts.complete(site)
@@ -369,6 +375,8 @@ class Stopping:
             traceback = traceback.tb_next
         if place := self._view.sentence():
             engine.note(printable(place))
+        if self._about:
+            engine.note(self._about)
         from dbg_agent.frames.loaded_sources import edited_files  # only a stop needs it
 
         for path in edited_files(frame if traceback is None else traceback.tb_frame):

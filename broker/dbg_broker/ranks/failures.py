@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Chosen, KeptRanks
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, WRONG_NUMBER, RankState
 from dbg_wire.records.record import clamp
 
 FOLLOWS_SECONDS = 60.0
@@ -240,9 +240,9 @@ class CrashedRanks:
 
 
 def is_kept(rank: RankRecord) -> bool:
-    """Return True if a rank is kept after a crash."""
+    """Return True if a rank is kept after a crash, or stopped at a wrong number; the other ranks of its run wait."""
     stop = rank.report.stop
-    if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
+    if stop is None or stop.reason not in (CRASH, WRONG_NUMBER) or rank.state is RankState.EXITED:
         return False
     # A lost rank may be kept, too: its process may still exist and be stopped.
     return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

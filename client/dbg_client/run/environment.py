@@ -22,6 +22,7 @@ from dbg_dial.home import (
     ENGINE,
     HOME,
     JOB,
+    NUMBERS,
     POST_MORTEM,
     RANKS,
     STOP_AT,
@@ -30,6 +31,8 @@ from dbg_dial.home import (
     TOKEN_FILE,
 )
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.records.record import encode_record
+from dbg_wire.records.stop_points import StopAt
 
 MANY_HOSTS = frozenset(
     {
@@ -99,8 +102,9 @@ def job_environment(
         HOME: home,
         JOB: job,
         TOKEN_FILE: token_file,
-        STOP_AT: "\n".join(options.stop_at),
+        STOP_AT: "\n".join(stop.typed for stop in options.stops if isinstance(stop, StopAt)),
         STOP_IN: "\n".join(options.stop_in),
+        NUMBERS: encode_record(options.watch) if options.watch.is_watch else None,
         RANKS: options.ranks,
         ENGINE: options.engine,
         POST_MORTEM: "1" if options.post_mortem else None,

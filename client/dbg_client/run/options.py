@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
+from dbg_client.numbers.watch_options import WATCHES, WatchOptions
 from dbg_client.verbs.attach_options import Commands, Engine
 from dbg_client.verbs.option import Heading, Option, read_number
 from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.rank_set import parse_ranks
+from dbg_wire.records.numbers import NumbersQuestion
 from dbg_wire.records.record import Record
-from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
+from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
 
 run_option = partial(Option, heading=Heading.RUNNING)
 
@@ -33,11 +35,13 @@ class RunOptions(Record):
         tuple[str, ...],
         run_option(
             "--stop-at",
-            metavar="'FILE:LINE[, CONDITION]'",
+            metavar="'FILE:LINE[, CONDITION]'|nan",
             repeats=True,
-            help="stop before this line, if the condition is true there; may be given again",
+            help="stop before this line, if the condition is true there, or at the first number of a training with "
+            "torch that is not finite; may be given again",
         ),
     ] = ()
+    numbers: WatchOptions = WatchOptions()
     stop_in: Annotated[
         tuple[str, ...],
         run_option("--stop-in", metavar="MODULE:FUNCTION", repeats=True, help="stop at the beginning of a function"),
@@ -88,9 +92,21 @@ class RunOptions(Record):
         ),
     ] = None
 
+    @property
+    def stops(self) -> list[StopAt | StopIn]:
+        """The stops at lines and in functions. Raises BadInput for a text that is neither a place nor a watch."""
+        places = [text for text in self.stop_at if text not in WATCHES]
+        return [*map(parse_stop_at, places), *map(parse_stop_in, self.stop_in)]
+
+    @property
+    def watch(self) -> NumbersQuestion:
+        """The watches over the numbers of the training."""
+        return self.numbers.question([text for text in self.stop_at if text in WATCHES])
+
     def check(self) -> None:
         """Raise BadInput for invalid options, before anything is started."""
-        stops = [*map(parse_stop_at, self.stop_at), *map(parse_stop_in, self.stop_in)]
+        self.numbers.check(is_watch=self.watch.is_watch)
+        stops = self.stops
         if len(stops) > MAX_STOPS:
             raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} or fewer")
         if self.ranks is not None:

@@ -23,7 +23,6 @@ from dbg_client.run.own_broker import BrokerInUse, find_or_start, notes_of
 from dbg_client.shell.streams import has_cursor, notify
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
 
 if TYPE_CHECKING:
     from dbg_client.run.verb import Run
@@ -75,12 +74,11 @@ class _OneRun:
     def __init__(self, settings: Run, environ: Mapping[str, str], folder: Folder) -> None:
         self._settings, self._environ, self._folder = settings, environ, folder
         options, command = settings.options, settings.command
-        stops: list[StopAt | StopIn] = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
         self.task = Task(
             job=job_name(command, f"{os.getpid()}", environ.get(JOB)),
             ranks=options.rank_filter or "all",
             attach=os.isatty(0) and os.isatty(1) and has_cursor(environ),
-            stops=tuple(stop.place for stop in stops),
+            stops=tuple(stop.place for stop in options.stops),
             hang_after=float(options.hang_after or 0) or None,
             on_hang=options.on_hang,
         )

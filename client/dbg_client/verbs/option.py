@@ -22,6 +22,7 @@ class Heading(enum.Enum):
     ASKING = "asking many ranks"
     ATTACH = "attaching"
     RUNNING = "running a job"
+    NUMBERS = "watching numbers"
     OTHER = "other options"
 
 

@@ -25,6 +25,7 @@ from dbg_wire.records.inspection import (
     SourceText,
     Variable,
 )
+from dbg_wire.records.numbers import NumbersQuestion, NumbersState, WrongNumber
 from dbg_wire.records.ranks import Place, Stack, ThreadStacks
 from dbg_wire.records.record import Count, FrameName, FreeText, Integer, Items, Real, Record, RecordType, encode_record
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
@@ -73,6 +74,8 @@ class Action(str, enum.Enum):
     """Set and clear breakpoints, also in running ranks: a :class:`~dbg_wire.records.inspection.BreakpointChanges`."""
     SAMPLE = "sample"
     """Sample the rank for some seconds: a :class:`~dbg_wire.records.samples.SampleQuestion`."""
+    NUMBERS = "numbers"
+    """Watch the numbers of a training: a :class:`~dbg_wire.records.numbers.NumbersQuestion`."""
 
 
 GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE})
@@ -166,12 +169,14 @@ AnyRow = (
     | RankSample
     | GroupArrivals
     | SampledPlace
+    | NumbersState
+    | WrongNumber
 )
 """A line of a screen, a piece of a command's output, or a record from a rank."""
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointChanges | CommandLine | ScreenSize | SampleQuestion
+AnyInquiry = Inspection | BreakpointChanges | CommandLine | ScreenSize | SampleQuestion | NumbersQuestion
 
 
 class AnswerBody(Record):

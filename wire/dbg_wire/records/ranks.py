@@ -46,6 +46,9 @@ LINE_ENGINE = PDB
 CRASH = "crash"
 """The ``reason`` of a stopped rank that is kept after an uncaught exception."""
 
+WRONG_NUMBER = "wrong-number"
+"""The ``reason`` of a rank that a watch has stopped at its first wrong number; the stop's ``error`` describes it."""
+
 DIED = "died"
 """The ``reason`` of an exited rank whose process ended without a goodbye: killed, crashed, or ended by os._exit."""
 

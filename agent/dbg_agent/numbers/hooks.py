@@ -1,0 +1,191 @@
+"""Hooks of torch's modules, tensors and optimizers: they pass the numbers of a training to observers.
+
+The global hooks are never removed: torch may be iterating over them in another thread. Without an observer they do
+nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import methodcaller
+from typing import Any, NamedTuple, Protocol
+
+from dbg_agent.numbers.names import ModuleNames
+from dbg_agent.numbers.tensors import aside, tensors_in
+from dbg_agent.stop.inbox import unharmed
+from dbg_wire.records.numbers import WrongNumber
+
+COMPILE_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
+"""Beginning of torch's warning that hooks also run for a compiled module. It is about the program's own hooks."""
+
+
+class Found(NamedTuple):
+    """A wrong number, and the variables that a user can look at when the rank has stopped there."""
+
+    wrong: WrongNumber
+    variables: Mapping[str, object]
+
+
+class Observer(Protocol):
+    """A watch over the numbers of a training.
+
+    The hooks call it in the program's threads, in the context :func:`.tensors.aside`. Each method returns a wrong
+    number, or None.
+    """
+
+    def output(self, module: Any, tensor: Any) -> Found | None:
+        """Look at an output of a module."""
+
+    def output_gradient(self, module: Any, gradient: Any) -> Found | None:
+        """Look at the gradient of an output."""
+
+    def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
+        """Look at this rank's own gradient of the module's parameter ``name``, before any reduction."""
+
+    def before_step(self, optimizer: Any) -> Found | None:
+        """Look at the reduced gradients."""
+
+    def after_step(self, optimizer: Any) -> Found | None:
+        """Look at the changed parameters."""
+
+
+class TrainingHooks:
+    """The global hooks of this process, and the number of the current step."""
+
+    def __init__(
+        self, hold: Callable[[], None], stop: Callable[[Found], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Keep the callbacks: ``hold`` may make the thread wait, and ``stop`` stops it at a wrong number."""
+        self._hold = hold
+        self._stop = stop
+        self._failed = failed
+        self._is_registered = False
+        self._observers: tuple[Observer, ...] = ()
+        self._latest: weakref.ref[Any] | None = None
+        self._version = 0
+        self._hooked: dict[int, weakref.ref[Any]] = {}
+        self.names = ModuleNames()
+        self._begun = 0
+        self.step = 1
+        """The number of the current step, from its forward pass to the end of the optimizer's step."""
+        self.checked = 0
+        self.compiled = 0
+
+    def start(self, observers: tuple[Observer, ...]) -> None:
+        """Pass the numbers to these observers from now on. May be called in any thread."""
+        self._observers = observers
+        if not self._is_registered:
+            self._is_registered = True
+            self._register()
+
+    def end(self) -> None:
+        """Pass nothing on any more."""
+        self._observers = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is an observer."""
+        return bool(self._observers)
+
+    def _register(self) -> None:
+        torch: Any = sys.modules["torch"]
+        from torch.nn.modules.module import register_module_forward_hook
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        warnings.filterwarnings("ignore", message=COMPILE_WARNING)
+        is_compiling = torch.compiler.is_compiling
+
+        def forward(module: Any, _args: Any, output: Any) -> None:
+            # torch.compile traces this function. With the constant it is empty, and does not break the graph.
+            if is_compiling():
+                return
+            self._forward(module, output)
+
+        register_module_forward_hook(forward)
+        register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: self._before_step(optimizer))
+        register_optimizer_step_post_hook(lambda optimizer, _args, _kwargs: self._after_step(optimizer))
+
+    # ---------------------------------------------------------------------------------------- in the program's threads
+
+    def _observe(self, look: Callable[[Observer], Found | None]) -> None:
+        """Let each observer look. The thread waits and stops outside of the context of the observers."""
+        if self._observers:
+            unharmed(lambda: self._look(look), self._failed)
+
+    def _look(self, look: Callable[[Observer], Found | None]) -> None:
+        self._hold()
+        for observer in self._observers:
+            with aside():
+                found = look(observer)
+            if found is not None:
+                self._stop(found)
+                return
+
+    def _forward(self, module: Any, output: Any) -> None:
+        if self._observers:
+            unharmed(partial(self._look_at_output, module, output), self._failed)
+
+    def _look_at_output(self, module: Any, output: Any) -> None:
+        if self.names.is_new(module):
+            self.compiled += type(module).__name__ == "OptimizedModule"
+            self.names.note_calls(sys._getframe())
+        self._watch_parameters(module)
+        for tensor in tensors_in(output):
+            if self._is_latest(tensor):
+                # A container returns the output of its last part.
+                continue
+            self.checked += 1
+            self._look(methodcaller("output", module, tensor))
+            if tensor.requires_grad:
+                tensor.register_hook(partial(self._output_gradient, module))
+
+    def _is_latest(self, tensor: Any) -> bool:
+        version = 0 if tensor.is_inference() else tensor._version
+        is_same = self._latest is not None and self._latest() is tensor and version == self._version
+        self._latest, self._version = weakref.ref(tensor), version
+        return is_same
+
+    def _watch_parameters(self, module: Any) -> None:
+        """Register hooks for the gradients of a module's own parameters, which run before a gradient is reduced."""
+        for name, parameter in module._parameters.items():
+            if parameter is None or not parameter.requires_grad:
+                continue
+            known = self._hooked.get(id(parameter))
+            if known is None or known() is not parameter:
+                self._hooked[id(parameter)] = weakref.ref(parameter)
+                parameter.register_hook(partial(self._gradient, weakref.ref(module), name))
+
+    def _output_gradient(self, module: Any, gradient: Any) -> None:
+        self.checked += 1
+        self._observe(methodcaller("output_gradient", module, gradient))
+
+    def _gradient(self, module: weakref.ref[Any], name: str, gradient: Any) -> None:
+        self.checked += 1
+        self._observe(methodcaller("gradient", module(), name, gradient))
+
+    def _before_step(self, optimizer: Any) -> None:
+        self._begun = _step_of(optimizer) or self._begun + 1
+        self.step = self._begun
+        self._observe(methodcaller("before_step", optimizer))
+
+    def _after_step(self, optimizer: Any) -> None:
+        self._observe(methodcaller("after_step", optimizer))
+        self.step = self._begun + 1
+
+
+def _step_of(optimizer: Any) -> int | None:
+    """Return the number of the step that begins; None if the optimizer has no count, or has it on a device."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter)
+            if state is None:
+                continue
+            count = state.get("step")
+            if isinstance(count, int) or (hasattr(count, "is_cpu") and count.is_cpu and count.numel() == 1):
+                return int(count) + 1
+            return None
+    return None

@@ -1,0 +1,87 @@
+"""Names of modules and parameters, as their outermost module knows them."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from dbg_agent.frames.stacks import outward
+
+_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"})
+"""Attributes under which torch and DeepSpeed wrap a module; a user does not know them."""
+
+_PARALLEL = frozenset({"DistributedDataParallel", "DataParallel", "DeepSpeedEngine"})
+"""Classes that wrap a model in their attribute ``module``."""
+
+
+class ModuleCall(NamedTuple):
+    """A call of a module that runs now, and its arguments."""
+
+    module: Any
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+
+
+def running_calls(frame: FrameType | None) -> Iterator[ModuleCall]:
+    """Yield the calls of modules on a stack, the innermost one first."""
+    torch: Any = sys.modules["torch"]
+    code = torch.nn.Module._call_impl.__code__
+    for one in outward(frame):
+        if one.f_code is code:
+            variables = one.f_locals
+            yield ModuleCall(variables["self"], variables["args"], variables["kwargs"])
+
+
+class ModuleNames:
+    """The outermost modules that the program has called, and the names of their parts."""
+
+    def __init__(self) -> None:
+        self._roots: dict[int, weakref.ref[Any]] = {}
+        self._seen: dict[int, weakref.ref[Any]] = {}
+
+    def is_new(self, module: Any) -> bool:
+        """Return True at the first call with this module."""
+        known = self._seen.get(id(module))
+        if known is not None and known() is module:
+            return False
+        self._seen[id(module)] = weakref.ref(module)
+        return True
+
+    def note_calls(self, frame: FrameType) -> None:
+        """Remember the outermost module that is called on this stack."""
+        root = None
+        for root in running_calls(frame):  # noqa: B007 - the last one is the outermost
+            pass
+        if root is not None:
+            self._roots[id(root.module)] = weakref.ref(root.module)
+
+    def of_module(self, module: Any) -> str:
+        """Return the name of a module; empty for an outermost module, its class if no outermost module contains it."""
+        for root in self._living():
+            for name, part in root.named_modules(remove_duplicate=False):
+                if part is module:
+                    return _clean(root, name)
+        return type(module).__name__
+
+    def of_parameter(self, parameter: Any) -> str:
+        """Return the name of a parameter, or its shape if no known module contains it."""
+        for root in self._living():
+            for name, one in root.named_parameters():
+                if one is parameter:
+                    return _clean(root, name)
+        return f"parameter of shape {list(parameter.shape)}"
+
+    def _living(self) -> list[Any]:
+        """Return the outermost modules, the ones with the most parts first."""
+        living = [root for ref in list(self._roots.values()) if (root := ref()) is not None]
+        return sorted(living, key=lambda root: -sum(1 for _ in root.modules()))
+
+
+def _clean(root: Any, name: str) -> str:
+    parts = name.split(".")
+    if type(root).__name__ in _PARALLEL and parts[0] == "module":
+        parts = parts[1:]
+    return ".".join(part for part in parts if part not in _WRAPPERS)

@@ -1,0 +1,192 @@
+"""Watch for the first number that is not finite: in outputs of modules, in gradients, and in parameters."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from dbg_agent.numbers.hooks import Found, TrainingHooks
+from dbg_agent.numbers.late_flags import LateFlags
+from dbg_agent.numbers.names import ModuleCall, running_calls
+from dbg_agent.numbers.tensors import extremes, floats_of, is_finite, is_wrong_input, tensors_in, wrong_elements
+from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
+from dbg_wire.records.record import clamp
+
+
+class NotFinite:
+    """Observer that looks for NaN and infinity.
+
+    On the CPU, and with ``exact``, the numbers are read at once. On other devices they become flags, which are read
+    after the next step: the program must not wait for its device.
+    """
+
+    def __init__(self, question: NumbersQuestion, hooks: TrainingHooks) -> None:
+        self._exact = question.exact
+        self._exclude = question.exclude
+        self._hooks = hooks
+        self._flags = LateFlags()
+        self._overflow: WrongNumber | None = None
+        """The first overflow in a backward pass whose loss is scaled; the scaler may skip the step."""
+
+    # ------------------------------------------------------------------------------------------------------ the tensors
+
+    def output(self, module: Any, tensor: Any) -> Found | None:
+        """Look at an output of a module."""
+        if not self._is_wrong(tensor, Suspect.OUTPUT, module):
+            return None
+        calls = list(running_calls(sys._getframe()))
+        origin, weight = _origin(module, calls)
+        inputs = (calls[0].args, calls[0].kwargs) if calls else None
+        variables = {"_module": module, "_inputs": inputs, "_output": tensor}
+        return self._at(Suspect.OUTPUT, self._hooks.names.of_module(module), tensor, origin, variables, weight=weight)
+
+    def output_gradient(self, module: Any, gradient: Any) -> Found | None:
+        """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""
+        if self._overflow is not None or not self._is_wrong(gradient, Suspect.OUTPUT_GRADIENT, module):
+            return None
+        return self._in_backward(Suspect.OUTPUT_GRADIENT, self._hooks.names.of_module(module), module, gradient)
+
+    def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
+        """Look at this rank's own gradient of a parameter."""
+        if self._overflow is not None or not self._is_wrong(gradient, Suspect.GRADIENT, (module, name)):
+            return None
+        return self._in_backward(Suspect.GRADIENT, self._of_part(module, name), module, gradient)
+
+    def before_step(self, optimizer: Any) -> Found | None:
+        """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""
+        overflow, self._overflow = self._overflow, None
+        for parameter in _parameters(optimizer):
+            gradient = parameter.grad
+            if gradient is None or not self._is_wrong(gradient, Suspect.GRADIENT, parameter):
+                continue
+            variables = {"_parameter": parameter, "_gradient": gradient}
+            if overflow is not None:
+                return Found(overflow, variables)
+            origin = Origin.RECEIVED if _is_distributed() else Origin.CALLER
+            name = self._hooks.names.of_parameter(parameter)
+            if (found := self._at(Suspect.GRADIENT, name, gradient, origin, variables)) is not None:
+                return found
+        return None
+
+    def after_step(self, optimizer: Any) -> Found | None:
+        """Look at the parameters, and read the flags of the previous step."""
+        for parameter in _parameters(optimizer):
+            if not self._is_wrong(parameter, Suspect.PARAMETER, parameter):
+                continue
+            name = self._hooks.names.of_parameter(parameter)
+            variables = {"_parameter": parameter}
+            found = self._at(Suspect.PARAMETER, name, parameter, Origin.COMPUTED, variables)
+            if found is not None:
+                return found
+        return self._late()
+
+    # -------------------------------------------------------------------------------------------------------- the check
+
+    def _is_wrong(self, tensor: Any, suspect: Suspect, owner: object) -> bool:
+        """Return True if the tensor is wrong. On a device the answer is False now, and a flag is set."""
+        floats = floats_of(tensor)
+        if floats is None:
+            return False
+        low, high = extremes(floats)
+        if self._exact or low.is_cpu:
+            return not (math.isfinite(low.item()) and math.isfinite(high.item()))
+        self._flags.add((self._hooks.step, suspect, owner), low, high)
+        return False
+
+    def _late(self) -> Found | None:
+        """Return the first wrong number of an earlier step, from the flags of a device."""
+        names = self._hooks.names
+        for step, suspect, owner in self._flags.read():
+            is_in_backward = suspect is Suspect.OUTPUT_GRADIENT or isinstance(owner, tuple)
+            if isinstance(owner, tuple):
+                name = self._of_part(*owner)
+            else:
+                is_module = suspect in (Suspect.OUTPUT, Suspect.OUTPUT_GRADIENT)
+                name = names.of_module(owner) if is_module else names.of_parameter(owner)
+            if not self._is_excluded(name) and not (is_in_backward and _is_scaled()):
+                return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=Origin.UNKNOWN), {})
+        return None
+
+    # ------------------------------------------------------------------------------------------------------- the report
+
+    def _in_backward(self, suspect: Suspect, name: str, module: Any, gradient: Any) -> Found | None:
+        found = self._at(suspect, name, gradient, Origin.COMPUTED, {"_module": module, "_gradient": gradient})
+        if found is not None and _is_scaled():
+            self._overflow = found.wrong
+            return None
+        return found
+
+    def _at(
+        self,
+        suspect: Suspect,
+        name: str,
+        tensor: Any,
+        origin: Origin,
+        variables: Mapping[str, object],
+        *,
+        weight: str = "",
+    ) -> Found | None:
+        """Return the wrong elements of a tensor with their source, or None if its name is excluded."""
+        if self._is_excluded(name):
+            return None
+        elements = wrong_elements(tensor)
+        wrong = clamp(
+            WrongNumber,
+            step=self._hooks.step,
+            suspect=suspect,
+            name=name,
+            origin=origin,
+            nans=elements.nans,
+            infinities=elements.infinities,
+            size=elements.size,
+            first=elements.first,
+            weight=weight,
+        )
+        return Found(wrong, variables)
+
+    def _of_part(self, module: Any, name: str) -> str:
+        return ".".join(filter(None, (self._hooks.names.of_module(module), name)))
+
+    def _is_excluded(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._exclude)
+
+
+def _origin(module: Any, calls: Sequence[ModuleCall]) -> tuple[Origin, str]:
+    """Return the source of a wrong output, and the name of the wrong weight. ``calls`` are the running calls."""
+    for name, parameter in module._parameters.items():
+        if parameter is not None and not is_finite(parameter):
+            return Origin.WEIGHT, name
+    if not calls or not _has_wrong_input(calls[0]):
+        return Origin.COMPUTED, ""
+    return (Origin.BATCH if _has_wrong_input(calls[-1]) else Origin.CALLER), ""
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _has_wrong_input(call: ModuleCall) -> bool:
+    return any(map(is_wrong_input, tensors_in((call.args, call.kwargs))))
+
+
+def _is_distributed() -> bool:
+    distributed: Any = sys.modules.get("torch.distributed")
+    return bool(
+        distributed is not None
+        and distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
+
+
+def _is_scaled() -> bool:
+    """Return True if a gradient scaler is in use. It is searched only when there is a wrong gradient, which is rare."""
+    module: Any = sys.modules.get("torch.amp.grad_scaler")
+    if module is None:
+        return False
+    scalers = [one for one in gc.get_objects() if issubclass(type(one), module.GradScaler)]
+    return any(scaler.is_enabled() and scaler._scale is not None for scaler in scalers)

@@ -1,0 +1,110 @@
+"""The tensors in outputs and arguments of modules, and their elements that are not finite."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, NamedTuple
+
+from dbg_agent.values.tensors import local_shard
+
+MAX_DEPTH = 4
+"""Maximum depth of nested tuples, lists and mappings in an output that are searched for tensors."""
+
+MAX_TENSORS = 64
+"""Maximum number of tensors of one output that are watched, so that a module with a huge output costs little."""
+
+
+def tensors_in(value: object, depth: int = MAX_DEPTH) -> Iterator[Any]:
+    """Yield the tensors in nested tuples, lists and mappings."""
+    torch: Any = sys.modules["torch"]
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth and isinstance(value, (tuple, list)):
+        for one in value[:MAX_TENSORS]:
+            yield from tensors_in(one, depth - 1)
+    elif depth and isinstance(value, Mapping):
+        for one in list(value.values())[:MAX_TENSORS]:
+            yield from tensors_in(one, depth - 1)
+
+
+def floats_of(tensor: Any) -> Any:
+    """Return the floating-point elements of this rank's part of a tensor, detached; None if it has none to read.
+
+    There are none in integers, meta tensors, empty tensors, tensors of unknown classes, and inside a CUDA graph.
+    """
+    torch: Any = sys.modules["torch"]
+    local = local_shard(tensor)
+    if type(local) not in (torch.Tensor, torch.nn.Parameter) or local.is_meta or local.is_quantized:
+        return None
+    if torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._functorch.maybe_get_level(local) >= 0:
+        return None
+    if not (local.is_floating_point() or local.is_complex()):
+        return None
+    local = local.detach()
+    if local.layout is torch.sparse_coo:
+        local = local._values()
+    elif local.layout is not torch.strided:
+        local = local.values()
+    if local.numel() == 0 or (local.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return None
+    return torch.view_as_real(local.resolve_conj()) if local.is_complex() else local
+
+
+def aside() -> AbstractContextManager[object]:
+    """Return a context in which operations are invisible to autograd and to the program's modes of torch."""
+    torch: Any = sys.modules["torch"]
+    stack = ExitStack()
+    stack.enter_context(torch._C.DisableTorchFunction())
+    stack.enter_context(torch._C._DisableTorchDispatch())
+    stack.enter_context(torch.no_grad())
+    return stack
+
+
+def extremes(floats: Any) -> tuple[Any, Any]:
+    """Return minimum and maximum as tensors of 0 dimensions on the same device; both are NaN if an element is NaN."""
+    torch: Any = sys.modules["torch"]
+    low, high = torch.aminmax(floats)
+    return low, high
+
+
+def is_finite(tensor: Any) -> bool:
+    """Return True if all elements are finite, or can't be read. Waits for the tensor's device."""
+    floats = floats_of(tensor)
+    if floats is None:
+        return True
+    low, high = extremes(floats)
+    return math.isfinite(low.item()) and math.isfinite(high.item())
+
+
+def is_wrong_input(tensor: Any) -> bool:
+    """Return True if an argument has NaN or infinity. Negative infinity alone is a mask, and not wrong."""
+    floats = floats_of(tensor)
+    if floats is None:
+        return False
+    low, high = (one.item() for one in extremes(floats))
+    return not math.isfinite(high) and not (high == low == -math.inf)
+
+
+class WrongElements(NamedTuple):
+    """Numbers of wrong elements of a tensor, and the index of the first one."""
+
+    nans: int
+    infinities: int
+    size: int
+    first: tuple[int, ...]
+
+
+def wrong_elements(tensor: Any) -> WrongElements:
+    """Count the elements that are not finite. Waits for the tensor's device."""
+    torch: Any = sys.modules["torch"]
+    floats = floats_of(tensor)
+    if floats is None:
+        return WrongElements(0, 0, tensor.numel(), ())
+    wrong = ~torch.isfinite(floats)
+    nans = int(torch.isnan(floats).sum())
+    places = wrong.nonzero()
+    first = tuple(map(int, places[0].tolist())) if len(places) else ()
+    return WrongElements(nans, int(wrong.sum()) - nans, floats.numel(), first)

@@ -1,0 +1,107 @@
+"""The watches of this process: they start and end, and stop the rank at its first wrong number.
+
+Once a rank has stopped, its watches end. The other ranks of the run are held at their next module or step, where they
+are outside of any collective.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
+from dbg_agent.numbers.hooks import Found, TrainingHooks
+from dbg_agent.numbers.not_finite import NotFinite
+from dbg_agent.program.own_rank import AskedForError, connected_rank, current, settings_of, warn
+from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_wire.errors import error_line
+from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
+from dbg_wire.records.ranks import WRONG_NUMBER
+from dbg_wire.records.record import clamp
+
+RECEIVED_SECONDS = 5.0
+"""Time in seconds that a rank with a received wrong number waits for the report of the rank that computed it. A report
+takes milliseconds; a busy host may need a second."""
+
+
+class Watch:
+    """The observers that a question has started, and the stop at the first wrong number."""
+
+    def __init__(self) -> None:
+        self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
+        self._wrong: WrongNumber | None = None
+        self._waiting: Found | None = None
+        """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
+
+    def start(self, question: NumbersQuestion) -> None:
+        """Start watches in place of the current ones. Any thread may call it."""
+        self._wrong = self._waiting = None
+        self._hooks.start((NotFinite(question, self._hooks),) if question.nan else ())
+
+    def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
+        """Do what a terminal asks, and return the state of the watches. Called in the link's thread."""
+        if question.is_watch:
+            self.start(question)
+        elif question.ends:
+            self.end()
+        return self.rows()
+
+    def end(self) -> None:
+        """End all watches."""
+        self._hooks.end()
+
+    def rows(self) -> tuple[NumbersRecord, ...]:
+        """Return the state of the watches, and the first wrong number."""
+        hooks = self._hooks
+        state = clamp(NumbersState, is_on=hooks.is_on, step=hooks.step, checked=hooks.checked, compiled=hooks.compiled)
+        return (state,) if self._wrong is None else (state, self._wrong)
+
+    # ---------------------------------------------------------------------------------------- in the program's threads
+
+    def _hold(self) -> None:
+        """Hold this rank if another one is stopped. Stop it if another thread has found a wrong number."""
+        rank = current()
+        if rank is not None and rank.holding.others_are_kept.is_set():
+            self._hold_for(rank)
+        elif self._waiting is not None:
+            self._stop(self._waiting)
+
+    def _hold_for(self, rank: Rank) -> None:
+        at = users_frame(frames_of(sys._getframe()))
+        if at is not None:
+            self.end()
+            rank.holding.hold_for_kept(at[0])
+
+    def _stop(self, found: Found) -> None:
+        """Stop this rank at its first wrong number, unless the number came from a rank that is stopped already."""
+        at = users_frame(frames_of(sys._getframe()))
+        if at is None or not is_users_file(at[0].f_code.co_filename):
+            self._waiting = self._waiting or found
+            return
+        wrong, variables = found
+        self._wrong, self._waiting = wrong, None
+        self.end()
+        try:
+            rank = connected_rank(settings_of("set_trace", {}, ()), asked_for=True)
+        except AskedForError as asked:
+            raise ProgramRaised(asked.problem) from None
+        if rank is None:
+            return
+        if wrong.origin is Origin.RECEIVED and rank.holding.others_are_kept.wait(RECEIVED_SECONDS):
+            rank.holding.hold_for_kept(at[0])
+            return
+        frame = at[0]
+        frame.f_locals.update(variables)
+        try:
+            rank.stopping.stop(frame, WRONG_NUMBER, about=wrong.text)
+        finally:
+            # The frame may live long, and must not keep the tensors alive.
+            frame.f_locals.update(dict.fromkeys(variables))
+
+    def _failed(self, error: Exception) -> None:
+        self.end()
+        warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")
+
+
+watch = Watch()
+"""The watch of this process."""

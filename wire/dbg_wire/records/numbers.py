@@ -1,0 +1,146 @@
+"""The numbers of a training job: the question that makes ranks watch them, and the first wrong number of a rank.
+
+``step`` counts the steps of an optimizer, from 1. If the optimizer's own count can be read without a wait for a device,
+it is used, so that the count goes on after a restart from a checkpoint.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import Annotated
+
+from dbg_wire.errors import printable
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import Count, FreeText, Inquiry, Row, elements
+
+MAX_EXCLUDED = 64
+"""Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
+
+MAX_DIMENSIONS = 64
+"""Maximum number of dimensions of a tensor in torch."""
+
+MAX_NAME = 120
+"""Maximum number of characters of a module's name in a sentence."""
+
+
+class Suspect(str, enum.Enum):
+    """Kind of a watched tensor."""
+
+    OUTPUT = "output"
+    """An output of a module."""
+    OUTPUT_GRADIENT = "output gradient"
+    """The gradient of an output of a module, in the backward pass."""
+    GRADIENT = "gradient"
+    """The gradient of a parameter."""
+    PARAMETER = "parameter"
+    """A parameter after the optimizer's step."""
+
+
+class Origin(str, enum.Enum):
+    """Source of a wrong number, as far as one rank knows it."""
+
+    COMPUTED = "computed"
+    """The rank has computed it: the inputs, and the weights of the module, are finite."""
+    BATCH = "batch"
+    """An input of the model has a wrong number already."""
+    CALLER = "caller"
+    """An input of the module has it already, but no output of a module before: code between the modules made it, or a
+    collective in this code."""
+    WEIGHT = "weight"
+    """A weight of the module has it already."""
+    RECEIVED = "received"
+    """The rank's own gradient is finite, and the reduced gradient is not: another rank has sent it."""
+    UNKNOWN = "unknown"
+    """The inputs are gone. A cheap watch on a device learns of the number at the end of the step."""
+
+
+_ORIGINS = {
+    Origin.COMPUTED: "its inputs and weights are finite, so it was computed here",
+    Origin.BATCH: "an input of the model has it already, so it came with the batch",
+    Origin.CALLER: "its input has it already, from code or a collective between the modules",
+    Origin.WEIGHT: "its weight `{}` has it already",
+    Origin.RECEIVED: "this rank's own gradient is finite, so another rank sent it in the reduction",
+    Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
+}
+
+_WHERE_COMPUTED = {
+    Suspect.OUTPUT_GRADIENT: "gradients of later modules are finite, so it was computed here, in backward",
+    Suspect.GRADIENT: "the gradients of outputs are finite, so it was computed here, in backward",
+    Suspect.PARAMETER: "its gradient is finite, so the optimizer's step computed it",
+}
+
+_SUBJECTS = {
+    Suspect.OUTPUT: "the output of `{}`",
+    Suspect.OUTPUT_GRADIENT: "the gradient of the output of `{}`",
+    Suspect.GRADIENT: "the gradient of `{}`",
+    Suspect.PARAMETER: "the parameter `{}`",
+}
+
+
+class NumbersQuestion(Inquiry, tag="numbers"):
+    """Parameters of ``numbers``: the watches to start, or ``ends`` to end all of them. Without any, it only reads.
+
+    With ``nan`` a rank stops at its first number that is not finite. ``exact`` waits for the device at each module, so
+    that the rank stops there. Modules and parameters whose names match one of ``exclude`` are not watched.
+    """
+
+    nan: bool = False
+    exact: bool = False
+    exclude: Annotated[tuple[FreeText, ...], elements(MAX_EXCLUDED)] = ()
+    ends: bool = False
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether the question starts a watch."""
+        return self.nan
+
+
+class WrongNumber(Row, tag="wrong number"):
+    """First wrong number of a rank: its tensor, its step, and its source.
+
+    ``name`` is the name of the module or parameter. ``nans`` and ``infinities`` of ``size`` elements are wrong, the
+    first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight.
+    """
+
+    step: Count
+    suspect: Suspect
+    name: FreeText
+    origin: Origin
+    nans: Count = 0
+    infinities: Count = 0
+    size: Count = 0
+    first: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)] = ()
+    weight: FreeText = ""
+    place: Place | None = None
+
+    @property
+    def text(self) -> str:
+        """Sentence with the step, the tensor, its wrong elements, and their source."""
+        name = printable(self.name or "the model", MAX_NAME)
+        wrong = " and ".join(
+            f"{count:,} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count
+        )
+        source = _ORIGINS[self.origin].format(printable(self.weight, MAX_NAME))
+        if self.origin is Origin.COMPUTED:
+            source = _WHERE_COMPUTED.get(self.suspect, source)
+        counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})" if wrong else "is not finite"
+        return f"step {self.step}: {_SUBJECTS[self.suspect].format(name)} {counted}; {source}"
+
+
+class NumbersState(Row, tag="numbers state"):
+    """State of a rank's watches: the current ``step``, and the number of checked tensors since the start.
+
+    ``compiled`` counts the compiled regions, of which only the outputs are watched.
+    """
+
+    is_on: bool
+    step: Count = 0
+    checked: Count = 0
+    compiled: Count = 0
+
+
+NumbersRecord = NumbersState | WrongNumber
+
+
+def first_wrong(rows: Iterable[object]) -> WrongNumber | None:
+    """Return the wrong number in the rows of an answer, or None."""
+    return next((row for row in rows if isinstance(row, WrongNumber)), None)
