@@ -15,7 +15,8 @@ from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 from dbg_agent.numbers.names import ModuleNames
-from dbg_agent.numbers.tensors import aside, tensors_in
+from dbg_agent.numbers.tensors import aside, is_ordinary, tensors_in
+from dbg_agent.process.imports import when_loaded
 from dbg_agent.stop.inbox import unharmed
 from dbg_wire.records.numbers import WrongNumber
 
@@ -92,31 +93,34 @@ class TrainingHooks:
         return bool(self._observers)
 
     def _register(self) -> None:
-        torch: Any = sys.modules["torch"]
         from torch.nn.modules.module import register_module_forward_hook
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         warnings.filterwarnings("ignore", message=COMPILE_WARNING)
-        is_compiling = torch.compiler.is_compiling
-
-        def forward(module: Any, _args: Any, output: Any) -> None:
-            # torch.compile traces this function. With the constant it is empty, and does not break the graph.
-            if is_compiling():
-                return
-            self._forward(module, output)
-
-        register_module_forward_hook(forward)
-        register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: self._before_step(optimizer))
-        register_optimizer_step_post_hook(lambda optimizer, _args, _kwargs: self._after_step(optimizer))
+        # torch.compile must not compile the entry when it runs in a region of the program that is compiled in parts.
+        when_loaded("torch._dynamo.eval_frame", lambda dynamo: dynamo.skip_code(TrainingHooks._enter.__code__))
+        enter, look = self._enter, self._look_at_output
+        register_module_forward_hook(lambda module, _args, output: enter(look, module, output))
+        register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: enter(self._before_step, optimizer))
+        register_optimizer_step_post_hook(lambda optimizer, _args, _kwargs: enter(self._after_step, optimizer))
 
     # ---------------------------------------------------------------------------------------- in the program's threads
 
-    def _observe(self, look: Callable[[Observer], Found | None]) -> None:
-        """Let each observer look. The thread waits and stops outside of the context of the observers."""
-        if self._observers:
-            unharmed(lambda: self._look(look), self._failed)
+    def _enter(self, hook: Callable[..., None], *args: Any) -> None:
+        """Run a hook; nothing of it is compiled, and its errors do not reach the program."""
+        torch: Any = sys.modules["torch"]
+        # torch.compile traces this function. With this constant it is empty, and does not break the graph.
+        if torch.compiler.is_compiling() or not self._observers:
+            return
+        set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
+        former = set_eval_frame(None)
+        try:
+            unharmed(partial(hook, *args), self._failed)
+        finally:
+            set_eval_frame(former)
 
     def _look(self, look: Callable[[Observer], Found | None]) -> None:
+        """Let each observer look. The thread waits and stops outside of the context of the observers."""
         self._hold()
         for observer in self._observers:
             with aside():
@@ -125,23 +129,19 @@ class TrainingHooks:
                 self._stop(found)
                 return
 
-    def _forward(self, module: Any, output: Any) -> None:
-        if self._observers:
-            unharmed(partial(self._look_at_output, module, output), self._failed)
-
     def _look_at_output(self, module: Any, output: Any) -> None:
         if self.names.is_new(module):
             self.compiled += type(module).__name__ == "OptimizedModule"
             self.names.note_calls(sys._getframe())
         self._watch_parameters(module)
         for tensor in tensors_in(output):
-            if self._is_latest(tensor):
-                # A container returns the output of its last part.
+            if not is_ordinary(tensor) or self._is_latest(tensor):
+                # A container returns the output of its last part, which has been looked at.
                 continue
             self.checked += 1
             self._look(methodcaller("output", module, tensor))
             if tensor.requires_grad:
-                tensor.register_hook(partial(self._output_gradient, module))
+                tensor.register_hook(partial(self._enter, self._output_gradient, module))
 
     def _is_latest(self, tensor: Any) -> bool:
         version = 0 if tensor.is_inference() else tensor._version
@@ -152,28 +152,28 @@ class TrainingHooks:
     def _watch_parameters(self, module: Any) -> None:
         """Register hooks for the gradients of a module's own parameters, which run before a gradient is reduced."""
         for name, parameter in module._parameters.items():
-            if parameter is None or not parameter.requires_grad:
+            if parameter is None or not parameter.requires_grad or not is_ordinary(parameter):
                 continue
             known = self._hooked.get(id(parameter))
             if known is None or known() is not parameter:
                 self._hooked[id(parameter)] = weakref.ref(parameter)
-                parameter.register_hook(partial(self._gradient, weakref.ref(module), name))
+                parameter.register_hook(partial(self._enter, self._gradient, weakref.ref(module), name))
 
     def _output_gradient(self, module: Any, gradient: Any) -> None:
         self.checked += 1
-        self._observe(methodcaller("output_gradient", module, gradient))
+        self._look(methodcaller("output_gradient", module, gradient))
 
     def _gradient(self, module: weakref.ref[Any], name: str, gradient: Any) -> None:
         self.checked += 1
-        self._observe(methodcaller("gradient", module(), name, gradient))
+        self._look(methodcaller("gradient", module(), name, gradient))
 
     def _before_step(self, optimizer: Any) -> None:
         self._begun = _step_of(optimizer) or self._begun + 1
         self.step = self._begun
-        self._observe(methodcaller("before_step", optimizer))
+        self._look(methodcaller("before_step", optimizer))
 
     def _after_step(self, optimizer: Any) -> None:
-        self._observe(methodcaller("after_step", optimizer))
+        self._look(methodcaller("after_step", optimizer))
         self.step = self._begun + 1
 
 

@@ -66,7 +66,7 @@ class NotFinite:
             variables = {"_parameter": parameter, "_gradient": gradient}
             if overflow is not None:
                 return Found(overflow, variables)
-            origin = Origin.RECEIVED if _is_distributed() else Origin.CALLER
+            origin = Origin.RECEIVED if _is_distributed() else Origin.CHANGED
             name = self._hooks.names.of_parameter(parameter)
             if (found := self._at(Suspect.GRADIENT, name, gradient, origin, variables)) is not None:
                 return found

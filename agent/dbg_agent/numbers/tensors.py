@@ -30,6 +30,14 @@ def tensors_in(value: object, depth: int = MAX_DEPTH) -> Iterator[Any]:
             yield from tensors_in(one, depth - 1)
 
 
+def is_ordinary(tensor: Any) -> bool:
+    """Return True if operations on this rank's part of a tensor only compute: no program traces or transforms them."""
+    torch: Any = sys.modules["torch"]
+    local = local_shard(tensor)
+    is_known = type(local) in (torch.Tensor, torch.nn.Parameter) and not (local.is_meta or local.is_quantized)
+    return is_known and not (torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._get_tracing_state())
+
+
 def floats_of(tensor: Any) -> Any:
     """Return the floating-point elements of this rank's part of a tensor, detached; None if it has none to read.
 
@@ -37,11 +45,7 @@ def floats_of(tensor: Any) -> Any:
     """
     torch: Any = sys.modules["torch"]
     local = local_shard(tensor)
-    if type(local) not in (torch.Tensor, torch.nn.Parameter) or local.is_meta or local.is_quantized:
-        return None
-    if torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._functorch.maybe_get_level(local) >= 0:
-        return None
-    if not (local.is_floating_point() or local.is_complex()):
+    if not (is_ordinary(tensor) and (local.is_floating_point() or local.is_complex())):
         return None
     local = local.detach()
     if local.layout is torch.sparse_coo:

@@ -30,12 +30,16 @@ class Watch:
     def __init__(self) -> None:
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
         self._wrong: WrongNumber | None = None
+        self._times_kept = 0
+        """The number of times that other ranks had been kept when the watches started."""
         self._waiting: Found | None = None
         """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
 
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
         self._wrong = self._waiting = None
+        rank = current()
+        self._times_kept = rank.holding.times_kept if rank is not None else 0
         self._hooks.start((NotFinite(question, self._hooks),) if question.nan else ())
 
     def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
@@ -61,7 +65,8 @@ class Watch:
     def _hold(self) -> None:
         """Hold this rank if another one is stopped. Stop it if another thread has found a wrong number."""
         rank = current()
-        if rank is not None and rank.holding.others_are_kept.is_set():
+        if rank is not None and rank.holding.times_kept != self._times_kept:
+            # This rank may have waited in a collective until the stopped rank was resumed. Then it only ends its watch.
             self._hold_for(rank)
         elif self._waiting is not None:
             self._stop(self._waiting)

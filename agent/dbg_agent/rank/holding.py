@@ -222,6 +222,8 @@ class Holding:
         self._kept: tuple[int, ...] = ()
         self.others_are_kept = threading.Event()
         """Set while other ranks of the run are kept, after a crash or at a wrong number."""
+        self.times_kept = 0
+        """How often other ranks have become kept."""
         self._kept_reported = 0
         self._let_go = 0
         """The number of the most recent stop that this object has ended."""
@@ -336,6 +338,7 @@ class Holding:
     def _keep(self, ranks: tuple[int, ...]) -> None:
         self._kept = ranks
         if self._others_kept():
+            self.times_kept += not self.others_are_kept.is_set()
             self.others_are_kept.set()
         else:
             self.others_are_kept.clear()

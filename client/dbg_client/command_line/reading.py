@@ -206,6 +206,12 @@ def _asked(words: Words) -> dict[str, object]:
     return {"target": target, text_field(verb): text}
 
 
+def _watch(words: Words) -> dict[str, object]:
+    """Split the words after ``watch``: the kind of the watch, and the target."""
+    watch, *operands = [*words.operands, *words.behind] or [""]
+    return {"watch": watch, "target": _target(operands, words)}
+
+
 def _job(words: Words) -> dict[str, object]:
     """Return the command after ``--``."""
     if words.operands or not words.behind:
@@ -231,6 +237,7 @@ _OPERANDS: Mapping[Operands, Callable[[Words], dict[str, object]]] = {
     Operands.MAYBE_FILES: _files,
     Operands.EXPRESSION: _asked,
     Operands.COMMAND: _asked,
+    Operands.WATCH: _watch,
     Operands.SHELL: lambda words: {"shell": " ".join([*words.operands, *words.behind])},
     Operands.PROGRAM: _program,
     Operands.JOB: _job,

@@ -245,7 +245,7 @@ class Breakpoints(RanksTool):
 
 TOOLS: tuple[type[Tool], ...] = (
     ListRanks,
-    *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
+    *map(tool_of, ("where", "why", "slow", "numbers", "collectives", "eval", "command", "interrupt", "continue")),
     *(WaitForStop, Variables, Breakpoints),
 )
 

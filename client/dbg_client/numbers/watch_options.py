@@ -15,6 +15,9 @@ NAN = "nan"
 WATCHES = (NAN,)
 """The watches as users type them."""
 
+OFF = "off"
+"""Typed instead of a watch: it ends all watches."""
+
 watch_option = partial(Option, heading=Heading.NUMBERS)
 
 

@@ -35,6 +35,7 @@ class Operands(enum.Enum):
     MAYBE_FILES = "[TARGET|FILE…]"
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
+    WATCH = "nan|off [TARGET]"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
     JOB = "-- CMD..."

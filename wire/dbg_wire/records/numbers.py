@@ -45,6 +45,8 @@ class Origin(str, enum.Enum):
     CALLER = "caller"
     """An input of the module has it already, but no output of a module before: code between the modules made it, or a
     collective in this code."""
+    CHANGED = "changed"
+    """The gradient was finite after backward: the program has changed it before the optimizer's step."""
     WEIGHT = "weight"
     """A weight of the module has it already."""
     RECEIVED = "received"
@@ -57,14 +59,15 @@ _ORIGINS = {
     Origin.COMPUTED: "its inputs and weights are finite, so it was computed here",
     Origin.BATCH: "an input of the model has it already, so it came with the batch",
     Origin.CALLER: "its input has it already, from code or a collective between the modules",
-    Origin.WEIGHT: "its weight `{}` has it already",
+    Origin.WEIGHT: "its parameter `{}` has it already",
+    Origin.CHANGED: "it was finite after backward, so code before the optimizer's step computed it",
     Origin.RECEIVED: "this rank's own gradient is finite, so another rank sent it in the reduction",
     Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
 }
 
 _WHERE_COMPUTED = {
-    Suspect.OUTPUT_GRADIENT: "gradients of later modules are finite, so it was computed here, in backward",
-    Suspect.GRADIENT: "the gradients of outputs are finite, so it was computed here, in backward",
+    Suspect.OUTPUT_GRADIENT: "later gradients are finite, so the backward of the code after this module computed it",
+    Suspect.GRADIENT: "the gradient of the module's output is finite, so the backward of this module computed it",
     Suspect.PARAMETER: "its gradient is finite, so the optimizer's step computed it",
 }
 
@@ -141,6 +144,11 @@ class NumbersState(Row, tag="numbers state"):
 NumbersRecord = NumbersState | WrongNumber
 
 
-def first_wrong(rows: Iterable[object]) -> WrongNumber | None:
+def state_in(rows: Iterable[object]) -> NumbersState | None:
+    """Return the state of the watches in the rows of an answer, or None."""
+    return next((row for row in rows if isinstance(row, NumbersState)), None)
+
+
+def wrong_in(rows: Iterable[object]) -> WrongNumber | None:
     """Return the wrong number in the rows of an answer, or None."""
     return next((row for row in rows if isinstance(row, WrongNumber)), None)

@@ -1,0 +1,121 @@
+"""Answer of ranks about their watches: the first wrong number of the job, or the fact that there is none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Style
+from dbg_client.views.naming import Naming
+from dbg_client.why.show import Diagnosis, shown
+from dbg_client.why.verdict import NextStep, Purpose
+from dbg_wire.errors import Remedy, printable
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.numbers import NumbersState, Origin, WrongNumber, state_in, wrong_in
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import plain
+
+MAX_SHOWN = 8
+"""Maximum number of ranks with wrong numbers in the text; JSON lists all."""
+
+FOUND_STATUS = 1
+"""Exit status if a number is wrong."""
+
+_CODES = {FOUND_STATUS: "1;31", 0: "32", PARTIAL: "35"}
+
+
+@dataclass(frozen=True, slots=True)
+class WrongInRank:
+    """The first wrong number of one rank."""
+
+    rank: RankInfo
+    wrong: WrongNumber
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumbersAnswer:
+    """States of the watches of ``ranks``, by key, and the wrong numbers, the earliest first.
+
+    ``refusals`` are the reasons of ranks that can't watch.
+    """
+
+    ranks: tuple[RankInfo, ...]
+    states: Mapping[str, NumbersState]
+    wrong: tuple[WrongInRank, ...]
+    refusals: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def watching(self) -> tuple[RankInfo, ...]:
+        """The ranks whose watches are on."""
+        return tuple(rank for rank in self.ranks if rank.key in self.states and self.states[rank.key].is_on)
+
+    @property
+    def status(self) -> int:
+        return FOUND_STATUS if self.wrong else 0 if self.watching else PARTIAL
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    def text(self, style: Style = PLAIN) -> str:
+        naming = Naming(self.ranks)
+        color = _CODES[self.status] if style.color else None
+        diagnoses = [self._diagnosis(one, naming) for one in self.wrong[:MAX_SHOWN]] or [self._nothing_wrong()]
+        lines = [shown(one, color, style.columns, style.word) for one in diagnoses]
+        if len(self.wrong) > MAX_SHOWN:
+            lines.append(f"and {len(self.wrong) - MAX_SHOWN} more ranks; --json lists them\n")
+        return "".join(lines)
+
+    def _diagnosis(self, found: WrongInRank, naming: Naming) -> Diagnosis:
+        name = naming.name(found.rank)
+        is_there = found.rank.state is RankState.STOPPED
+        return Diagnosis(
+            job="",
+            sentence=f"rank {name}, {found.wrong.text}",
+            evidence=tuple(self._evidence()) if found is self.wrong[0] else (),
+            next=NextStep(Remedy("attach", name), Purpose.OPENS) if is_there else None,
+        )
+
+    def _nothing_wrong(self) -> Diagnosis:
+        steps = [self.states[rank.key].step for rank in self.watching]
+        sentence = "no rank watches its numbers"
+        if steps:
+            them = "1 rank watches its" if len(steps) == 1 else f"{len(steps)} ranks watch their"
+            sentence = f"{them} numbers; none is wrong up to step {max(steps)}"
+        return Diagnosis(job="", sentence=sentence, evidence=tuple(self._evidence()))
+
+    def _evidence(self) -> Iterable[str]:
+        if compiled := max((state.compiled for state in self.states.values()), default=0):
+            yield f"in {compiled} compiled regions only the outputs are watched"
+        yield from (printable(text) for text in self.refusals)
+
+    def document(self) -> dict[str, object]:
+        return {
+            "schema": 1,
+            "asked": len(self.ranks),
+            "answered": len(self.states),
+            "watching": len(self.watching),
+            "step": max((state.step for state in self.states.values()), default=None),
+            "wrong": [
+                {"job": one.rank.job, "rank": one.rank.rank, "address": one.rank.address, "sentence": one.wrong.text}
+                | {name: value for name, value in plain(one.wrong).items() if name != "row"}
+                for one in self.wrong
+            ],
+        }
+
+
+def answer_of(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> NumbersAnswer:
+    """Return the answers of ranks as one. Of equal steps, the rank that has computed the number comes first."""
+    states: dict[str, NumbersState] = {}
+    wrong: list[WrongInRank] = []
+    refusals: set[str] = set()
+    for rank, answer in zip(ranks, answers, strict=True):
+        if (state := state_in(answer.rows)) is not None:
+            states[rank.key] = state
+        if (number := wrong_in(answer.rows)) is not None:
+            wrong.append(WrongInRank(rank, number))
+        if answer.kind is not Kind.VALUE:
+            refusals.add(answer.text)
+    wrong.sort(key=lambda one: (one.wrong.step, one.wrong.origin is Origin.RECEIVED, one.rank.rank))
+    return NumbersAnswer(ranks=tuple(ranks), states=states, wrong=tuple(wrong), refusals=tuple(sorted(refusals)))

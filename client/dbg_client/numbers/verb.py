@@ -1,0 +1,98 @@
+"""Verbs ``watch`` and ``numbers``: start watches over the numbers of a training, and report what they have found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.wait_progress import Show, WaitingLine
+from dbg_client.numbers.answer import NumbersAnswer, answer_of
+from dbg_client.numbers.watch_options import OFF, WATCHES, WatchOptions
+from dbg_client.verbs.option import Operands, Option
+from dbg_client.verbs.verb import Asking, Bound, RanksVerb
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Action
+from dbg_wire.records.numbers import NumbersQuestion
+from dbg_wire.records.ranks import WRONG_NUMBER, RankInfo, RankState
+
+
+class Numbers(RanksVerb):
+    """Report the watches of ranks and their first wrong numbers."""
+
+    name = "numbers"
+    example = "numbers"
+    operands = Operands.MAYBE_TARGET
+    in_session: ClassVar[Operands | None] = Operands.MAYBE_TARGET
+    help_in_session = "the first wrong number that a watch has found"
+    usual = "all"
+    without_target = True
+    for_agents = (
+        "Find the first NaN or infinity of a training with torch: in which rank, step, module and tensor, and whether "
+        "it was computed there or came in. `watch=nan` starts the watch, and this call then waits up to `seconds`; "
+        "the rank stops there."
+    )
+
+    watch: Annotated[
+        str,
+        Option(
+            "--watch",
+            metavar="|".join((*WATCHES, OFF)),
+            choices=(*WATCHES, OFF),
+            in_session=True,
+            help="first start this watch, or end all",
+        ),
+    ] = ""
+    options: WatchOptions = WatchOptions()
+    bound: Bound = None
+
+    async def ask(self, asking: Asking) -> NumbersAnswer:
+        if not self.watch:
+            return await read_numbers(asking.asker, asking.ranks)
+        question = NumbersQuestion(ends=True) if self.watch == OFF else self.options.question([self.watch])
+        answer = answer_of(asking.ranks, await asking.asker.ask(Action.NUMBERS, asking.ranks, inquiry=question))
+        if answer.watching:
+            await _until_wrong(asking.asker, answer.watching, self.bound, asking.show)
+            answer = await read_numbers(asking.asker, asking.ranks)
+        return answer
+
+
+class Watch(Numbers):
+    """Start a watch in running ranks, and wait until one of them stops at a wrong number."""
+
+    name = "watch"
+    example = "watch nan"
+    operands = Operands.WATCH
+    in_session = None
+
+    def check(self) -> None:
+        if self.watch not in (*WATCHES, OFF):
+            what = f"{printable(self.watch)!r} is not a watch" if self.watch else "watch needs its kind"
+            raise BadInput(what, f"write {', '.join(WATCHES)} or {OFF}, as in dbg-attach {self.example}")
+        self.options.check(is_watch=self.watch != OFF)
+
+
+async def read_numbers(asker: Asker, ranks: Sequence[RankInfo]) -> NumbersAnswer:
+    """Return the states of the ranks' watches. Raises DbgError."""
+    return answer_of(ranks, await asker.ask(Action.NUMBERS, ranks, inquiry=NumbersQuestion()))
+
+
+async def _until_wrong(asker: Asker, ranks: Sequence[RankInfo], seconds: float | None, show: Show) -> None:
+    """Wait until one of the ranks has stopped at a wrong number, all have exited, or ``seconds`` have passed."""
+    directory = asker.switchboard.directory
+    before = {rank.key: rank.stop_id for rank in ranks}
+
+    def is_over() -> bool | None:
+        now = [rank for key, rank in directory.by_key.items() if key in before]
+        found = any(rank.reason == WRONG_NUMBER and rank.stop_id != before[rank.key] for rank in now)
+        return found or all(rank.state is RankState.EXITED for rank in now) or None
+
+    limit = None if seconds is None or math.isinf(seconds) else seconds
+    try:
+        async with WaitingLine(show).says(
+            lambda: f"{len(before)} ranks watch their numbers; Ctrl-C leaves them watching"
+        ):
+            await asker.switchboard.until(is_over, limit)
+    except TimeoutError:
+        return
