@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -12,7 +11,15 @@ from typing import Any
 from dbg_agent.numbers.hooks import Found, TrainingHooks
 from dbg_agent.numbers.late_flags import LateFlags
 from dbg_agent.numbers.names import ModuleCall, running_calls
-from dbg_agent.numbers.tensors import extremes, floats_of, is_finite, is_wrong_input, tensors_in, wrong_elements
+from dbg_agent.numbers.tensors import (
+    are_finite,
+    extremes,
+    floats_of,
+    is_finite,
+    is_wrong_input,
+    tensors_in,
+    wrong_elements,
+)
 from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
 from dbg_wire.records.record import clamp
 
@@ -91,10 +98,9 @@ class NotFinite:
         floats = floats_of(tensor)
         if floats is None:
             return False
-        low, high = extremes(floats)
-        if self._exact or low.is_cpu:
-            return not (math.isfinite(low.item()) and math.isfinite(high.item()))
-        self._flags.add((self._hooks.step, suspect, owner), low, high)
+        if self._exact or floats.is_cpu:
+            return not are_finite(floats)
+        self._flags.add((self._hooks.step, suspect, owner), *extremes(floats))
         return False
 
     def _late(self) -> Found | None:

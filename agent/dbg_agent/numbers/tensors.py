@@ -77,10 +77,14 @@ def extremes(floats: Any) -> tuple[Any, Any]:
 def is_finite(tensor: Any) -> bool:
     """Return True if all elements are finite, or can't be read. Waits for the tensor's device."""
     floats = floats_of(tensor)
-    if floats is None:
-        return True
-    low, high = extremes(floats)
-    return math.isfinite(low.item()) and math.isfinite(high.item())
+    return floats is None or are_finite(floats)
+
+
+def are_finite(floats: Any) -> bool:
+    """Return True if all these elements are finite. Waits for their device."""
+    # A finite sum has only finite terms, and takes half the time of the extremes. A sum that is not finite proves
+    # nothing, because it may overflow.
+    return math.isfinite(floats.sum().item()) or all(math.isfinite(one.item()) for one in extremes(floats))
 
 
 def is_wrong_input(tensor: Any) -> bool:
