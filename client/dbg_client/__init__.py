@@ -25,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dbg_client.api.answers import Answer, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
+    from dbg_client.api.answers import Answer, Collectives, Group, Numbers, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.inspection import RankError
@@ -52,6 +52,7 @@ __all__ = [
     "Group",
     "Job",
     "KeyboardTaken",
+    "Numbers",
     "Place",
     "RankChange",
     "RankError",
@@ -74,7 +75,7 @@ __all__ = [
 _MODULES = {
     name: module
     for module, names in {
-        "dbg_client.api.answers": "Answer Collectives Group Slow SlowVerdict Verdict Where Why",
+        "dbg_client.api.answers": "Answer Collectives Group Numbers Slow SlowVerdict Verdict Where Why",
         "dbg_client.api.blocking": "Broker Job Ranks Stop connect",
         "dbg_client.api.broker": "AsyncBroker aconnect",
         "dbg_client.notebook": "load_ipython_extension",

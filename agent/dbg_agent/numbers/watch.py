@@ -6,17 +6,18 @@ are outside of any collective.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Protocol
 
 from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
 from dbg_agent.numbers.hooks import Found, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
-from dbg_agent.program.own_rank import AskedForError, connected_rank, current, settings_of, warn
-from dbg_agent.rank.rank import Rank
-from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import error_line
 from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
-from dbg_wire.records.ranks import WRONG_NUMBER
 from dbg_wire.records.record import clamp
 
 RECEIVED_SECONDS = 5.0
@@ -24,38 +25,61 @@ RECEIVED_SECONDS = 5.0
 takes milliseconds; a busy host may need a second."""
 
 
+class OtherRanks(Protocol):
+    """What this rank knows about stops of the other ranks of its run."""
+
+    others_are_kept: threading.Event
+    times_kept: int
+
+    def hold_for_kept(self, frame: FrameType) -> None:
+        """Wait at ``frame`` while other ranks of the run are kept."""
+
+
 class Watch:
     """The observers that a question has started, and the stop at the first wrong number."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], bool],
+        stop: Callable[[FrameType, str], None],
+        others: OtherRanks,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Keep the parts of the rank.
+
+        ``connect`` waits for a broker, and returns False if the program continues without one. ``stop`` stops the
+        calling thread at a frame, with a sentence about the stop.
+        """
+        self._connect = connect
+        self._stop_at = stop
+        self._others = others
+        self._warn = warn
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
         self._wrong: WrongNumber | None = None
         self._times_kept = 0
         """The number of times that other ranks had been kept when the watches started."""
         self._waiting: Found | None = None
         """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
+        # A forked child becomes a rank of its own, with its own watches, or is a helper that is not watched.
+        os.register_at_fork(after_in_child=self.end)
 
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
         self._wrong = self._waiting = None
-        rank = current()
-        self._times_kept = rank.holding.times_kept if rank is not None else 0
+        self._times_kept = self._others.times_kept
         self._hooks.start((NotFinite(question, self._hooks),) if question.nan else ())
-
-    def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
-        """Do what a terminal asks, and return the state of the watches. Called in the link's thread."""
-        if question.is_watch:
-            self.start(question)
-        elif question.ends:
-            self.end()
-        return self.rows()
 
     def end(self) -> None:
         """End all watches."""
         self._hooks.end()
 
-    def rows(self) -> tuple[NumbersRecord, ...]:
-        """Return the state of the watches, and the first wrong number."""
+    def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
+        """Do what a terminal asks. Return the state of the watches, and the first wrong number."""
+        if question.is_watch:
+            self.start(question)
+        elif question.ends:
+            self.end()
         hooks = self._hooks
         state = clamp(NumbersState, is_on=hooks.is_on, step=hooks.step, checked=hooks.checked, compiled=hooks.compiled)
         return (state,) if self._wrong is None else (state, self._wrong)
@@ -64,18 +88,17 @@ class Watch:
 
     def _hold(self) -> None:
         """Hold this rank if another one is stopped. Stop it if another thread has found a wrong number."""
-        rank = current()
-        if rank is not None and rank.holding.times_kept != self._times_kept:
+        if self._others.times_kept != self._times_kept:
             # This rank may have waited in a collective until the stopped rank was resumed. Then it only ends its watch.
-            self._hold_for(rank)
+            self._hold_for_others()
         elif self._waiting is not None:
             self._stop(self._waiting)
 
-    def _hold_for(self, rank: Rank) -> None:
+    def _hold_for_others(self) -> None:
+        self.end()
         at = users_frame(frames_of(sys._getframe()))
         if at is not None:
-            self.end()
-            rank.holding.hold_for_kept(at[0])
+            self._others.hold_for_kept(at[0])
 
     def _stop(self, found: Found) -> None:
         """Stop this rank at its first wrong number, unless the number came from a rank that is stopped already."""
@@ -86,27 +109,19 @@ class Watch:
         wrong, variables = found
         self._wrong, self._waiting = wrong, None
         self.end()
-        try:
-            rank = connected_rank(settings_of("set_trace", {}, ()), asked_for=True)
-        except AskedForError as asked:
-            raise ProgramRaised(asked.problem) from None
-        if rank is None:
+        if not self._connect():
             return
-        if wrong.origin is Origin.RECEIVED and rank.holding.others_are_kept.wait(RECEIVED_SECONDS):
-            rank.holding.hold_for_kept(at[0])
+        if wrong.origin is Origin.RECEIVED and self._others.others_are_kept.wait(RECEIVED_SECONDS):
+            self._others.hold_for_kept(at[0])
             return
         frame = at[0]
         frame.f_locals.update(variables)
         try:
-            rank.stopping.stop(frame, WRONG_NUMBER, about=wrong.text)
+            self._stop_at(frame, wrong.text)
         finally:
             # The frame may live long, and must not keep the tensors alive.
             frame.f_locals.update(dict.fromkeys(variables))
 
     def _failed(self, error: Exception) -> None:
         self.end()
-        warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")
-
-
-watch = Watch()
-"""The watch of this process."""
+        self._warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")

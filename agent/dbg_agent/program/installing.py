@@ -58,7 +58,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
             _raise_timeouts_with_torch(settings.collective_timeout)
         ended.watch()
         if os.environ.get(NUMBERS):
-            when_loaded("torch", _watch_numbers)
+            when_loaded("torch", lambda _: _watch_numbers(rank))
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic and not _keeps_debuggers(rank):
@@ -86,14 +86,13 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
     when_loaded(TORCH, install)
 
 
-def _watch_numbers(_: ModuleType) -> None:
-    """Start the watch of the environment over the numbers of torch, which has just been imported."""
-    from dbg_agent.numbers.watch import watch
+def _watch_numbers(rank: Rank) -> None:
+    """Start the watch that the environment names."""
     from dbg_wire.records.numbers import NumbersQuestion
     from dbg_wire.records.record import InvalidMessage, decode_record
 
     try:
-        watch.start(decode_record(NumbersQuestion, os.environ.get(NUMBERS, "")))
+        rank.watch().start(decode_record(NumbersQuestion, os.environ.get(NUMBERS, "")))
     except InvalidMessage as error:
         warn(f"{NUMBERS} is not a watch ({error}); ignored")
 

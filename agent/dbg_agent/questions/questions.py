@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.link.outgoing import ToBroker
+    from dbg_agent.numbers.watch import Watch
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.evaluate import Evaluated
     from dbg_agent.settings import Settings
@@ -83,6 +84,7 @@ class Questions:
         debuggers: Debuggers,
         break_in: BreakIn,
         kill: Callable[[], None],
+        watch: Callable[[], Watch],
     ) -> None:
         self._may_exec = settings.exec
         self._broker = broker
@@ -95,6 +97,7 @@ class Questions:
         self._debuggers = debuggers
         self._break_in = break_in
         self._end_process = kill
+        self._watch = watch
         self._work = StopWork(
             stops=stops,
             inbox=inbox,
@@ -238,9 +241,7 @@ class Questions:
         elif loaded("torch") is None:
             self.answer(ask, Kind.ERROR, "the program has not imported torch")
         else:
-            from dbg_agent.numbers.watch import watch
-
-            self.answer(ask, Kind.VALUE, "", rows=watch.answer(ask.inquiry))
+            self.answer(ask, Kind.VALUE, "", rows=self._watch().answer(ask.inquiry))
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

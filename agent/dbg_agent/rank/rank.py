@@ -34,10 +34,12 @@ from dbg_agent.stop.stops import Halt, Stops
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Goodbye, RankReport
+from dbg_wire.records.ranks import WRONG_NUMBER
 from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
+    from dbg_agent.numbers.watch import Watch
 
 logger = Logger("dbg_agent.rank")
 
@@ -97,7 +99,9 @@ class Rank:
             debuggers=debuggers,
             break_in=break_in,
             kill=self.kill,
+            watch=self.watch,
         )
+        self._watch: Watch | None = None
         self.holding = holding = Holding(broker, stops, inbox, stopping, lambda: link.is_connected)
         self.limits = limits = StopLimits(broker, stops, inbox)
         stopping.start(
@@ -144,6 +148,19 @@ class Rank:
             is_halted=lambda: self.stops.is_halted,
             has_commands=self.debuggers.has_commands,
         )
+
+    def watch(self) -> Watch:
+        """Return the watch over the numbers of a training. Its modules are loaded here, because few ranks need it."""
+        if self._watch is None:
+            from dbg_agent.numbers.watch import Watch
+
+            self._watch = Watch(
+                connect=lambda: self.connect(self.settings, asked_for=True) is None,
+                stop=lambda frame, about: self.stopping.stop(frame, WRONG_NUMBER, about=about),
+                others=self.holding,
+                warn=self.broker.warn,
+            )
+        return self._watch
 
     # ---------------------------------------------------------------------------------------------------- identity
 

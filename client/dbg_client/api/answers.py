@@ -172,6 +172,17 @@ class Slow(RenderedAnswer):
         self.verdicts: tuple[SlowVerdict, ...] = _verdicts(SlowVerdict, self.document["verdicts"])
 
 
+class Numbers(RenderedAnswer):
+    """The watches over the numbers of ranks; ``wrong`` are the first wrong numbers of ranks, the earliest first.
+
+    Each has the keys of ``wrong`` in ``dbg-attach numbers --json``.
+    """
+
+    def __init__(self, answer: VerbAnswer) -> None:
+        super().__init__(answer)
+        self.wrong: tuple[Mapping[str, Any], ...] = tuple(self.document["wrong"])
+
+
 class Collectives(RenderedAnswer):
     """The most recent collective of each process group, and the ranks in it."""
 

@@ -220,6 +220,7 @@ class Ranks(Blocking[AsyncRanks]):
     variables = waits(AsyncRanks.variables)
     why = waits(AsyncRanks.why)
     slow = waits(AsyncRanks.slow)
+    numbers = waits(AsyncRanks.numbers)
     collectives = waits(AsyncRanks.collectives)
     interrupt = waits(AsyncRanks.interrupt)
     resume = waits(AsyncRanks.resume)

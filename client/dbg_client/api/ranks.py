@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Se
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dbg_client.api.answers import Answer, Collectives, Slow, Where, Why
+from dbg_client.api.answers import Answer, Collectives, Numbers, Slow, Where, Why
 from dbg_client.api.breakpoints import change_breakpoints
 from dbg_client.api.inspection import file_in_ranks, given
 from dbg_client.api.stop import AsyncStop, open_stop
@@ -110,6 +110,24 @@ class AsyncRanks:
         Raises BadInput if ``seconds`` is too long, and DbgError if the broker fails.
         """
         return Slow(await self.ask(load_verb("slow")(seconds=seconds), timeout=timeout))
+
+    async def numbers(
+        self,
+        watch: str = "",
+        *,
+        seconds: float | None = None,
+        exact: bool = False,
+        exclude: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> Numbers:
+        """Return the first wrong number of each rank, as the watches over the numbers of a training have found it.
+
+        With ``watch`` (``nan``), first start this watch, and wait until a rank has stopped at a wrong number, for at
+        most ``seconds``. With ``off``, end the watches. Modules and parameters whose names match a pattern of
+        ``exclude`` are not watched. ``exact`` waits for a device at each module. Raises DbgError if the broker fails.
+        """
+        verb = load_verb("numbers").with_watch(watch, seconds, exact=exact, exclude=tuple(exclude))
+        return Numbers(await self.ask(verb, timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the most recent collective of each process group of the job, and the ranks in it."""

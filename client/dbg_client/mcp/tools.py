@@ -243,10 +243,26 @@ class Breakpoints(RanksTool):
         return str(await ranks.set_breakpoint(file, line, **spec, timeout=seconds))
 
 
+class Numbers(RanksTool):
+    """Find the first NaN or infinity of a training with torch: rank, step, module, tensor and source.
+
+    With `watch`, start the watch, and wait until a rank has stopped at a wrong number. Without it, return the findings
+    of the watches that run.
+    """
+
+    name = "numbers"
+    changes = True
+    watch: Literal["", "nan", "off"] = ""
+    seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT, description="longest wait, up to 300")] = 30.0
+
+    async def do(self, broker: AsyncBroker) -> str:
+        return str(await self.chosen(broker).numbers(self.watch, seconds=self.seconds))
+
+
 TOOLS: tuple[type[Tool], ...] = (
     ListRanks,
-    *map(tool_of, ("where", "why", "slow", "numbers", "collectives", "eval", "command", "interrupt", "continue")),
-    *(WaitForStop, Variables, Breakpoints),
+    *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
+    *(WaitForStop, Variables, Breakpoints, Numbers),
 )
 
 

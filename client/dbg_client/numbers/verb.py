@@ -10,7 +10,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.wait_progress import Show, WaitingLine
 from dbg_client.numbers.answer import NumbersAnswer, answer_of
 from dbg_client.numbers.watch_options import OFF, WATCHES, WatchOptions
-from dbg_client.verbs.option import Operands, Option
+from dbg_client.verbs.option import NO_FLAGS, Operands
 from dbg_client.verbs.verb import Asking, Bound, RanksVerb
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
@@ -28,24 +28,18 @@ class Numbers(RanksVerb):
     help_in_session = "the first wrong number that a watch has found"
     usual = "all"
     without_target = True
-    for_agents = (
-        "Find the first NaN or infinity of a training with torch: in which rank, step, module and tensor, and whether "
-        "it was computed there or came in. `watch=nan` starts the watch, and this call then waits up to `seconds`; "
-        "the rank stops there."
-    )
 
-    watch: Annotated[
-        str,
-        Option(
-            "--watch",
-            metavar="|".join((*WATCHES, OFF)),
-            choices=(*WATCHES, OFF),
-            in_session=True,
-            help="first start this watch, or end all",
-        ),
-    ] = ""
-    options: WatchOptions = WatchOptions()
-    bound: Bound = None
+    watch: str = ""
+    """The watch to start, ``off`` to end all, or empty to read only."""
+    options: Annotated[WatchOptions, NO_FLAGS] = WatchOptions()
+    bound: Annotated[float | None, NO_FLAGS] = None
+
+    @classmethod
+    def with_watch(cls, watch: str, seconds: float | None, *, exact: bool, exclude: tuple[str, ...]) -> Numbers:
+        """Return the verb that first starts a watch, if ``watch`` is not empty. Raises BadInput."""
+        options = WatchOptions(exact=exact, exclude=exclude)
+        options.check(is_watch=watch in WATCHES)
+        return cls(watch=watch, options=options, bound=seconds)
 
     async def ask(self, asking: Asking) -> NumbersAnswer:
         if not self.watch:
@@ -65,6 +59,9 @@ class Watch(Numbers):
     example = "watch nan"
     operands = Operands.WATCH
     in_session = None
+
+    options: WatchOptions = WatchOptions()
+    bound: Bound = None
 
     def check(self) -> None:
         if self.watch not in (*WATCHES, OFF):

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Count, FreeText, Inquiry, Row, elements
 
 MAX_EXCLUDED = 64
@@ -113,7 +112,6 @@ class WrongNumber(Row, tag="wrong number"):
     size: Count = 0
     first: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)] = ()
     weight: FreeText = ""
-    place: Place | None = None
 
     @property
     def text(self) -> str:
