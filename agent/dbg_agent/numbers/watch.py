@@ -26,7 +26,7 @@ takes milliseconds; a busy host may need a second."""
 
 
 class OtherRanks(Protocol):
-    """What this rank knows about stops of the other ranks of its run."""
+    """The stops of other ranks of the run, as this rank knows them."""
 
     others_are_kept: threading.Event
     times_kept: int

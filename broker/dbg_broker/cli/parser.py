@@ -53,7 +53,7 @@ def _version() -> str:
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "run", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
-    | {"continue", "release", "kill", "tmux", "slow", "report", "adopt", "mcp", "dap", "web"}
+    | {"continue", "release", "kill", "tmux", "slow", "watch", "numbers", "report", "adopt", "mcp", "dap", "web"}
 )
 """Verbs of ``dbg-attach`` that this command does not have."""
 

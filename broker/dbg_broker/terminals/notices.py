@@ -27,6 +27,7 @@ from dbg_wire.records.inspection import (
     InspectionKind,
     LineOfFile,
 )
+from dbg_wire.records.numbers import NumbersQuestion
 
 MAX_TEXT = 2000
 """Maximum length of a log point's text that is sent to clients, in characters."""
@@ -134,6 +135,8 @@ def _of_what_is_asked(question: Question) -> VisibleAction | None:
         return VisibleAction(f"ran {_quoted(text)}", ends_stop=text.strip() in _ENDING)
     if action is Action.EXEC and isinstance(asked, CommandLine):
         return VisibleAction(f"ran {_quoted(shlex.join(asked.argv))} next to it")
+    if action is Action.NUMBERS and isinstance(asked, NumbersQuestion):
+        return VisibleAction("changed the watch of its numbers") if asked.is_watch or asked.ends else None
     if action is Action.INSPECT and isinstance(asked, Inspection):
         return _of_inspection(asked)
     return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointChanges) else None

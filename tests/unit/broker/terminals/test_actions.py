@@ -21,6 +21,7 @@ from dbg_wire.records.inspection import (
     LineOfFile,
     command_line,
 )
+from dbg_wire.records.numbers import NumbersQuestion
 
 
 def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> VisibleAction | None:
@@ -79,6 +80,7 @@ def test_visible_action_has_a_text(action: Action, asked: str | AnyInquiry, expe
         (Action.INSPECT, inspection(InspectionKind.PARTS), {}),
         (Action.INSPECT, "loss", {}),
         (Action.BREAKPOINTS, BreakpointChanges(), {}),
+        (Action.NUMBERS, NumbersQuestion(), {}),
     ],
 )
 def test_read_only_action_has_no_text(action: Action, asked: str | AnyInquiry, changes: dict[str, object]) -> None:
@@ -89,6 +91,7 @@ def test_every_action_has_a_text_or_is_read_only() -> None:
     looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.SAMPLE}
     asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
     asked[Action.INSPECT] = inspection(InspectionKind.ASSIGN, "0.5", name="loss")
+    asked[Action.NUMBERS] = NumbersQuestion(nan=True)
     assert {action for action in Action if deed(action, asked.get(action, "loss")) is None} == looking
 
 
