@@ -13,11 +13,9 @@ from dbg_wire.messages import (
     Attach,
     Change,
     Detach,
-    Mode,
     Refusal,
     RefusalCode,
     Repaint,
-    Resize,
     Take,
 )
 from dbg_wire.records.ranks import RankState
@@ -60,19 +58,6 @@ class Window(Terminal):
     def text(self) -> str:
         """The screen as one line, so that it doesn't matter where the terminal broke a sentence."""
         return "".join(row.ljust(80) for row in self.screen)
-
-
-def test_the_session_opens_on_the_whole_screen_except_the_last_row(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, rows=30, cols=100) as window:
-        window.opened()
-        attach = broker.wait_for(Attach)
-
-        assert (attach.key, attach.mode) == (RANK.key, Mode.DRIVE)
-        assert (attach.rows, attach.columns, attach.colors) == (29, 100, 256)
-        assert b"Attached to gpu013:5 (PuDB). Ctrl-] d detaches, Ctrl-] ? helps." in window.output
-        assert window.row(0) == "PUDB SCREEN"
-        assert window.row(-1).startswith(" gpu013:5  stopped  train.py:41 in step")
-        assert 1049 in window.virtual.private_modes
 
 
 def test_the_status_line_and_the_escape_key_are_configurable(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -126,15 +111,6 @@ def test_keys_after_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str,
         assert window.exit_status() == 0
         broker.wait_for(Detach)
         assert broker.typed() == b"n"
-
-
-def test_a_resize_is_reported_at_once(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.opened()
-        window.resize(40, 120)
-
-        assert broker.wait_for(Resize) == Resize(rows=39, columns=120)
-        window.wait_for(lambda it: it.row(-1).startswith(" gpu013:5"))
 
 
 def test_a_window_that_pauses_reading_is_repainted_when_it_resumes(broker: FakeBroker, environ: dict[str, str]) -> None:

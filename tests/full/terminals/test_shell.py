@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer, Subscribe
+from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Subscribe
 from dbg_wire.records.ranks import RankInfo, RankState
-from tests.e2e.client.desk import Desk, command
+from tests.e2e.client.test_cli import command
 from tests.e2e.client.test_terminal_raw import Window
 from tests.support.terminal import Terminal
 from tests.unit.client.fake_broker import FakeBroker, make_rank
-from tests.unit.client.shell.desk import gone
-from tests.unit.client.shell.test_verbs import RUNNING, answering, value
 
 WAITED_FOR = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
 
@@ -55,37 +53,6 @@ def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ:
         assert broker.wait_for(Input).data == b"n"  # and not the keys that were typed during the wait
 
 
-def test_waiting_has_a_timeout_and_can_be_interrupted(broker: FakeBroker, environ: dict[str, str]) -> None:
-    listed(broker, WAITED_FOR)
-    with Window(broker, environ, "wait", "5", "--for", "0.2") as window:
-        assert window.exit_status() == 6
-        assert "0.2 s" in window.text
-    with Window(broker, environ, "wait", "5") as window:
-        window.wait_for("Waiting for 5")
-        window.send("\x03")
-        assert window.exit_status() == 130
-
-
-def test_waiting_continues_over_a_restart_of_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
-    listed(broker, WAITED_FOR)
-    with Window(broker, environ, "wait", "5") as window:
-        window.wait_for("Waiting for 5")
-        broker.stop()
-        window.wait_for(re.compile("broker .*reconnecting"))
-        with FakeBroker(STOPPED_AGAIN, port=broker.port):
-            window.wait_for("PUDB SCREEN")
-            assert b"The broker is back." in window.output
-
-
-def test_the_picker_opens_without_a_target(broker: FakeBroker, environ: dict[str, str]) -> None:
-    listed(broker, make_rank(4), STOPPED)
-    with Window(broker, environ, "--escape", "^]") as window:
-        window.wait_for("type to narrow")
-        window.send(":5\r")
-        window.opened()
-        assert broker.wait_for(Attach).key == STOPPED.key
-
-
 @pytest.mark.parametrize(("key", "status"), [("\x1b", 0), ("\x03", 130)])
 def test_leaving_the_picker_ends_attach(key: str, status: int, broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "--no-status") as window:
@@ -122,38 +89,6 @@ RANKS = (make_rank(4), make_rank(5))
 def typed(broker: FakeBroker, environ: dict[str, str], *words: str, cols: int = 80, **more: str) -> Terminal:
     """Return a terminal in which a command has been typed."""
     return Terminal(command(*words), 24, cols, {**environ, **broker.environment, **more})
-
-
-@pytest.mark.parametrize(
-    ("words", "answer", "status"),
-    [
-        (["kill", "all"], "y\n", 0),
-        (["kill", "all"], "\n", 1),
-        (["kill", "all"], "\x03", 130),
-        (["interrupt", "all"], "y\n", 0),
-        (["interrupt", "all"], "\n", 1),
-    ],
-)
-def test_ending_or_stopping_several_ranks_asks_for_confirmation(
-    words: list[str], answer: str, status: int, environ: dict[str, str]
-) -> None:
-    with FakeBroker(*RANKS, RUNNING, make_rank(7, state=RankState.UNRESPONSIVE), gone()) as broker:
-        with typed(broker, environ, *words) as terminal:
-            terminal.wait_for("[y/N]")
-            terminal.send(answer)
-            assert terminal.exit_status() == status
-        assert any(isinstance(item, Question) for item in broker.received) == (status == 0)
-
-
-def test_attach_accepts_a_group_of_one_rank(environ: dict[str, str]) -> None:
-    with FakeBroker(*RANKS) as broker:
-        answering(broker, _4=value("1"), _5=value("2"))
-        # One shell runs both commands, since groups are remembered for one terminal.
-        words = " ".join(command())
-        script = f"{words} eval all x && exec {words} @2"
-        with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
-            terminal.wait_for("PUDB SCREEN")
-            assert broker.wait_for(Attach).key == make_rank(5).key
 
 
 def answered(broker: FakeBroker, question: Question, keys: Sequence[str] = (), *, last: bool = True) -> None:

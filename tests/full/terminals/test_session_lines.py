@@ -1,4 +1,4 @@
-"""The command line of a session, in a real terminal on a scripted broker."""
+"""The lines of a session in a real terminal on a scripted broker: its command line, and the prompt of pdb."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from dbg_wire.messages import (
     Resize,
 )
 from dbg_wire.records.ranks import RankState
-from tests.e2e.client import test_terminal_raw as test_raw
-from tests.full.terminals import test_terminal_line_display as test_line_display
+from tests.e2e.client.test_terminal_raw import Window
 from tests.support.terminal import Terminal
-from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank
+from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 
 RANK = make_rank(5)
 
@@ -54,8 +53,8 @@ def broker() -> Iterator[FakeBroker]:
 
 
 @pytest.fixture
-def window(broker: FakeBroker, environ: dict[str, str]) -> Iterator[test_raw.Window]:
-    with test_raw.Window(broker, environ, cols=120) as opened:
+def window(broker: FakeBroker, environ: dict[str, str]) -> Iterator[Window]:
+    with Window(broker, environ, cols=120) as opened:
         opened.opened()
         yield opened
 
@@ -64,13 +63,13 @@ def asked(broker: FakeBroker, action: Action, count: int = 1) -> Question:
     return broker.wait_for(Question, lambda question: question.action is action, count)
 
 
-def shows(window: test_raw.Window, *texts: str) -> str:
+def shows(window: Window, *texts: str) -> str:
     """Wait until a page has all these texts; return it."""
     window.wait_for(lambda it: BACK in it.row(-1) and all(text in "\n".join(it.screen) for text in texts))
     return "\n".join(window.screen)
 
 
-def back(window: test_raw.Window) -> None:
+def back(window: Window) -> None:
     """Wait until the debugger and its status line are there as they were."""
 
     def shown(it: Terminal) -> bool:
@@ -80,26 +79,8 @@ def back(window: test_raw.Window) -> None:
     window.wait_for(shown)
 
 
-def test_the_command_is_typed_below_the_debugger_and_its_answer_fills_the_screen(
-    broker: FakeBroker, window: test_raw.Window
-) -> None:
-    window.send(OPEN)
-    window.wait_for(lambda it: it.row(-1).startswith(":where   e 0-7 loss"))
-    assert window.row(0) == "PUDB SCREEN"
-    window.send("where all\r")
-    shows(window, "where: 3 of 3 ranks answered, 1 stack", "step train.py:41")
-    window.send("q")
-    back(window)
-
-    window.send("abc")
-
-    broker.wait_for(Input, lambda keys: keys.data.endswith(b"c"))
-    assert broker.typed() == b"abc"
-    assert set(asked(broker, Action.WHERE).keys) == {RANK.key, make_rank(6).key, HELD.key}
-
-
 def test_keys_typed_ahead_reach_the_command_and_keys_at_its_page_are_dropped(
-    broker: FakeBroker, window: test_raw.Window
+    broker: FakeBroker, window: Window
 ) -> None:
     window.send(f"ab{OPEN}e 5-6 lossy\x7f, lr\rnnn")
     shows(window, "loss, lr: 2 of 2 ranks answered, 1 value", "0.25")
@@ -113,7 +94,7 @@ def test_keys_typed_ahead_reach_the_command_and_keys_at_its_page_are_dropped(
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03", "\r"])
-def test_leaving_the_command_line_sends_no_question(key: str, broker: FakeBroker, window: test_raw.Window) -> None:
+def test_leaving_the_command_line_sends_no_question(key: str, broker: FakeBroker, window: Window) -> None:
     window.send(OPEN)
     window.wait_for("Esc leaves")
     window.send(key)
@@ -126,7 +107,7 @@ def test_leaving_the_command_line_sends_no_question(key: str, broker: FakeBroker
     assert not [item for item in broker.received if isinstance(item, Question)]
 
 
-def test_arrow_keys_recall_earlier_commands(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_arrow_keys_recall_earlier_commands(broker: FakeBroker, window: Window) -> None:
     for command in ("list", "e 5 lr"):
         window.send(f"{OPEN}{command}\r")
         shows(window)
@@ -142,7 +123,7 @@ def test_arrow_keys_recall_earlier_commands(broker: FakeBroker, window: test_raw
     window.wait_for(lambda it: it.row(-1) == ":dra")
 
 
-def test_interrupting_several_ranks_asks_for_confirmation(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_interrupting_several_ranks_asks_for_confirmation(broker: FakeBroker, window: Window) -> None:
     broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.VALUE, text="stopped")
     for number in (6, 7):
         broker.send_all(Change(rank=make_rank(number, state=RankState.RUNNING, where=None, reason=None)))
@@ -157,14 +138,14 @@ def test_interrupting_several_ranks_asks_for_confirmation(broker: FakeBroker, wi
     assert len(asked(broker, Action.INTERRUPT).keys) == 3
 
 
-def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_pasted_lines_are_one_command(broker: FakeBroker, window: Window) -> None:
     window.send(f"{OPEN}e 5 \x1b[200~max(1,\n2)\x1b[201~\r")
     shows(window, "1 of 1 rank answered")
 
     assert asked(broker, Action.EVAL).text == "max(1, 2)"
 
 
-def test_errors_are_shown_on_the_page(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_errors_are_shown_on_the_page(broker: FakeBroker, window: Window) -> None:
     for command, error in (
         ("nonsense", "'nonsense'"),
         ("release 5", "gpu013:5"),
@@ -179,7 +160,7 @@ def test_errors_are_shown_on_the_page(broker: FakeBroker, window: test_raw.Windo
     shows(window, "e, eval [TARGET] EXPR")
 
 
-def test_a_lost_broker_is_reported_and_the_session_reconnects(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_a_lost_broker_is_reported_and_the_session_reconnects(broker: FakeBroker, window: Window) -> None:
     broker.silent.add(Question)
     window.send(f"{OPEN}where\r")
     asked(broker, Action.WHERE)
@@ -193,7 +174,7 @@ def test_a_lost_broker_is_reported_and_the_session_reconnects(broker: FakeBroker
     broker.wait_for(Input)
 
 
-def test_a_resize_is_reported_and_the_page_follows(broker: FakeBroker, window: test_raw.Window) -> None:
+def test_a_resize_is_reported_and_the_page_follows(broker: FakeBroker, window: Window) -> None:
     window.send(f"{OPEN}list\r")
     shows(window, "gpu013:5  stopped")
     window.resize(30, 100)
@@ -206,9 +187,7 @@ def test_a_resize_is_reported_and_the_page_follows(broker: FakeBroker, window: t
     back(window)
 
 
-def test_a_rank_that_continues_ends_the_session_and_restores_the_terminal(
-    broker: FakeBroker, window: test_raw.Window
-) -> None:
+def test_a_rank_that_continues_ends_the_session_and_restores_the_terminal(broker: FakeBroker, window: Window) -> None:
     before = window.settings()
     window.send(f"{OPEN}where")
     window.wait_for(":where")
@@ -220,7 +199,7 @@ def test_a_rank_that_continues_ends_the_session_and_restores_the_terminal(
 
 
 @pytest.mark.parametrize("command", ["", "where", "where\r"])
-def test_closing_the_window_detaches(command: str, broker: FakeBroker, window: test_raw.Window) -> None:
+def test_closing_the_window_detaches(command: str, broker: FakeBroker, window: Window) -> None:
     window.send(f"{OPEN}{command}")
     window.wait_for(BACK if command.endswith("\r") else f":{command}")
     window.close_window()
@@ -229,10 +208,41 @@ def test_closing_the_window_detaches(command: str, broker: FakeBroker, window: t
     broker.wait_for(Detach)
 
 
-def test_a_half_typed_line_is_kept(broker: FakeBroker, environ: dict[str, str]) -> None:
+class PdbWindow(Window):
+    """A terminal at a rank whose pdb is open."""
+
+    def __enter__(self) -> PdbWindow:
+        return self
+
+    def at_prompt(self, line: str = "(Pdb)") -> None:
+        """Wait until the prompt's line, just above the toolbar, is ``line``."""
+        self.wait_for(lambda it: self.prompt_line == line)
+
+    @property
+    def prompt_line(self) -> str:
+        rows = [row for row in self.screen if row]
+        return rows[-2] if len(rows) > 1 and "gpu013:" in rows[-1] else ""
+
+    @property
+    def toolbar(self) -> str:
+        return next((row for row in reversed(self.screen) if row), "")
+
+    @property
+    def text(self) -> str:
+        """The rows that are not empty."""
+        return "\n".join(row for row in self.screen if row)
+
+
+@pytest.fixture
+def at_pdb(broker: FakeBroker) -> FakeBroker:
+    """The broker, whose rank has pdb open."""
     broker.reports[RANK.key] = make_pdb_report(PROMPT)
     broker.log = BEFORE
-    with test_line_display.Window(broker, environ) as window:
+    return broker
+
+
+def test_a_half_typed_line_is_kept(at_pdb: FakeBroker, environ: dict[str, str]) -> None:
+    with PdbWindow(at_pdb, environ) as window:
         window.at_prompt()
         window.send("half")
         window.at_prompt("(Pdb) half")
@@ -245,10 +255,66 @@ def test_a_half_typed_line_is_kept(broker: FakeBroker, environ: dict[str, str]) 
 
         window.send(f"{OPEN}where\r")
         window.wait_for(BACK)
-        broker.write("printed meanwhile\n")
+        at_pdb.write("printed meanwhile\n")
         window.send("q")
         window.at_prompt("(Pdb) half")
         window.send(" way\r")
 
-        assert broker.wait_for(Reply).text == "half way"
+        assert at_pdb.wait_for(Reply).text == "half way"
         window.wait_for("printed meanwhile")
+
+
+def test_output_during_typing_does_not_disturb_the_line(at_pdb: FakeBroker, environ: dict[str, str]) -> None:
+    with PdbWindow(at_pdb, environ) as window:
+        window.at_prompt()
+        window.send("p lo")
+        window.at_prompt("(Pdb) p lo")
+        at_pdb.send_all(Report(report=make_pdb_report(make_prompt(1, len(BEFORE) + 6), generation=1)))
+        at_pdb.write("hello\n")
+        window.wait_for("hello\n(Pdb) p lo")
+        window.send("ss\r")
+
+        assert at_pdb.wait_for(Reply).text == "p loss"
+
+
+def test_several_pasted_lines_are_one_reply(at_pdb: FakeBroker, environ: dict[str, str]) -> None:
+    with PdbWindow(at_pdb, environ) as window:
+        window.at_prompt()
+        window.send("\x1b[200~for i in x:\r\n    p(i)\x1b[201~")
+        window.wait_for("p(i)")
+        assert not any(isinstance(item, Reply) for item in at_pdb.received)
+        window.send("\r")
+
+        assert at_pdb.wait_for(Reply).text == "for i in x:\n    p(i)"
+
+
+def test_the_display_follows_the_engine(at_pdb: FakeBroker, environ: dict[str, str]) -> None:
+    with PdbWindow(at_pdb, environ, "5", "--engine", "pdb") as window:
+        window.at_prompt()
+        assert at_pdb.wait_for(Attach).engine == "pdb"
+        at_pdb.reports[RANK.key] = make_report(2, generation=1)
+        at_pdb.send_all(Report(report=at_pdb.reports[RANK.key]))
+        window.wait_for(lambda it: 1049 in it.virtual.private_modes)
+        at_pdb.draw(b"\x1b[HPUDB SCREEN", session=2)
+        window.wait_for("PUDB SCREEN")
+        window.send("n")
+        assert at_pdb.wait_for(Input).data == b"n"
+        at_pdb.reports[RANK.key] = make_pdb_report(make_prompt(4), 3, generation=1)
+        at_pdb.send_all(Report(report=at_pdb.reports[RANK.key]))
+        window.wait_for(lambda it: window.prompt_line == "(Pdb)" and 1049 not in it.virtual.private_modes)
+        window.send("c\r")
+        assert at_pdb.wait_for(Reply).prompt == 4
+        window.send("\x1dd")
+        assert window.exit_status() == 0
+
+
+def test_vi_keys(at_pdb: FakeBroker, environ: dict[str, str]) -> None:
+    with PdbWindow(at_pdb, {**environ, "DBG_EDITING": "vi"}, "5") as window:
+        window.at_prompt()
+        window.send("p yx")
+        window.at_prompt("(Pdb) p yx")
+        window.send("\x1b")
+        window.read_for(0.7)
+        window.send("hx\r")
+
+        assert at_pdb.wait_for(Reply).text == "p x"
