@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import signal
 import subprocess
 import sys
 
-import pytest
-
 from dbg_client.run.job import COMES_BACK
-from tests.support.broker import running_broker
-from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import attach_list
 from tests.support.runs import (
@@ -26,22 +20,6 @@ from tests.support.runs import (
 )
 from tests.support.sessions import DETACH
 from tests.support.time_unit import seconds
-
-
-def test_run_uses_a_running_broker_and_does_not_end_it(directory: Directory, processes: Processes) -> None:
-    broker = running_broker(processes, directory.home)
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    directory.attach("kill", "all", "-y")
-    assert terminal.exit_status() == 128 + signal.SIGKILL
-    assert broker.rendezvous["pid"] == json.loads((directory.home / "broker.json").read_text())["pid"]
-    assert [rank["state"] for rank in attach_list(directory.home, "--all")] == ["exited"]
-
-
-@pytest.mark.parametrize(("options", "status"), [(["--", "no-such-command"], 127), (["--again"], 2)])
-def test_unusable_options_end_with_their_status(directory: Directory, options: list[str], status: int) -> None:
-    terminal = directory.run(*options, cols=300)
-    assert terminal.exit_status() == status
-    assert "Traceback" not in text_of(terminal)
 
 
 def test_output_and_status_are_passed_on_without_a_terminal(directory: Directory) -> None:
@@ -72,13 +50,3 @@ def test_a_detach_keeps_the_job_and_enter_reattaches(directory: Directory) -> No
     terminal.wait_for(re.compile(r"step: 1\b"))
     directory.attach("kill", "all", "-y")
     terminal.exit_status()
-
-
-def test_ctrl_c_is_sent_to_the_job(directory: Directory) -> None:
-    directory.write("import time\nprint('waits', flush=True)\ntime.sleep(600)\n")
-    terminal = directory.run(*PYTHON)
-    terminal.wait_for("waits")
-    terminal.send(b"\x03")
-    assert terminal.exit_status() == 128 + signal.SIGINT
-    assert "KeyboardInterrupt" in text_of(terminal)
-    assert "dbg_client" not in text_of(terminal)

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.support.terminal import Terminal
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 RUN = r"""
-import asyncio, dataclasses, json, os, sys
+import asyncio, json, os, sys
 from dbg_client.run import job
 from dbg_client.run.job_process import JobProcess
 from dbg_client.run.options import Task
@@ -28,11 +27,9 @@ job.END_SECONDS, job.STILL_SECONDS = 0.5, 1.0
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
 output = os.open(task.output, os.O_WRONLY | os.O_APPEND)
 with process.signals_passed_on():
-    process.start(["sh", "-c", sys.argv[3]], os.environ, output)
+    process.start(["sh", "-c", sys.argv[2]], os.environ, output)
     os.close(output)
     asyncio.run(job.follow_job(Run(), task, process))
-with open(sys.argv[2], "w") as file:
-    json.dump(dataclasses.asdict(task), file)
 sys.exit(process.wait())
 """
 
@@ -59,10 +56,10 @@ class Window(Terminal):
     def __init__(
         self, broker: FakeBroker, environ: dict[str, str], folder: Path, job: str = WAITS, **task: object
     ) -> None:
-        self._output, self._result = folder / "job.out", folder / "result"
+        self._output = folder / "job.out"
         self._output.write_text("hello from the job\n")
         document = json.dumps({"job": "4711.0", "output": str(self._output), **task})
-        command = [sys.executable, "-c", RUN, document, str(self._result), job]
+        command = [sys.executable, "-c", RUN, document, job]
         super().__init__(command, 24, 100, {**environ, **broker.environment})
 
     def __enter__(self) -> Window:
@@ -75,26 +72,6 @@ class Window(Terminal):
     def prints(self, text: str) -> None:
         with self._output.open("a") as output:
             output.write(text)
-
-    @property
-    def result(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self._result.read_text())
-        return {name: document[name] for name in ("took_part", "is_hung")}
-
-
-def test_run_attaches_to_the_stop_and_shows_later_output_of_the_job(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        window.at("gpu013:5")
-        assert b"hello from the job" in window.output
-        window.prints("printed meanwhile\n")
-        window.send("\x1dd")
-        window.wait_for("Detached from gpu013:5")
-        window.wait_for("printed meanwhile")
-        window.signal(signal.SIGTERM)
-        assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.result == {"took_part": True, "is_hung": False}
 
 
 def test_the_awaited_ranks_are_shown_until_the_first_stop(

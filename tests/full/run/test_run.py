@@ -64,14 +64,6 @@ def test_keys_typed_at_the_end_of_the_job_reach_the_shell(directory: Directory) 
     terminal.exit_status()
 
 
-def test_broker_and_job_survive_a_killed_run(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    terminal.signal(signal.SIGKILL)
-    assert terminal.exit_status() == -signal.SIGKILL
-    assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
-    directory.attach("kill", "all", "-y")
-
-
 def test_broker_and_job_survive_a_closed_terminal(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     (target,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
