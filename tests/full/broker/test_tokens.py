@@ -15,9 +15,8 @@ from typing import Any
 
 from tests.support.blocking_websocket import BlockingWebSocket
 from tests.support.certificates import Authority
-from tests.support.serving import Serve, Serving, run, tokens
+from tests.support.serving import Serve, Serving, run
 from tests.support.time_unit import seconds
-from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import trusting_context
 
 REVOKED = 4003
@@ -47,18 +46,6 @@ def test_a_token_ends_when_its_time_is_over(home: Path, serve: Serve) -> None:
     with terminal(serving.url, token) as driver:
         assert driver.closed() == REVOKED
     assert json.loads(run(home, "token", "--list", "--json").stdout)["tokens"][0]["expired"]
-
-
-def test_rotation_closes_terminals_and_replaces_all_tokens(home: Path, serve: Serve) -> None:
-    serving = serve()
-    before = tokens(home)
-    with terminal(serving.url, before[1]) as driver:
-        assert run(home, "token", "--rotate").returncode == 0
-        assert driver.closed() == REVOKED
-    after = tokens(home)
-    assert not set(before) & set(after)
-    assert list(written_tokens(home).values()) == after
-    assert run(home, "check").returncode == 0
 
 
 # -------------------------------------------------------------------------------------------------------- certificates

@@ -195,6 +195,9 @@ def test_rotation_leaves_no_old_token(tmp_path: Path) -> None:
     after = rotate_tokens(tmp_path)
     assert not {*before.by_name().values()} & {*after.by_name().values()}
     assert load_tokens(tmp_path) == after
+    connected = bearer_of(before, before.driver)
+    assert connected is not None
+    assert not after.still_know(connected)
 
 
 def test_bearer_expires_at_its_end() -> None:

@@ -78,17 +78,6 @@ def test_work_begins_at_once_if_idle_and_an_error_ends_only_that_work() -> None:
     assert not loop.is_called
 
 
-async def flood(peer: Peer, count: int) -> None:
-    """Send messages that no broker knows, and read none of the refusals."""
-    peer.websocket.transport.pause_reading()
-    transport = peer.websocket.transport
-    for _ in range(count // 1000):
-        if transport.is_closing():
-            return
-        transport.write(SHORT * 1000)
-        await asyncio.sleep(0)
-
-
 async def test_rank_that_floods_is_read_at_the_allowed_rate(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RATES, Sender.AGENT, 256 * limits.KIB)
     flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
