@@ -13,14 +13,12 @@ from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages import Action, Answers, DetailLevel, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import size_of
-from tests.conftest import OpenTerminal
 from tests.e2e.test_questions import SCRIPT
 from tests.support.answers import answers_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
+from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
-from tests.support.sessions import open_pudb
 from tests.support.time_unit import seconds
 
 LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
@@ -42,50 +40,6 @@ def test_a_step_command_moves_each_rank_by_one_line(processes: Processes, home: 
     assert then.endswith(f":{start + 1} work")
     assert texts(ask(home, "command", "all", "c")) == {"0-1": "running"}
     wait_until_states(home, dict.fromkeys(range(2), "running"))
-
-
-DIFFERING = """\
-import os
-from dbg_agent import set_trace
-
-rank = int(os.environ["RANK"])
-table = {"names": ["a"] * 20_000, "lr": 0.5}
-table["names"][12_345] = "a" if rank < 2 else "b"
-nested = [[number, {"a": [number] * 3}] for number in range(3000)]
-nested[1500][1]["a"][2] = 1500 if rank < 2 else -1
-times = 0
-
-def count():
-    global times
-    times += 1
-    return table
-
-def step():
-    inner = rank
-    set_trace()
-
-def main():
-    outer = "of main"
-    step()
-
-main()
-"""
-
-
-def test_an_answer_of_an_outer_frame_names_it(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, DIFFERING, 2)
-    listed = wait_until_stopped(home, 2)
-    (group,) = ask(home, "eval", "all", "type(rank)")["groups"]
-    assert group["frame"]["function"] != "main"
-    terminal = open_pudb(open_terminal, "0", listed[0]["address"])
-    terminal.send("u")
-    terminal.wait_for("outer: 'of main'")
-    (group,) = ask(home, "eval", "0", "outer")["groups"]
-    assert group["text"] == "'of main'"
-    assert group["frame"]["function"] == "main"
-    (both,) = ask(home, "eval", "all", "type(rank)")["groups"]
-    assert both["frame"] is None
 
 
 NESTED = """\

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 from tests.conftest import OpenTerminal
 from tests.e2e.test_hold import ENDS, LEASED
-from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
+from tests.smoke.test_hold_and_crash import JOB, wait_until_kept
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
@@ -18,86 +17,10 @@ from tests.support.ranks import (
     attach_command,
     start_ranks,
     texts,
-    wait_until,
     wait_until_states,
     wait_until_stopped,
 )
 from tests.support.time_unit import seconds
-
-
-def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"
-    (rank,) = start_ranks(processes, home, f"{head}sys.exit(3)\n", 1, name="exits")
-    assert rank.wait() == 3
-    (rank,) = start_ranks(processes, home, f"{head}print('up', flush=True)\ntime.sleep(600)\n", 1, name="interrupted")
-    rank.wait_for_output("up")
-    # A Ctrl-C during imports would not show as SIGINT in the exit status.
-    wait_until_states(home, {0: "running"})
-    rank.signal(signal.SIGINT)
-    assert rank.wait() == -signal.SIGINT
-
-
-FULL_STDERR = """\
-import os, sys
-from dbg_agent import set_trace
-unread, full = os.pipe()
-os.set_blocking(full, False)
-try:
-    while True: os.write(full, b"x" * 4096)
-except BlockingIOError:
-    pass
-os.set_blocking(full, True)
-os.dup2(full, 2)
-set_trace(ranks=0)
-print("went on", flush=True)
-"""
-
-
-def test_a_rank_with_a_full_stderr_answers_and_continues(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, FULL_STDERR, 2)
-    wait_until_states(home, {0: "stopped", 1: "held"})
-    assert texts(ask(home, "eval", "all", "6 * 7")) == {"0-1": "42"}
-    assert attach(home, "continue", "0").returncode == 0
-    for rank in ranks:
-        assert rank.wait() == 0
-        assert "went on" in rank.text()
-
-
-STOPS = """\
-from dbg_agent import install, set_trace
-
-install()
-set_trace()
-"""
-
-
-def test_a_killed_rank_and_absent_ranks_are_reported(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, STOPS, 3, world_size=5)
-    wait_until_stopped(home, 3)
-
-    all_there = attach(home, "eval", "all", "1 + 1").stdout
-    assert all_there.startswith(
-        "1 + 1: 3 of 5 ranks have connected: 3-4 never did; 3 answered, 1 value, in <module> rank_script.py:4\n"
-    )
-
-    os.kill(ranks[1].pid, signal.SIGSEGV)
-    # The rank's guard reports which signal it was, a moment after the broker has seen the end of the process.
-    wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
-
-    document = ask(home, "eval", "all", "1 + 1")
-    assert (document["asked"], document["answered"]) == (2, 2)
-    assert [(one["ranks"], one["state"], one["text"]) for one in document["missing"]] == [
-        ("1", "exited", "killed by SIGSEGV"),
-        ("3-4", "absent", "never came"),
-    ]
-    tree = attach(home, "where").stdout.splitlines()[0]
-    assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
-    assert "3 of 5 ranks have connected: 3-4 never did" in tree
-    rows = attach(home, "list").stdout.splitlines()
-    assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
 
 
 def test_the_traceback_of_a_kept_crash_is_printed_at_once_under_any_hook(processes: Processes, home: Path) -> None:
@@ -222,20 +145,6 @@ def test_held_ranks_wait_for_each_visit_separately(processes: Processes, home: P
     ranks[2].wait_for_output("passed 0")
     wait_until_states(home, both)
     assert attach(home, "continue", "stopped").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-
-
-def test_held_ranks_stay_held_over_a_restart_of_the_broker(processes: Processes, home: Path) -> None:
-    broker = running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 3)
-    held = {0: "stopped", 1: "held", 2: "held"}
-    wait_until_states(home, held)
-    broker.kill()
-    broker.restart()
-    wait_until(home, lambda listed: len(listed) == 3, "all ranks back")
-    wait_until_states(home, held)
-    assert all("went on" not in rank.text() for rank in ranks)
-    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 

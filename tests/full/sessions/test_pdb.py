@@ -16,7 +16,6 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
-from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 # From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
@@ -95,36 +94,6 @@ def test_a_cut_connection_repeats_no_output_and_reports_lost_output(
     missing = 101 * (LINES - len(numbers)) - sum(cuts)
     assert 0 <= missing <= 2 * 101 * len(cuts), "at each cut at most two lines are shown in part"
     let_end(terminal, rank)
-
-
-AFTER_INTERRUPT = 8 * 1024 * 1024
-"""Bytes that may come between Ctrl-C in a flood and the prompt: what the queues on the way hold. A flood that goes on
-for seconds has tens of MB."""
-
-
-@pytest.fixture
-def terminal(
-    broker: RunningBroker,
-    processes: Processes,
-    home: Path,
-    open_terminal: OpenTerminal,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Terminal:
-    """A window at the prompt that draws nothing: to draw all bytes would take longer than what is measured."""
-    assert broker.port
-    start(processes, home)
-    terminal = sit(open_terminal)
-    monkeypatch.setattr(terminal.virtual, "feed", lambda data: None)
-    return terminal
-
-
-def test_ctrl_c_ends_a_flood_of_output(terminal: Terminal) -> None:
-    terminal.send("while True: print('y' * 60)\r\r")
-    terminal.wait_for(lambda it: len(it.output) > 1_000_000, seconds(60))
-    seen = len(terminal.output)
-    terminal.send("\x03")
-    terminal.wait_for(lambda it: b"KeyboardInterrupt" in it.output[seen:], seconds(60))
-    assert terminal.output.index(b"KeyboardInterrupt", seen) - seen <= AFTER_INTERRUPT
 
 
 TRACES = """\

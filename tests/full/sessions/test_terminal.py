@@ -57,20 +57,6 @@ print("ended", flush=True)
 """
 
 
-CHOSEN = """\
-import os
-from dbg_agent import set_trace
-go_on = os.path.join(os.environ["DBG_HOME"], "go_on")
-def collective():
-    import time
-    while not os.path.exists(go_on):
-        time.sleep(0.05)
-set_trace(ranks=0)
-collective()
-print("ended", flush=True)
-"""
-
-
 def answer_to(terminal: Terminal, command: str, *texts: str) -> list[str]:
     """Give a command, and return its answer's rows once it has all these texts."""
     terminal.send(OPEN)
@@ -231,14 +217,3 @@ def test_a_watcher_of_another_size_sees_no_garbage(
     driver.resize(20, 80)
     driver.wait_for(lambda terminal: terminal.row(-2).startswith(">>>"))
     wait_for_what_fits()
-
-
-TRAIN = """\
-import dbg_agent, os, threading
-rank = int(os.environ["RANK"])
-loss = 0.25
-dbg_agent.set_trace(engine="pudb" if rank == 1 else "pdb")
-loss += 1
-loss += 1
-threading.Event().wait()
-"""
