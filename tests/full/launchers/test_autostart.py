@@ -8,21 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dbg_agent.rank.rank import WAITS_ON
-from tests.e2e.test_starts import HERE, ONCE, TOTAL, WORKERS, check_ranks, environment, let_end, write, write_program
+from tests.e2e.test_starts import HERE, TOTAL, WORKERS, environment, let_end, write, write_program
 from tests.e2e.test_starts import as_by_run as environment_of
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, attach_list, wait_until, wait_until_stopped
-from tests.support.slurm import Slurm
-
-JOB_SCRIPT = """\
-{python} -m pip --version >/dev/null
-{python} -c 'import json'
-exec "$@"
-"""
 
 
 def test_a_requested_stop_waits_for_a_suspended_broker(processes: Processes, home: Path, tmp_path: Path) -> None:
@@ -41,31 +32,6 @@ def test_a_requested_stop_waits_for_a_suspended_broker(processes: Processes, hom
     assert stopped["where"]["line"] == TOTAL
     let_end(home, job, 1)
     assert "passed without stopping" not in job.text("stderr")
-
-
-def test_a_script_under_srun(slurm: Slurm, processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    program = write_program(tmp_path, "train.py")
-    (tmp_path / "job.sh").write_text(JOB_SCRIPT.format(python=sys.executable))
-    command = ["srun", "-N2", "-n2", "sh", str(tmp_path / "job.sh"), sys.executable, str(program)]
-    env = environment(f"train.py:{ONCE}", slurm.environment())
-    job = processes.start("srun", command, env=env)
-    check_ranks(home, ["node1:0", "node2:1"], program)
-    let_end(home, job, 2)
-
-
-def test_chosen_ranks_stop_and_the_others_wait(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    program = write_program(tmp_path, "train.py")
-    ranks = []
-    for rank in ("0", "1"):
-        numbers = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
-        env = environment(f"train.py:{ONCE}") | numbers | {"DBG_RANKS": "1"}
-        ranks.append(processes.start(f"rank{rank}", [sys.executable, str(program)], env=env))
-    wait_until_stopped(home, 1)
-    assert [rank["address"] for rank in wait_until_stopped(home, 1)] == [f"{HERE}:1"]
-    let_end(home, ranks[1], 1)
-    assert ranks[0].wait() == 0
 
 
 def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes, home: Path, tmp_path: Path) -> None:
@@ -108,17 +74,12 @@ sys.exit(other.wait() if other else 0)
 """
 
 
-@pytest.mark.parametrize("start", ["run"])
-def test_ranks_started_by_the_first_rank_belong_to_its_job(
-    processes: Processes, home: Path, tmp_path: Path, start: str
-) -> None:
+def test_ranks_started_by_the_first_rank_belong_to_its_job(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     program = write(tmp_path, LIGHTNING)
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program)]
-    env = environment_of() if start == "run" else dict(os.environ)
-    job = processes.start("train", command, env={**env, "GATE": str(gate)})
+    job = processes.start("train", [sys.executable, str(program)], env=environment_of(GATE=str(gate)))
 
     def are_one_job(listed: list[dict[str, Any]]) -> bool:
         addresses = sorted(rank["address"] for rank in listed)
