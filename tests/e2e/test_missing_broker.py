@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.smoke.test_missing_broker import pass_by
-from tests.support import fake_brokers as fake
 from tests.support.broker import RunningBroker, running_broker
-from tests.support.fake_brokers import TOKEN, FakeBroker, Impostor, Kind, is_at_most_a_hello
+from tests.support.fake_brokers import Impostor, Kind, is_at_most_a_hello
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
-from tests.support.reach import PIN
 from tests.support.straight import LINES, STOP, STRAIGHT
-
-LONG_SECONDS = 1000.0
-"""Timeout in seconds of ranks that give up at once: far more than their end is waited for."""
-
-
-@contextlib.contextmanager
-def black_hole() -> Iterator[dict[str, str]]:
-    """Name a port that drops every dial, since the queue of its listener is full."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
-        for _ in range(8):
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(listener.getsockname())
-        yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
-
-
-def test_a_loop_waits_once_when_the_network_drops_all_packets(processes: Processes, home: Path) -> None:
-    with black_hole() as variables:
-        waited, _ = pass_by(processes, home, {"DBG_CONNECT_TIMEOUT": "0.3", **variables})
-    assert waited == "[0]"
-
-
-def test_a_loop_does_not_wait_when_waiting_cannot_help(processes: Processes, home: Path) -> None:
-    patient = {"DBG_CONNECT_TIMEOUT": str(LONG_SECONDS)}
-    with FakeBroker(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")) as another_service:
-        pass_by(processes, home, {**patient, **another_service.variables})
-    running_broker(processes, home)
-    pass_by(processes, home, {**patient, "DBG_TOKEN": TOKEN})
 
 
 def test_a_broker_that_starts_later_is_found(processes: Processes, home: Path) -> None:

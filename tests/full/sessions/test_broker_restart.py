@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from tests.support.certificates import Authority
 from tests.support.fake_brokers import Impostor, Kind
 from tests.support.processes import Processes, run_command
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, rows_of_rank, sit_in_pudb, wait_for_line
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.straight import LINES, STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
@@ -146,38 +144,3 @@ def test_a_rank_and_a_terminal_connect_with_only_an_authority_and_a_host_name(
         refused = run_command([*attach_command(), "list"], {**own, **changes}, seconds(60))
         assert refused.returncode == 5
         assert "DBG_CA" in refused.stderr
-
-
-PASSING_BY = """\
-from dbg_agent import set_trace
-set_trace(connect_timeout=5)
-print("done")
-"""
-
-
-def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``dbg-broker`` until it ends."""
-    return run_command([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
-
-
-@KINDS
-def test_new_processes_send_no_secret_to_an_impostor_and_report_it_in_one_line(
-    kind: Kind, broker: RunningBroker, processes: Processes, home: Path
-) -> None:
-    broker.kill()
-    with Impostor(broker.port, kind) as impostor:
-        (rank,) = start_ranks(processes, home, PASSING_BY, 1)
-        assert rank.wait() == 0
-        assert rank.text() == "done\n"
-        results = [
-            attach(home, "list"),
-            attach(home, "continue", "all", "-y"),
-            ask_broker("status"),
-            ask_broker("check"),
-        ]
-    errors = [rank.text("stderr"), *(result.stderr for result in results)]
-    assert [error.count("\n") for error in errors] == [1] * len(errors), errors
-    assert [error for error in errors if str(broker.port) not in error] == []
-    assert {result.returncode for result in results} <= {4, 5}
-    assert impostor.heard(), "nobody called the impostor"
-    assert_got_no_secret(impostor, kind, broker)

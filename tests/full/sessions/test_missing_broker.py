@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_missing_broker import LONG_SECONDS
 from tests.smoke.test_missing_broker import PASSES, WAIT_SECONDS, one_line
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -24,7 +23,7 @@ def test_a_file_that_never_opens_delays_neither_stop_nor_fork_nor_end(
     script = f"""\
 import logging, os, sys, threading
 from dbg_dial import find
-find._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
+find._open_without_waiting = lambda *_: threading.Event().wait()
 {PASSES}
 sys.stdout.flush()
 child = os.fork()

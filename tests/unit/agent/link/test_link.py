@@ -15,7 +15,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import trustme
@@ -566,8 +565,8 @@ def answers(answer: fake.Answer, **changes: str) -> Make:
     return make
 
 
-def file(name: str, text: str | None, mode: int = 0o600, variables: Mapping[str, str] = MappingProxyType({})) -> Make:
-    """Write a file, or make a pipe without a writer; ``%`` in a variable stands for its path."""
+def file(name: str, text: str | None) -> Make:
+    """Write a file, or make a pipe without a writer."""
 
     @contextlib.contextmanager
     def make(home: Path) -> Iterator[Mapping[str, str]]:
@@ -576,8 +575,8 @@ def file(name: str, text: str | None, mode: int = 0o600, variables: Mapping[str,
             os.mkfifo(path)
         else:
             path.write_text(text)
-        path.chmod(mode)
-        yield {variable: value.replace("%", str(path)) for variable, value in variables.items()}
+        path.chmod(0o600)
+        yield {}
 
     return make
 
@@ -585,8 +584,6 @@ def file(name: str, text: str | None, mode: int = 0o600, variables: Mapping[str,
 def refuses(status: str, body: str = "because of a test\x1b[31m\n\nsecond line") -> Make:
     return answers(fake.answer_status(status, body))
 
-
-BY_FILE = {"DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN_FILE": "%"}
 
 ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "nobody": (named(), NoBroker),

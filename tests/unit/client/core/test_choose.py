@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,13 +20,12 @@ from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import Others, status_of
 from dbg_command.targets import parse_target, select
-from dbg_dial.endpoint import TOKEN_ROLES, Rendezvous, Route, format_rendezvous, parse_endpoint
-from dbg_dial.find import DiscoveryOptions, find_broker
-from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
+from dbg_dial.endpoint import TOKEN_ROLES, Rendezvous, format_rendezvous, parse_endpoint
+from dbg_wire.errors import AmbiguousTarget, DbgError
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
-from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank, make_report
+from tests.unit.client.fake_broker import HERE, FakeBroker, make_rank, make_report
 
 RUNNING: dict[str, object] = {"state": RankState.RUNNING, "where": None, "reason": None}
 
@@ -307,65 +305,6 @@ def test_all_adds_exited_ranks_of_named_jobs() -> None:
     assert set(shown("*/all", with_exited=True)) == set(KNOWN)
     assert shown("4710.0/all", with_exited=True) == [ELSEWHERE]
     assert shown("47*/3", with_exited=True) == [ELSEWHERE]
-
-
-PIN = "sha256:" + "ab" * 32
-
-
-def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Path:
-    document: dict[str, object] = {
-        "schema": 1,
-        "url": "wss://127.0.0.1:6900",
-        "host": socket.gethostname(),
-        "pid": 1,
-        "fingerprint": PIN,
-        "tokens": {"driver": TOKEN, "watcher": TOKEN[::-1]},
-    }
-    path = home / "broker.json"
-    path.write_text(json.dumps({**document, **changes}))
-    path.chmod(mode)
-    return path
-
-
-def find_reach(broker: str | None, variables: dict[str, str]) -> Route:
-    return find_broker(DiscoveryOptions(role="driver", argument_name="--broker"), broker, variables)
-
-
-def environ(home: Path, **more: str) -> dict[str, str]:
-    return {"DBG_HOME": str(home), **more}
-
-
-def test_argument_precedes_variable_and_file(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path)
-    variables = environ(tmp_path, DBG_BROKER="wss://127.0.0.1:7001")
-
-    assert find_reach(None, variables).endpoint.port == 7001
-    assert find_reach("wss://127.0.0.1:7002", variables).endpoint.port == 7002
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe"])
-def test_a_broken_file_is_named(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "broker.json"
-    path.write_bytes(text)
-    path.chmod(0o600)
-
-    with pytest.raises(BadSecretFile, match=r"broker\.json"):
-        find_reach(None, environ(tmp_path))
-
-
-def test_without_any_broker_the_next_step_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoBroker, match="dbg-broker serve"):
-        find_reach(None, environ(tmp_path))
-
-
-def test_the_loopback_of_another_host_is_named_at_once(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path, host="some-other-host")
-
-    with pytest.raises(WrongHost, match="--listen") as caught:
-        find_reach(None, environ(tmp_path))
-
-    assert caught.value.exit_status == 4
-    assert find_reach("wss://127.0.0.1:6900", environ(tmp_path)).endpoint.port == 6900
 
 
 def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachment:

@@ -6,8 +6,6 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -334,13 +332,6 @@ class Listener:
                 self.received += data
 
 
-@contextmanager
-def closed_port() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    yield port
-
-
 async def test_impostor_with_another_certificate_receives_no_http() -> None:
     context, _ = certified()
     _, pinned = certified()
@@ -390,26 +381,6 @@ async def test_wrong_token_is_not_shown() -> None:
         await dialled(reach(broker.port))
 
     assert TOKEN not in str(caught.value)
-
-
-async def test_closed_port_is_unreachable() -> None:
-    with closed_port() as port, pytest.raises(BrokerUnreachable, match="Connection refused"):
-        await dialled(reach(port))
-
-
-async def test_an_unknown_host_is_unreachable() -> None:
-    endpoint = replace(reach(6900).endpoint, host="no-such-host.invalid")
-    where = Route(endpoint=endpoint, token=TOKEN, sources={})
-
-    with pytest.raises(BrokerUnreachable, match="no-such-host"):
-        await dialled(where)
-
-
-async def test_server_that_never_answers_is_unreachable() -> None:
-    listener = Listener()
-
-    with pytest.raises(BrokerUnreachable, match=r"no answer within 0\.2 s"):
-        await dial(reach(listener.port), "me@here", 0.2)
 
 
 async def test_broker_without_a_welcome_is_unreachable() -> None:
