@@ -3,8 +3,7 @@
 ``hold`` has every NUMBER-th rank stop while the others are held for them, and prints counts and seconds as JSON. Ranks
 of the other kinds stay until the process is killed, which prints a line once all are registered. With ``waiting`` they
 wait in a collective for the rank NUMBER, and answer what a look asks. With ``stopping`` they stop for NUMBER seconds,
-run for a tenth of that, and so on, out of step, and answer what an IDE asks. With ``returning`` they come back whenever
-the broker is gone, as agents do, and a line says each time that all are back.
+run for a tenth of that, and so on, out of step, and answer what an IDE asks.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidMessage, WebSocketException
+from websockets.exceptions import InvalidMessage
 from websockets.typing import Subprotocol
 
 from dbg_agent.rank.holding import HoldCounts
@@ -68,9 +65,6 @@ DIAL_SECONDS = 120.0
 
 PER_HOST = 8
 
-LONGEST_PAUSE = 2.0
-"""Seconds between two attempts at most, as an agent has it."""
-
 SEQUENCE = 3172
 WAITED = 252.0
 
@@ -102,13 +96,12 @@ def options(token: str) -> dict[str, Any]:
 
 
 class Crowd:
-    """The ranks at one broker, and how many of them are registered."""
+    """The ranks at one broker."""
 
     def __init__(self, url: str, token: str, count: int) -> None:
         self._url, self._token, self.count = url, token, count
         self._context = trusting_context() if url.startswith("wss:") else None
         self._places = asyncio.Semaphore(AT_ONCE)
-        self.registered = 0
 
     async def register(self, number: int) -> ClientConnection:
         """Connect and register a rank that runs."""
@@ -121,7 +114,6 @@ class Crowd:
             await connection.send(encode(register))
             while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):
                 pass
-        self.registered += 1
         return connection
 
     async def _dial(self) -> ClientConnection:
@@ -272,7 +264,7 @@ async def wait(crowd: Crowd, missing: int) -> None:
     await asyncio.gather(*(wait_as(*one) for one in enumerate(await crowd.register_all())))
 
 
-# ------------------------------------------------------------------------------------------------- stopping, returning
+# --------------------------------------------------------------------------------------------------------- stopping
 
 
 async def stop_and_go(crowd: Crowd, seconds: float) -> None:
@@ -292,37 +284,14 @@ async def stop_and_go(crowd: Crowd, seconds: float) -> None:
     await asyncio.gather(*(answer(one, counts) for one in connections), *map(move, range(crowd.count), connections))
 
 
-async def come_back(crowd: Crowd) -> None:
-    async def live(number: int) -> None:
-        pause = 0.1
-        while True:
-            try:
-                connection = await crowd.register(number)
-            except (OSError, WebSocketException):
-                pause = min(LONGEST_PAUSE, pause * 2)
-            else:
-                if crowd.registered == crowd.count:
-                    print_line("all are registered")
-                with suppress(WebSocketException):
-                    async for _ in connection:
-                        pass
-                crowd.registered -= 1
-                pause = 0.1
-            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
-
-    await asyncio.gather(*map(live, range(crowd.count)))
-
-
 async def main(kind: str, url: str, token: str, count: str, number: str = "") -> None:
     crowd = Crowd(url, token, int(count))
     if kind == "hold":
         await hold(crowd, int(number))
     elif kind == "waiting":
         await wait(crowd, int(number))
-    elif kind == "stopping":
-        await stop_and_go(crowd, float(number))
     else:
-        await come_back(crowd)
+        await stop_and_go(crowd, float(number))
 
 
 if __name__ == "__main__":

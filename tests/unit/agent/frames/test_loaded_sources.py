@@ -116,13 +116,3 @@ def test_code_changed_by_an_import_hook_is_not_an_edit(
     assert edited_in(model) == ["edited_model"]
     monkeypatch.setattr(loaded_sources, "process_started", lambda: path.stat().st_ctime + 60)
     assert edited_in(model) == []
-
-
-def frame_in(path: Path, lines: list[str]) -> FrameType:
-    """Return the frame of a module that has these lines before and behind the one that takes the frame."""
-    path.write_text("\n".join([*lines, "frame = sys._getframe()", *lines]) + "\n")
-    names = {"sys": sys}
-    exec(compile(path.read_text(), str(path), "exec"), names)  # noqa: S102
-    frame = names["frame"]
-    assert isinstance(frame, FrameType)
-    return frame

@@ -40,15 +40,11 @@ from dbg_wire.messages import (
     RefusalCode,
     Report,
 )
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankState
 from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 from tests.unit.client.dap.shown import Shown
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_pdb_report, make_prompt, make_rank
-
-
-def running(number: int) -> RankInfo:
-    return make_rank(number, state=RankState.RUNNING, reason=None, where=None)
 
 
 @pytest.fixture
