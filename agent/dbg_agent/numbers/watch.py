@@ -17,6 +17,7 @@ from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
 from dbg_agent.numbers.hooks import Found, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
 from dbg_wire.errors import error_line
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
 from dbg_wire.records.record import clamp
 
@@ -30,6 +31,7 @@ class OtherRanks(Protocol):
 
     others_are_kept: threading.Event
     times_kept: int
+    kept: tuple[int, ...]
 
     def hold_for_kept(self, frame: FrameType) -> None:
         """Wait at ``frame`` while other ranks of the run are kept."""
@@ -106,15 +108,19 @@ class Watch:
         if at is None or not is_users_file(at[0].f_code.co_filename):
             self._waiting = self._waiting or found
             return
+        frame, _ = at
         wrong, variables = found
         self._wrong, self._waiting = wrong, None
         self.end()
         if not self._connect():
             return
-        if wrong.origin is Origin.RECEIVED and self._others.others_are_kept.wait(RECEIVED_SECONDS):
-            self._others.hold_for_kept(at[0])
-            return
-        frame = at[0]
+        if wrong.origin is Origin.RECEIVED:
+            if self._others.others_are_kept.wait(RECEIVED_SECONDS):
+                self._wrong = wrong.replace(others=format_ranks(self._others.kept))
+                self._others.hold_for_kept(frame)
+                return
+            # No rank has computed it in its own backward pass.
+            self._wrong = wrong = wrong.replace(origin=Origin.CHANGED)
         frame.f_locals.update(variables)
         try:
             self._stop_at(frame, wrong.text)

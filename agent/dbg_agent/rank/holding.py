@@ -219,7 +219,7 @@ class Holding:
         self._awaited: dict[int, tuple[Waiting, float]] = {}
         """The waits that have not begun, by thread, each with its timeout. A wait begins when it is the thread's turn
         to stop."""
-        self._kept: tuple[int, ...] = ()
+        self.kept: tuple[int, ...] = ()
         self.others_are_kept = threading.Event()
         """Set while other ranks of the run are kept, after a crash or at a wrong number."""
         self.times_kept = 0
@@ -336,7 +336,7 @@ class Holding:
             self._judge_kept()
 
     def _keep(self, ranks: tuple[int, ...]) -> None:
-        self._kept = ranks
+        self.kept = ranks
         if self._others_kept():
             self.times_kept += not self.others_are_kept.is_set()
             self.others_are_kept.set()
@@ -387,4 +387,4 @@ class Holding:
         )
 
     def _others_kept(self) -> tuple[int, ...]:
-        return tuple(rank for rank in self._kept if rank != self._broker.number)
+        return tuple(rank for rank in self.kept if rank != self._broker.number)

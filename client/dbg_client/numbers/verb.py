@@ -42,7 +42,7 @@ class Numbers(RanksVerb):
         return cls(watch=watch, options=options, bound=seconds)
 
     async def ask(self, asking: Asking) -> NumbersAnswer:
-        if not self.watch:
+        if not self.watch or (self.watch != OFF and any(map(_is_at_wrong_number, asking.ranks))):
             return await read_numbers(asking.asker, asking.ranks)
         question = NumbersQuestion(ends=True) if self.watch == OFF else self.options.question([self.watch])
         answer = answer_of(asking.ranks, await asking.asker.ask(Action.NUMBERS, asking.ranks, inquiry=question))
@@ -75,20 +75,23 @@ async def read_numbers(asker: Asker, ranks: Sequence[RankInfo]) -> NumbersAnswer
     return answer_of(ranks, await asker.ask(Action.NUMBERS, ranks, inquiry=NumbersQuestion()))
 
 
+def _is_at_wrong_number(rank: RankInfo) -> bool:
+    return rank.reason == WRONG_NUMBER and rank.state is RankState.STOPPED
+
+
 async def _until_wrong(asker: Asker, ranks: Sequence[RankInfo], seconds: float | None, show: Show) -> None:
     """Wait until one of the ranks has stopped at a wrong number, all have exited, or ``seconds`` have passed."""
     directory = asker.switchboard.directory
-    before = {rank.key: rank.stop_id for rank in ranks}
+    keys = {rank.key for rank in ranks}
 
     def is_over() -> bool | None:
-        now = [rank for key, rank in directory.by_key.items() if key in before]
-        found = any(rank.reason == WRONG_NUMBER and rank.stop_id != before[rank.key] for rank in now)
-        return found or all(rank.state is RankState.EXITED for rank in now) or None
+        now = [rank for key, rank in directory.by_key.items() if key in keys]
+        return any(map(_is_at_wrong_number, now)) or all(rank.state is RankState.EXITED for rank in now) or None
 
     limit = None if seconds is None or math.isinf(seconds) else seconds
     try:
         async with WaitingLine(show).says(
-            lambda: f"{len(before)} ranks watch their numbers; Ctrl-C leaves them watching"
+            lambda: f"{len(keys)} ranks watch their numbers; Ctrl-C leaves them watching"
         ):
             await asker.switchboard.until(is_over, limit)
     except TimeoutError:

@@ -45,11 +45,11 @@ class Origin(str, enum.Enum):
     """An input of the module has it already, but no output of a module before: code between the modules made it, or a
     collective in this code."""
     CHANGED = "changed"
-    """The gradient was finite after backward: the program has changed it before the optimizer's step."""
+    """The gradient was finite in backward, in all ranks: a reduction or other code has changed it afterwards."""
     WEIGHT = "weight"
     """A weight of the module has it already."""
     RECEIVED = "received"
-    """The rank's own gradient is finite, and the reduced gradient is not: another rank has sent it."""
+    """The rank's own gradient is finite, and the reduced gradient is not: another rank, which is stopped, sent it."""
     UNKNOWN = "unknown"
     """The inputs are gone. A cheap watch on a device learns of the number at the end of the step."""
 
@@ -58,9 +58,9 @@ _ORIGINS = {
     Origin.COMPUTED: "its inputs and weights are finite, so it was computed here",
     Origin.BATCH: "an input of the model has it already, so it came with the batch",
     Origin.CALLER: "its input has it already, from code or a collective between the modules",
-    Origin.WEIGHT: "its parameter `{}` has it already",
-    Origin.CHANGED: "it was finite after backward, so code before the optimizer's step computed it",
-    Origin.RECEIVED: "this rank's own gradient is finite, so another rank sent it in the reduction",
+    Origin.WEIGHT: "its parameter `{weight}` has it already",
+    Origin.CHANGED: "it was finite in backward, so the reduction or code before the optimizer's step made it",
+    Origin.RECEIVED: "this rank's own gradient is finite, so rank {others} sent it in the reduction",
     Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
 }
 
@@ -100,7 +100,8 @@ class WrongNumber(Row, tag="wrong number"):
     """First wrong number of a rank: its tensor, its step, and its source.
 
     ``name`` is the name of the module or parameter. ``nans`` and ``infinities`` of ``size`` elements are wrong, the
-    first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight.
+    first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight. ``others``
+    is the set of ranks that sent it.
     """
 
     step: Count
@@ -112,6 +113,7 @@ class WrongNumber(Row, tag="wrong number"):
     size: Count = 0
     first: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)] = ()
     weight: FreeText = ""
+    others: FreeText = ""
 
     @property
     def text(self) -> str:
@@ -120,7 +122,7 @@ class WrongNumber(Row, tag="wrong number"):
         wrong = " and ".join(
             f"{count:,} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count
         )
-        source = _ORIGINS[self.origin].format(printable(self.weight, MAX_NAME))
+        source = _ORIGINS[self.origin].format(weight=printable(self.weight, MAX_NAME), others=printable(self.others))
         if self.origin is Origin.COMPUTED:
             source = _WHERE_COMPUTED.get(self.suspect, source)
         counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})" if wrong else "is not finite"
