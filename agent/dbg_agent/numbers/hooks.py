@@ -15,6 +15,7 @@ from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 from dbg_agent.numbers.names import ModuleNames
+from dbg_agent.numbers.returns import ForwardReturns
 from dbg_agent.numbers.tensors import aside, is_ordinary, tensors_in
 from dbg_agent.process.imports import when_loaded
 from dbg_agent.stop.inbox import unharmed
@@ -65,6 +66,8 @@ class TrainingHooks:
         self._stop = stop
         self._failed = failed
         self._is_registered = False
+        self._is_exact = False
+        self._returns = ForwardReturns(partial(self._enter, self._look_at_output))
         self._observers: tuple[Observer, ...] = ()
         self._latest: weakref.ref[Any] | None = None
         self._version = 0
@@ -76,9 +79,13 @@ class TrainingHooks:
         self.checked = 0
         self.compiled = 0
 
-    def start(self, observers: tuple[Observer, ...]) -> None:
-        """Pass the numbers to these observers from now on. May be called in any thread."""
+    def start(self, observers: tuple[Observer, ...], *, exact: bool = False) -> None:
+        """Pass the numbers to these observers from now on. May be called in any thread.
+
+        With ``exact`` and from Python 3.12 on, they see the result of the user's ``forward`` before it returns.
+        """
         self._observers = observers
+        self._is_exact = exact
         if not self._is_registered:
             self._is_registered = True
             self._register()
@@ -86,6 +93,7 @@ class TrainingHooks:
     def end(self) -> None:
         """Pass nothing on any more."""
         self._observers = ()
+        self._returns.end()
 
     @property
     def is_on(self) -> bool:
@@ -132,7 +140,11 @@ class TrainingHooks:
     def _look_at_output(self, module: Any, output: Any) -> None:
         if self.names.is_new(module):
             self.compiled += type(module).__name__ == "OptimizedModule"
-            self.names.note_calls(sys._getframe())
+            root = self.names.note_calls(sys._getframe())
+            if self._is_exact and root is not None:
+                self._returns.start()
+                for part in root.modules():
+                    self._returns.add(part)
         self._watch_parameters(module)
         for tensor in tensors_in(output):
             if not is_ordinary(tensor) or self._is_latest(tensor):

@@ -50,13 +50,14 @@ class ModuleNames:
         self._seen[id(module)] = weakref.ref(module)
         return True
 
-    def note_calls(self, frame: FrameType) -> None:
-        """Remember the outermost module that is called on this stack."""
-        root = None
-        for root in running_calls(frame):  # noqa: B007 - the last one is the outermost
-            pass
-        if root is not None:
-            self._roots[id(root.module)] = weakref.ref(root.module)
+    def note_calls(self, frame: FrameType) -> Any:
+        """Remember and return the outermost module that is called on this stack; None if it is known, or none is."""
+        calls = list(running_calls(frame))
+        root = calls[-1].module if calls else None
+        if root is None or id(root) in self._roots:
+            return None
+        self._roots[id(root)] = weakref.ref(root)
+        return root
 
     def of_module(self, module: Any) -> str:
         """Return the name of a module; empty for an outermost module, its class if no outermost module contains it."""

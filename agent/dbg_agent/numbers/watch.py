@@ -70,7 +70,7 @@ class Watch:
         """Start watches in place of the current ones. Any thread may call it."""
         self._wrong = self._waiting = None
         self._times_kept = self._others.times_kept
-        self._hooks.start((NotFinite(question, self._hooks),) if question.nan else ())
+        self._hooks.start((NotFinite(question, self._hooks),) if question.nan else (), exact=question.exact)
 
     def end(self) -> None:
         """End all watches."""
