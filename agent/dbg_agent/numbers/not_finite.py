@@ -45,11 +45,14 @@ class NotFinite:
         """Look at an output of a module."""
         if not self._is_wrong(tensor, Suspect.OUTPUT, module):
             return None
+        name = self._hooks.names.of_module(module)
+        if self._is_excluded(name):
+            return None
         calls = list(running_calls(sys._getframe()))
         origin, weight = _origin(module, calls)
         inputs = (calls[0].args, calls[0].kwargs) if calls else None
         variables = {"_module": module, "_inputs": inputs, "_output": tensor}
-        return self._at(Suspect.OUTPUT, self._hooks.names.of_module(module), tensor, origin, variables, weight=weight)
+        return self._at(Suspect.OUTPUT, name, tensor, origin, variables, weight=weight)
 
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""

@@ -34,8 +34,9 @@ def is_ordinary(tensor: Any) -> bool:
     """Return True if operations on this rank's part of a tensor only compute: no program traces or transforms them."""
     torch: Any = sys.modules["torch"]
     local = local_shard(tensor)
-    is_known = type(local) in (torch.Tensor, torch.nn.Parameter) and not (local.is_meta or local.is_quantized)
-    return is_known and not (torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._get_tracing_state())
+    is_known = type(local).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    is_transformed = torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._get_tracing_state()
+    return is_known and not (local.is_meta or local.is_quantized or is_transformed)
 
 
 def floats_of(tensor: Any) -> Any:
@@ -52,6 +53,9 @@ def floats_of(tensor: Any) -> Any:
         local = local._values()
     elif local.layout is not torch.strided:
         local = local.values()
+    if local.element_size() == 1:
+        # No reduction is implemented for floats of 8 bits.
+        local = local.float()
     if local.numel() == 0 or (local.is_cuda and torch.cuda.is_current_stream_capturing()):
         return None
     return torch.view_as_real(local.resolve_conj()) if local.is_complex() else local
