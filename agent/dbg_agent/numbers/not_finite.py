@@ -69,6 +69,9 @@ class NotFinite:
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""
         overflow, self._overflow = self._overflow, None
+        if getattr(optimizer, "found_inf", None) is not None:
+            # A scaler has passed its flag to a fused optimizer, whose kernel skips the step after an overflow.
+            return None
         for parameter in _parameters(optimizer):
             gradient = parameter.grad
             if gradient is None or not self._is_wrong(gradient, Suspect.GRADIENT, parameter):
