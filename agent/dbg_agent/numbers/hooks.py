@@ -86,6 +86,7 @@ class TrainingHooks:
         """
         self._observers = observers
         self._is_exact = exact
+        self._returns.end()
         if not self._is_registered:
             self._is_registered = True
             self._register()

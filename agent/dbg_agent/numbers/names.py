@@ -41,6 +41,8 @@ class ModuleNames:
     def __init__(self) -> None:
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._seen: dict[int, weakref.ref[Any]] = {}
+        self._names: dict[int, tuple[weakref.ref[Any], str]] = {}
+        """Modules and parameters by id, with their names."""
 
     def is_new(self, module: Any) -> bool:
         """Return True at the first call with this module."""
@@ -54,26 +56,33 @@ class ModuleNames:
         """Remember and return the outermost module that is called on this stack; None if it is known, or none is."""
         calls = list(running_calls(frame))
         root = calls[-1].module if calls else None
-        if root is None or id(root) in self._roots:
+        known = self._roots.get(id(root))
+        if root is None or (known is not None and known() is root):
             return None
         self._roots[id(root)] = weakref.ref(root)
+        self._names.clear()
         return root
 
     def of_module(self, module: Any) -> str:
         """Return the name of a module; empty for an outermost module, its class if no outermost module contains it."""
-        for root in self._living():
-            for name, part in root.named_modules(remove_duplicate=False):
-                if part is module:
-                    return _clean(root, name)
-        return type(module).__name__
+        return self._name_of(module, type(module).__name__)
 
     def of_parameter(self, parameter: Any) -> str:
         """Return the name of a parameter, or its shape if no known module contains it."""
-        for root in self._living():
-            for name, one in root.named_parameters():
-                if one is parameter:
-                    return _clean(root, name)
-        return f"parameter of shape {list(parameter.shape)}"
+        return self._name_of(parameter, f"parameter of shape {list(parameter.shape)}")
+
+    def _name_of(self, part: Any, otherwise: str) -> str:
+        """Return the name of a module or parameter. At the first request for a new one, all names are collected."""
+        known = self._names.get(id(part))
+        if known is None or known[0]() is not part:
+            # The first name is used, so that the names are written in the opposite order.
+            for root in reversed(self._living()):
+                named = [*root.named_modules(remove_duplicate=False), *root.named_parameters()]
+                self._names |= {id(one): (weakref.ref(one), _clean(root, name)) for name, one in reversed(named)}
+            known = self._names.get(id(part))
+        if known is None or known[0]() is not part:
+            known = self._names[id(part)] = weakref.ref(part), otherwise
+        return known[1]
 
     def _living(self) -> list[Any]:
         """Return the outermost modules, the ones with the most parts first."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from dbg_agent.numbers.hooks import Found, TrainingHooks
-from dbg_agent.numbers.late_flags import LateFlags
+from dbg_agent.numbers.late_values import LateValues
 from dbg_agent.numbers.names import ModuleCall, running_calls
 from dbg_agent.numbers.tensors import (
     are_finite,
@@ -17,6 +18,7 @@ from dbg_agent.numbers.tensors import (
     floats_of,
     is_finite,
     is_wrong_input,
+    parameters_of,
     tensors_in,
     wrong_elements,
 )
@@ -27,15 +29,15 @@ from dbg_wire.records.record import clamp
 class NotFinite:
     """Observer that looks for NaN and infinity.
 
-    On the CPU, and with ``exact``, the numbers are read at once. On other devices they become flags, which are read
-    after the next step: the program must not wait for its device.
+    On the CPU, and with ``exact``, the numbers are read at once. On other devices the extremes are read after the step
+    or the next one: the program must not wait for its device.
     """
 
     def __init__(self, question: NumbersQuestion, hooks: TrainingHooks) -> None:
         self._exact = question.exact
         self._exclude = question.exclude
         self._hooks = hooks
-        self._flags = LateFlags()
+        self._late = LateValues()
         self._overflow: WrongNumber | None = None
         """The first overflow in a backward pass whose loss is scaled; the scaler may skip the step."""
 
@@ -72,7 +74,7 @@ class NotFinite:
         if getattr(optimizer, "found_inf", None) is not None:
             # A scaler has passed its flag to a fused optimizer, whose kernel skips the step after an overflow.
             return None
-        for parameter in _parameters(optimizer):
+        for parameter in parameters_of(optimizer):
             gradient = parameter.grad
             if gradient is None or not self._is_wrong(gradient, Suspect.GRADIENT, parameter):
                 continue
@@ -87,7 +89,7 @@ class NotFinite:
 
     def after_step(self, optimizer: Any) -> Found | None:
         """Look at the parameters, and read the flags of the previous step."""
-        for parameter in _parameters(optimizer):
+        for parameter in parameters_of(optimizer):
             if not self._is_wrong(parameter, Suspect.PARAMETER, parameter):
                 continue
             name = self._hooks.names.of_parameter(parameter)
@@ -95,24 +97,27 @@ class NotFinite:
             found = self._at(Suspect.PARAMETER, name, parameter, Origin.COMPUTED, variables)
             if found is not None:
                 return found
-        return self._late()
+        return self._late_wrong()
 
     # -------------------------------------------------------------------------------------------------------- the check
 
     def _is_wrong(self, tensor: Any, suspect: Suspect, owner: object) -> bool:
-        """Return True if the tensor is wrong. On a device the answer is False now, and a flag is set."""
+        """Return True if the tensor is wrong. On a device the answer is False now, and the extremes are read later."""
         floats = floats_of(tensor)
         if floats is None:
             return False
         if self._exact or floats.is_cpu:
             return not are_finite(floats)
-        self._flags.add((self._hooks.step, suspect, owner), *extremes(floats))
+        self._late.add((self._hooks.step, suspect, owner), *extremes(floats))
         return False
 
-    def _late(self) -> Found | None:
-        """Return the first wrong number of an earlier step, from the flags of a device."""
+    def _late_wrong(self) -> Found | None:
+        """Return the first wrong number of the steps whose values have arrived from a device."""
         names = self._hooks.names
-        for step, suspect, owner in self._flags.read():
+        rows = [row for _, measured in self._late.read(self._hooks.step) for row in measured]
+        for (step, suspect, owner), extremes_read in rows:
+            if all(map(math.isfinite, extremes_read)):
+                continue
             is_in_backward = suspect is Suspect.OUTPUT_GRADIENT or isinstance(owner, tuple)
             if isinstance(owner, tuple):
                 name = self._of_part(*owner)
@@ -175,10 +180,6 @@ def _origin(module: Any, calls: Sequence[ModuleCall]) -> tuple[Origin, str]:
     if not calls or not _has_wrong_input(calls[0]):
         return Origin.COMPUTED, ""
     return (Origin.BATCH if _has_wrong_input(calls[-1]) else Origin.CALLER), ""
-
-
-def _parameters(optimizer: Any) -> list[Any]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _has_wrong_input(call: ModuleCall) -> bool:

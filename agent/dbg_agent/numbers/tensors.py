@@ -61,6 +61,11 @@ def floats_of(tensor: Any) -> Any:
     return torch.view_as_real(local.resolve_conj()) if local.is_complex() else local
 
 
+def parameters_of(optimizer: Any) -> list[Any]:
+    """Return the parameters that an optimizer changes."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def aside() -> AbstractContextManager[object]:
     """Return a context in which operations are invisible to autograd and to the program's modes of torch."""
     torch: Any = sys.modules["torch"]

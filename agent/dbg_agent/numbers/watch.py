@@ -14,8 +14,9 @@ from types import FrameType
 from typing import Protocol
 
 from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
-from dbg_agent.numbers.hooks import Found, TrainingHooks
+from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
+from dbg_agent.numbers.recording import Recorder
 from dbg_wire.errors import error_line
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
@@ -43,38 +44,48 @@ class Watch:
     def __init__(
         self,
         *,
+        number: Callable[[], int],
         connect: Callable[[], bool],
         stop: Callable[[FrameType, str], None],
         others: OtherRanks,
         warn: Callable[[str], None],
     ) -> None:
-        """Keep the parts of the rank.
+        """Keep the parts of the rank, and ``number``, which returns the rank's number.
 
         ``connect`` waits for a broker, and returns False if the program continues without one. ``stop`` stops the
         calling thread at a frame, with a sentence about the stop.
         """
+        self._number = number
         self._connect = connect
         self._stop_at = stop
         self._others = others
         self._warn = warn
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
+        self._recorder: Recorder | None = None
         self._wrong: WrongNumber | None = None
         self._times_kept = 0
         """The number of times that other ranks had been kept when the watches started."""
         self._waiting: Found | None = None
         """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
         # A forked child becomes a rank of its own, with its own watches, or is a helper that is not watched.
-        os.register_at_fork(after_in_child=self.end)
+        os.register_at_fork(after_in_child=self._hooks.end)
 
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
         self._wrong = self._waiting = None
         self._times_kept = self._others.times_kept
-        self._hooks.start((NotFinite(question, self._hooks),) if question.nan else (), exact=question.exact)
+        if question.record or question.reference:
+            self._recorder = Recorder(question, self._hooks, self._number(), self._warn)
+        watches: list[Observer] = [NotFinite(question, self._hooks)] if question.nan else []
+        self._observe(*watches, exact=question.exact)
 
     def end(self) -> None:
-        """End all watches."""
-        self._hooks.end()
+        """End all watches. The recording goes on."""
+        self._observe()
+
+    def _observe(self, *watches: Observer, exact: bool = False) -> None:
+        recorder = () if self._recorder is None else (self._recorder,)
+        self._hooks.start((*watches, *recorder), exact=exact)
 
     def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
         """Do what a terminal asks. Return the state of the watches, and the first wrong number."""

@@ -155,6 +155,7 @@ class Rank:
             from dbg_agent.numbers.watch import Watch
 
             self._watch = Watch(
+                number=lambda: self.number,
                 connect=lambda: self.connect(self.settings, asked_for=True) is None,
                 stop=lambda frame, about: self.stopping.stop(frame, WRONG_NUMBER, about=about),
                 others=self.holding,

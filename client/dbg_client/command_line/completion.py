@@ -34,7 +34,7 @@ TARGET_WORDS: tuple[tuple[str, str], ...] = (
 _VERBS = [(row.name, row.help) for row in VERBS]
 _WITH_TARGET = frozenset(
     {
-        *(Operands.TARGET, Operands.MAYBE_TARGET, Operands.MAYBE_FILES),
+        *(Operands.TARGET, Operands.MAYBE_TARGET, Operands.MAYBE_FILES, Operands.TWO_RUNS),
         *(Operands.EXPRESSION, Operands.COMMAND, Operands.PROGRAM),
     }
 )

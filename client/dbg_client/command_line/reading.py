@@ -212,6 +212,12 @@ def _watch(words: Words) -> dict[str, object]:
     return {"watch": watch, "target": _target(operands, words)}
 
 
+def _two_runs(words: Words) -> dict[str, object]:
+    """Return the two runs, or the target, of ``numbers``."""
+    operands = [*words.operands, *words.behind]
+    return {"runs": tuple(operands)} if len(operands) == 2 else _one_target(words)
+
+
 def _job(words: Words) -> dict[str, object]:
     """Return the command after ``--``."""
     if words.operands or not words.behind:
@@ -238,6 +244,7 @@ _OPERANDS: Mapping[Operands, Callable[[Words], dict[str, object]]] = {
     Operands.EXPRESSION: _asked,
     Operands.COMMAND: _asked,
     Operands.WATCH: _watch,
+    Operands.TWO_RUNS: _two_runs,
     Operands.SHELL: lambda words: {"shell": " ".join([*words.operands, *words.behind])},
     Operands.PROGRAM: _program,
     Operands.JOB: _job,

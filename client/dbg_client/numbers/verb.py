@@ -10,8 +10,8 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.wait_progress import Show, WaitingLine
 from dbg_client.numbers.answer import NumbersAnswer, answer_of
 from dbg_client.numbers.watch_options import OFF, WATCHES, WatchOptions
-from dbg_client.verbs.option import NO_FLAGS, Operands
-from dbg_client.verbs.verb import Asking, Bound, RanksVerb
+from dbg_client.verbs.option import NO_FLAGS, Operands, Option
+from dbg_client.verbs.verb import Asking, Bound, Format, RanksVerb, refuse
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.numbers import NumbersQuestion
@@ -19,16 +19,18 @@ from dbg_wire.records.ranks import WRONG_NUMBER, RankInfo, RankState
 
 
 class Numbers(RanksVerb):
-    """Report the watches of ranks and their first wrong numbers."""
+    """Report the watches of ranks and their first wrong numbers, or compare the recorded numbers of two ``runs``."""
 
     name = "numbers"
     example = "numbers"
-    operands = Operands.MAYBE_TARGET
+    operands = Operands.TWO_RUNS
     in_session: ClassVar[Operands | None] = Operands.MAYBE_TARGET
     help_in_session = "the first wrong number that a watch has found"
     usual = "all"
     without_target = True
 
+    runs: tuple[str, ...] = ()
+    is_bitwise: Annotated[bool, Option("--exact", help="compare every bit of two runs")] = False
     watch: str = ""
     """The watch to start, ``off`` to end all, or empty to read only."""
     options: Annotated[WatchOptions, NO_FLAGS] = WatchOptions()
@@ -40,6 +42,17 @@ class Numbers(RanksVerb):
         options = WatchOptions(exact=exact, exclude=exclude)
         options.check(is_watch=watch in WATCHES)
         return cls(watch=watch, options=options, bound=seconds)
+
+    def check(self) -> None:
+        refuse(self.is_bitwise and not self.runs, "--exact compares two runs", "name both, as in numbers A B")
+
+    def start(self) -> int | None:
+        if not self.runs:
+            return None
+        from dbg_client.numbers.two_runs import show_two_runs
+
+        as_json = self.output.format is Format.JSON
+        return show_two_runs(*self.runs, exact=self.is_bitwise, as_json=as_json)
 
     async def ask(self, asking: Asking) -> NumbersAnswer:
         if not self.watch or (self.watch != OFF and any(map(_is_at_wrong_number, asking.ranks))):

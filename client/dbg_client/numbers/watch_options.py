@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -13,7 +15,19 @@ from dbg_wire.records.record import Record
 
 NAN = "nan"
 WATCHES = (NAN,)
-"""The watches as users type them."""
+"""The watches that ``watch`` starts in a running job."""
+
+DIFFERENT_FROM = "different from "
+"""Beginning of the watch that compares a run with another one; the directory of the other run follows."""
+
+LAST = re.compile(r"(.+?)(?:, *last +([1-9][0-9]{0,8}))?", re.DOTALL)
+"""Text of ``--numbers``: a directory, and the number of steps to keep."""
+
+
+def is_watch(text: str) -> bool:
+    """Return True if a text names a watch, as users type it."""
+    return text in WATCHES or text.startswith(DIFFERENT_FROM)
+
 
 OFF = "off"
 """Typed instead of a watch: it ends all watches."""
@@ -27,7 +41,9 @@ class WatchOptions(Record):
     exact: Annotated[
         bool,
         watch_option(
-            "--exact", help="wait for the GPU at each module, and stop there; otherwise at the end of the next step"
+            "--exact",
+            help="wait for the GPU at each module, and stop there; otherwise at the end of the next step. Another run "
+            "has to be equal in every bit",
         ),
     ] = False
     exclude: Annotated[
@@ -40,9 +56,18 @@ class WatchOptions(Record):
         ),
     ] = ()
 
-    def question(self, watches: Sequence[str]) -> NumbersQuestion:
-        """Return the question that starts these watches."""
-        return NumbersQuestion(nan=NAN in watches, exact=self.exact, exclude=self.exclude)
+    def question(self, watches: Sequence[str], record: str | None = None) -> NumbersQuestion:
+        """Return the question that starts these watches, and records numbers in the directory ``record``."""
+        runs = [text.removeprefix(DIFFERENT_FROM) for text in watches if text.startswith(DIFFERENT_FROM)]
+        typed = LAST.fullmatch(record or "")
+        return NumbersQuestion(
+            nan=NAN in watches,
+            exact=self.exact,
+            exclude=self.exclude,
+            record=_absolute(typed[1]) if typed else "",
+            last=int(typed[2] or 0) if typed else 0,
+            reference=_absolute(runs[-1]) if runs else "",
+        )
 
     def check(self, *, is_watch: bool) -> None:
         """Raise BadInput for options that need a watch, or for too many patterns."""
@@ -50,3 +75,7 @@ class WatchOptions(Record):
             raise BadInput("--exact and --except need a watch", f"add --stop-at {NAN}")
         if len(self.exclude) > MAX_EXCLUDED:
             raise BadInput(f"--except is given {len(self.exclude)} times", f"use at most {MAX_EXCLUDED} patterns")
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - a word may be any text

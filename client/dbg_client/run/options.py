@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from dbg_client.numbers.watch_options import WATCHES, WatchOptions
+from dbg_client.numbers.watch_options import WatchOptions, is_watch
 from dbg_client.verbs.attach_options import Commands, Engine
 from dbg_client.verbs.option import Heading, Option, read_number
 from dbg_command.targets import parse_target
@@ -35,13 +35,22 @@ class RunOptions(Record):
         tuple[str, ...],
         run_option(
             "--stop-at",
-            metavar="'FILE:LINE[, CONDITION]'|nan",
+            metavar="'FILE:LINE[, CONDITION]'|nan|'different from DIR'",
             repeats=True,
             help="stop before this line, if the condition is true there, or at the first number of a training with "
-            "torch that is not finite; may be given again",
+            "torch that is not finite, or that differs from the run recorded in DIR; may be given again",
         ),
     ] = ()
     numbers: WatchOptions = WatchOptions()
+    record: Annotated[
+        str | None,
+        run_option(
+            "--numbers",
+            metavar="'DIR[, last N]'",
+            help="record the numbers of all modules, gradients and parameters of each step, or of the last N to 2N "
+            "steps; `dbg-attach numbers` compares two runs",
+        ),
+    ] = None
     stop_in: Annotated[
         tuple[str, ...],
         run_option("--stop-in", metavar="MODULE:FUNCTION", repeats=True, help="stop at the beginning of a function"),
@@ -95,13 +104,13 @@ class RunOptions(Record):
     @property
     def stops(self) -> list[StopAt | StopIn]:
         """The stops at lines and in functions. Raises BadInput for a text that is neither a place nor a watch."""
-        places = [text for text in self.stop_at if text not in WATCHES]
+        places = [text for text in self.stop_at if not is_watch(text)]
         return [*map(parse_stop_at, places), *map(parse_stop_in, self.stop_in)]
 
     @property
     def watch(self) -> NumbersQuestion:
         """The watches over the numbers of the training."""
-        return self.numbers.question([text for text in self.stop_at if text in WATCHES])
+        return self.numbers.question([text for text in self.stop_at if is_watch(text)], self.record)
 
     def check(self) -> None:
         """Raise BadInput for invalid options, before anything is started."""

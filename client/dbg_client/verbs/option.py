@@ -36,6 +36,7 @@ class Operands(enum.Enum):
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
     WATCH = "nan|off [TARGET]"
+    TWO_RUNS = "[TARGET]|A B"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
     JOB = "-- CMD..."

@@ -5,17 +5,21 @@ it is used, so that the count goes on after a restart from a checkpoint.
 """
 
 import enum
+import math
 from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.record import Count, FreeText, Inquiry, Row, elements
+from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Row, elements
 
 MAX_EXCLUDED = 64
 """Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
 
 MAX_DIMENSIONS = 64
 """Maximum number of dimensions of a tensor in torch."""
+
+PER_MILLE = 1e-3
+"""Smallest difference that is written in percent."""
 
 MAX_NAME = 120
 """Maximum number of characters of a module's name in a sentence."""
@@ -50,6 +54,8 @@ class Origin(str, enum.Enum):
     """A weight of the module has it already."""
     RECEIVED = "received"
     """The rank's own gradient is finite, and the reduced gradient is not: another rank, which is stopped, sent it."""
+    OTHER_RUN = "other run"
+    """The numbers are finite, and differ from those of the run that the watch compares with."""
     UNKNOWN = "unknown"
     """The inputs are gone. A cheap watch on a device learns of the number at the end of the step."""
 
@@ -83,17 +89,24 @@ class NumbersQuestion(Inquiry, tag="numbers"):
 
     With ``nan`` a rank stops at its first number that is not finite. ``exact`` waits for the device at each module, so
     that the rank stops there. Modules and parameters whose names match one of ``exclude`` are not watched.
+
+    ``record`` is a directory. Each rank records its numbers there: those of the last ``last`` steps, or of all. With
+    ``reference``, the directory of another run, a rank stops at its first difference from this run: by more than
+    rounding, or with ``exact`` by a single bit.
     """
 
     nan: bool = False
     exact: bool = False
     exclude: Annotated[tuple[FreeText, ...], elements(MAX_EXCLUDED)] = ()
+    record: Path = ""
+    last: Count = 0
+    reference: Path = ""
     ends: bool = False
 
     @property
     def is_watch(self) -> bool:
         """Whether the question starts a watch."""
-        return self.nan
+        return self.nan or bool(self.record or self.reference)
 
 
 class WrongNumber(Row, tag="wrong number"):
@@ -101,7 +114,9 @@ class WrongNumber(Row, tag="wrong number"):
 
     ``name`` is the name of the module or parameter. ``nans`` and ``infinities`` of ``size`` elements are wrong, the
     first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight. ``others``
-    is the set of ranks that sent it.
+    is the set of ranks that sent it. ``norms`` are those of the first run and of the second one, and ``relative`` is
+    the largest relative difference, if they differ. A number that is not finite arrives as None. ``call`` counts the
+    outputs of the module in this step, from 0.
     """
 
     step: Count
@@ -114,11 +129,18 @@ class WrongNumber(Row, tag="wrong number"):
     first: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)] = ()
     weight: FreeText = ""
     others: FreeText = ""
+    call: Count = 0
+    norms: Annotated[tuple[float | None, ...], elements(2)] = ()
+    relative: float | None = None
 
     @property
     def text(self) -> str:
         """Sentence with the step, the tensor, its wrong elements, and their source."""
         name = printable(self.name or "the model", MAX_NAME)
+        call = f" (call {self.call})" if self.call else ""
+        subject = f"step {self.step}: {_SUBJECTS[self.suspect].format(name)}{call}"
+        if self.origin is Origin.OTHER_RUN:
+            return f"{subject} differs {self._difference}"
         wrong = " and ".join(
             f"{count:,} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count
         )
@@ -126,7 +148,18 @@ class WrongNumber(Row, tag="wrong number"):
         if self.origin is Origin.COMPUTED:
             source = _WHERE_COMPUTED.get(self.suspect, source)
         counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})" if wrong else "is not finite"
-        return f"step {self.step}: {_SUBJECTS[self.suspect].format(name)} {counted}; {source}"
+        return f"{subject} {counted}; {source}"
+
+    @property
+    def _difference(self) -> str:
+        """The norms of both runs, and the largest relative difference of norms and extremes."""
+        finite = [one for one in (self.relative, *self.norms) if one is not None and math.isfinite(one)]
+        if len(finite) < 3:
+            return "in its NaN and infinities"
+        relative, first, second = finite
+        by = f"{relative:.1%}".replace("%", " %") if relative >= PER_MILLE else f"{relative:.1g}"
+        digits = next((count for count in (4, 6) if f"{first:.{count}g}" != f"{second:.{count}g}"), 9)
+        return f"by up to {by}: norm {first:.{digits}g} in the first run, {second:.{digits}g} in the second"
 
 
 class NumbersState(Row, tag="numbers state"):
