@@ -6,17 +6,20 @@ it is used, so that the count goes on after a restart from a checkpoint.
 
 import enum
 import math
+import sys
 from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Row, elements
+from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Row, elements, reals
 
 MAX_EXCLUDED = 64
 """Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
 
 MAX_DIMENSIONS = 64
 """Maximum number of dimensions of a tensor in torch."""
+
+AnyFloat = Annotated[float, reals(-sys.float_info.max, sys.float_info.max)]
 
 PER_MILLE = 1e-3
 """Smallest difference that is written in percent."""
@@ -130,8 +133,8 @@ class WrongNumber(Row, tag="wrong number"):
     weight: FreeText = ""
     others: FreeText = ""
     call: Count = 0
-    norms: Annotated[tuple[float | None, ...], elements(2)] = ()
-    relative: float | None = None
+    norms: Annotated[tuple[AnyFloat | None, ...], elements(2)] = ()
+    relative: AnyFloat | None = None
 
     @property
     def text(self) -> str:
