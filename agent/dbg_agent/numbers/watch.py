@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Protocol
 
 from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
+from dbg_agent.numbers.gradient_norms import GradientNorms
 from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
 from dbg_agent.numbers.recording import Recorder
@@ -62,6 +63,7 @@ class Watch:
         self._warn = warn
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
         self._recorder: Recorder | None = None
+        self._norms = GradientNorms(self._hooks)
         self._wrong: WrongNumber | None = None
         self._times_kept = 0
         """The number of times that other ranks had been kept when the watches started."""
@@ -76,7 +78,8 @@ class Watch:
         self._times_kept = self._others.times_kept
         if question.record or question.reference:
             self._recorder = Recorder(question, self._hooks, self._number(), self._warn)
-        watches: list[Observer] = [NotFinite(question, self._hooks)] if question.nan else []
+        self._norms = norms = GradientNorms(self._hooks)
+        watches: list[Observer] = [NotFinite(question, self._hooks), norms] if question.nan else []
         self._observe(*watches, exact=question.exact)
 
     def end(self) -> None:
@@ -94,7 +97,14 @@ class Watch:
         elif question.ends:
             self.end()
         hooks = self._hooks
-        state = clamp(NumbersState, is_on=hooks.is_on, step=hooks.step, checked=hooks.checked, compiled=hooks.compiled)
+        state = clamp(
+            NumbersState,
+            is_on=hooks.is_on,
+            step=hooks.step,
+            checked=hooks.checked,
+            compiled=hooks.compiled,
+            norms=tuple(self._norms.recent),
+        )
         return (state,) if self._wrong is None else (state, self._wrong)
 
     # ---------------------------------------------------------------------------------------- in the program's threads
@@ -109,6 +119,7 @@ class Watch:
 
     def _hold_for_others(self) -> None:
         self.end()
+        self._times_kept = self._others.times_kept
         at = users_frame(frames_of(sys._getframe()))
         if at is not None:
             self._others.hold_for_kept(at[0])

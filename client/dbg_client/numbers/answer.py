@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbg_client.verbs.verb import PARTIAL, PLAIN, Style
 from dbg_client.views.naming import Naming
@@ -22,6 +25,15 @@ FOUND_STATUS = 1
 """Exit status if a number is wrong."""
 
 _CODES = {FOUND_STATUS: "1;31", 0: "32", PARTIAL: "35"}
+
+
+class CurvePoint(NamedTuple):
+    """Values of the ranks at one step."""
+
+    step: int
+    low: float
+    middle: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,15 @@ class NumbersAnswer:
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
         return {}
+
+    @property
+    def curve(self) -> list[CurvePoint]:
+        """The norms of the gradients over the steps: smallest, median and largest of the ranks."""
+        at: defaultdict[int, list[float]] = defaultdict(list)
+        for state in self.states.values():
+            for one in state.norms:
+                at[one.step].append(one.norm)
+        return [CurvePoint(step, min(some), statistics.median(some), max(some)) for step, some in sorted(at.items())]
 
     def text(self, style: Style = PLAIN) -> str:
         naming = Naming(self.ranks)
@@ -96,6 +117,7 @@ class NumbersAnswer:
             "asked": len(self.ranks),
             "answered": len(self.states),
             "watching": len(self.watching),
+            "gradient_norms": [point._asdict() for point in self.curve],
             "step": max((state.step for state in self.states.values()), default=None),
             "wrong": [
                 {"job": one.rank.job, "rank": one.rank.rank, "address": one.rank.address, "sentence": one.wrong.text}

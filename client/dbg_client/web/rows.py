@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from dbg_client.core.choose import find_missing_ranks
+from dbg_client.numbers.answer import NumbersAnswer
 from dbg_client.verbs.list import list_ranks
 from dbg_client.verbs.verb import Answer, GroupedAnswer
 from dbg_client.verbs.where import StackAnswer
@@ -50,6 +51,10 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     messages_sent = messages.Answer(id=number, at=time.time(), whom=whom)
     if isinstance(answer, WhyAnswer):
         return messages_sent.replace(verdicts=verdicts_of(answer.found.verdicts))
+    if isinstance(answer, NumbersAnswer):
+        curve = tuple(messages.Point(**point._asdict()) for point in answer.curve)
+        wrong = answer.wrong[0].wrong.step if answer.wrong else 0
+        return messages_sent.replace(text=answer.text(), curve=curve, wrong=wrong)
     if isinstance(answer, StackAnswer):
         return messages_sent.replace(
             summary=summary_of_stacks(answer.stacks, answer.others, answer.missing),

@@ -11,10 +11,13 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Row, elements, reals
+from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Record, Row, elements, reals
 
 MAX_EXCLUDED = 64
 """Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
+
+MAX_NORMS = 200
+"""Maximum number of steps in a chart: one for three points of its width."""
 
 MAX_DIMENSIONS = 64
 """Maximum number of dimensions of a tensor in torch."""
@@ -165,16 +168,25 @@ class WrongNumber(Row, tag="wrong number"):
         return f"by up to {by}: norm {first:.{digits}g} in the first run, {second:.{digits}g} in the second"
 
 
+class GradientNorm(Record):
+    """Norm of all gradients of one rank at a step, after their reduction."""
+
+    step: Count
+    norm: AnyFloat
+
+
 class NumbersState(Row, tag="numbers state"):
     """State of a rank's watches: the current ``step``, and the number of checked tensors since the start.
 
-    ``compiled`` counts the compiled regions, of which only the outputs are watched.
+    ``compiled`` counts the compiled regions, of which only the outputs are watched. ``norms`` are those of the most
+    recent steps.
     """
 
     is_on: bool
     step: Count = 0
     checked: Count = 0
     compiled: Count = 0
+    norms: Annotated[tuple[GradientNorm, ...], elements(MAX_NORMS)] = ()
 
 
 NumbersRecord = NumbersState | WrongNumber

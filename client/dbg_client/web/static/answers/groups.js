@@ -7,15 +7,17 @@
  */
 import { button, h, swatch, timeOfDay } from "../job/dom.js";
 import { looksOfGroups } from "../grid/marks.js";
+import { curveView } from "./curve.js";
 import { verdictView } from "./verdict.js";
 
 /** Draw an answer. @param {Entry} entry @param {On} on @returns {Node[]} */
 export function answerView({ answer }, on) {
   if (!answer) return [];
-  const { summary, at, tree, groups, verdicts, text } = answer;
+  const { summary, at, tree, groups, verdicts, text, curve, wrong } = answer;
   const head = h("p", { class: "sum" }, [summary, timeOfDay(at)].filter(Boolean).join(" · "));
   if (verdicts.length) return [head, ...verdicts.map((one) => verdictView(one))];
-  if (!groups.length) return [head, h("pre", { class: "text" }, text || "The answer is empty.")];
+  const chart = curve.length ? [curveView("norm of all gradients, per step", curve, wrong)] : [];
+  if (!groups.length) return [head, ...chart, h("pre", { class: "text" }, text || "The answer is empty.")];
   const looks = looksOfGroups(groups);
   const inTree = new Set(tree.flatMap((line) => line.groups));
   const others = groups.filter((group) => !inTree.has(group.id));

@@ -4,7 +4,8 @@
  * @typedef {{id: string, kind: string, ranks: string, text: string, keys: string[]}} Group
  * @typedef {{depth: number, count: number, text: string, groups: string[], is_odd: boolean}} Branch
  * @typedef {{at: number, whom: string, summary: string, groups: Group[], tree: Branch[],
- *   verdicts: import("../answers/verdict.js").Verdict[], text: string}} Answer
+ *   verdicts: import("../answers/verdict.js").Verdict[], text: string,
+ *   curve: import("../answers/curve.js").Point[], wrong: number}} Answer
  *   `whom`: the ranks that the line or the verb names, empty for the selected ranks
  */
 

@@ -10,7 +10,7 @@ function asked(id, line) {
 }
 
 const ANSWER = {
-  at: 5, whom: "", summary: "", tree: [], verdicts: [], text: "",
+  at: 5, whom: "", summary: "", tree: [], verdicts: [], curve: [], wrong: 0, text: "",
   groups: [{ id: "@1", kind: "value", ranks: "0-1", text: "0.25", keys: ["a", "b"] }],
 };
 
