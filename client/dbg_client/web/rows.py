@@ -11,7 +11,7 @@ import msgspec
 from dbg_client.core.choose import find_missing_ranks
 from dbg_client.numbers.answer import NumbersAnswer
 from dbg_client.verbs.list import list_ranks
-from dbg_client.verbs.verb import Answer, GroupedAnswer
+from dbg_client.verbs.verb import Answer, GroupedAnswer, Style
 from dbg_client.verbs.where import StackAnswer
 from dbg_client.views.groups import AnswerGroup, summary
 from dbg_client.views.list import show_place
@@ -25,6 +25,9 @@ from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_command.targets import Target, select
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import CRASH, RankInfo, RankState
+
+TEXT_COLUMNS = 90
+"""Columns for sentences in an answer; the panel of answers is about this wide."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -54,7 +57,7 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     if isinstance(answer, NumbersAnswer):
         curve = tuple(messages.Point(**point._asdict()) for point in answer.curve)
         wrong = answer.wrong[0].wrong.step if answer.wrong else 0
-        return messages_sent.replace(text=answer.text(), curve=curve, wrong=wrong)
+        return messages_sent.replace(text=answer.text(Style(columns=TEXT_COLUMNS)), curve=curve, wrong=wrong)
     if isinstance(answer, StackAnswer):
         return messages_sent.replace(
             summary=summary_of_stacks(answer.stacks, answer.others, answer.missing),
