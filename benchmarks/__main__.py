@@ -27,6 +27,7 @@ from benchmarks import (
     imports,
     keys,
     looks,
+    numbers,
     prompt,
     pudb,
     slow,
@@ -41,7 +42,7 @@ from tests.support.environment import clean_environment, is_foreign
 
 MODULES = (
     *(keys, clusters, pudb, prompt, bulk, crowds, storm, looks),
-    *(train_loop, slow, starts, imports, faces, browser),
+    *(train_loop, slow, numbers, starts, imports, faces, browser),
 )
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
 
