@@ -1,4 +1,4 @@
-"""What a watch of numbers takes of a training step on the CPU."""
+"""Cost of a watch of numbers for a training step on the CPU."""
 
 from __future__ import annotations
 
