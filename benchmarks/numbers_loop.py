@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class NoOthers:
 
     others_are_kept = threading.Event()
     times_kept = 0
+    kept: tuple[int, ...] = ()
 
     def hold_for_kept(self, frame: object) -> None:
         """Continue at once."""
@@ -61,7 +63,14 @@ class Training:
 
 def measured(rounds: int, questions: dict[str, NumbersQuestion | None]) -> dict[str, list[float]]:
     """Return the shortest steps of each round. The watches alternate after each step."""
-    watch = Watch(connect=lambda: False, stop=lambda _frame, _about: None, others=NoOthers(), warn=sys.exit)
+    broker: Any = SimpleNamespace(number=0, warn=sys.exit)
+    watch = Watch(
+        broker=broker,
+        is_connected=lambda: False,
+        connect=lambda: False,
+        stop=lambda _frame, _about: None,
+        others=NoOthers(),
+    )
     training = Training()
     found: dict[str, list[float]] = {name: [] for name in questions}
     for number in range(rounds + 1):

@@ -14,14 +14,14 @@ from torch.nn.parallel import DistributedDataParallel
 mistake, rate = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0.01
 
 
-class Model(nn.Module):
-    def __init__(self):
+class Model(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(8, 32)
         self.mlp = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
         self.head = nn.Linear(32, 1)
 
-    def forward(self, batch):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
         return self.head(self.mlp(self.embed(batch)))
 
 

@@ -7,29 +7,22 @@ import sys
 from collections import deque
 from typing import Any
 
-from dbg_agent.numbers.hooks import TrainingHooks
+from dbg_agent.numbers.hooks import Observer, TrainingHooks
 from dbg_agent.numbers.late_values import LateValues
 from dbg_agent.numbers.tensors import floats_of, parameters_of
 from dbg_wire.records.numbers import MAX_NORMS, GradientNorm
 from dbg_wire.records.record import clamp
 
 
-class GradientNorms:
+class GradientNorms(Observer):
     """Observer that keeps the norms of the last steps."""
+
+    sees_tensors = False
 
     def __init__(self, hooks: TrainingHooks) -> None:
         self._hooks = hooks
         self._late = LateValues()
         self.recent: deque[GradientNorm] = deque(maxlen=MAX_NORMS)
-
-    def output(self, module: Any, tensor: Any) -> None:
-        """Ignore the output of a module."""
-
-    def output_gradient(self, module: Any, gradient: Any) -> None:
-        """Ignore the gradient of an output."""
-
-    def gradient(self, module: Any, name: str, gradient: Any) -> None:
-        """Ignore this rank's own gradient."""
 
     def before_step(self, optimizer: Any) -> None:
         """Measure the reduced gradients."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import methodcaller
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from dbg_agent.numbers.names import ModuleNames
 from dbg_agent.numbers.returns import ForwardReturns
@@ -32,12 +32,14 @@ class Found(NamedTuple):
     variables: Mapping[str, object]
 
 
-class Observer(Protocol):
-    """A watch over the numbers of a training.
+class Observer:
+    """Base of the watches over the numbers of a training.
 
     The hooks call it in the program's threads, in the context :func:`.tensors.aside`. Each method returns a wrong
-    number, or None.
+    number, or None. Without ``sees_tensors`` only the last two are called.
     """
+
+    sees_tensors: bool = True
 
     def output(self, module: Any, tensor: Any) -> Found | None:
         """Look at an output of a module."""
@@ -73,7 +75,7 @@ class TrainingHooks:
         self._version = 0
         self._hooked: dict[int, weakref.ref[Any]] = {}
         self.names = ModuleNames()
-        self._begun = 0
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.step = 1
         """The number of the current step, from its forward pass to the end of the optimizer's step."""
         self.checked = 0
@@ -146,6 +148,9 @@ class TrainingHooks:
                 self._returns.start()
                 for part in root.modules():
                     self._returns.add(part)
+        if not any(observer.sees_tensors for observer in self._observers):
+            self._hold()
+            return
         self._watch_parameters(module)
         for tensor in tensors_in(output):
             if not is_ordinary(tensor) or self._is_latest(tensor):
@@ -181,24 +186,18 @@ class TrainingHooks:
         self._look(methodcaller("gradient", module(), name, gradient))
 
     def _before_step(self, optimizer: Any) -> None:
-        self._begun = _step_of(optimizer) or self._begun + 1
-        self.step = self._begun
+        # The optimizer's own counts are read only once: a parameter's count stays if the parameter has no gradient.
+        done = self._steps.get(optimizer)
+        self.step = self._steps[optimizer] = (_steps_of(optimizer) if done is None else done) + 1
         self._look(methodcaller("before_step", optimizer))
 
     def _after_step(self, optimizer: Any) -> None:
         self._look(methodcaller("after_step", optimizer))
-        self.step = self._begun + 1
+        self.step = self._steps.get(optimizer, 0) + 1
 
 
-def _step_of(optimizer: Any) -> int | None:
-    """Return the number of the step that begins; None if the optimizer has no count, or has it on a device."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            state = optimizer.state.get(parameter)
-            if state is None:
-                continue
-            count = state.get("step")
-            if isinstance(count, int) or (hasattr(count, "is_cpu") and count.is_cpu and count.numel() == 1):
-                return int(count) + 1
-            return None
-    return None
+def _steps_of(optimizer: Any) -> int:
+    """Return the number of steps that an optimizer has done, 0 if it has no count, or has it on a device."""
+    counts = [state.get("step") for state in optimizer.state.values()]
+    known = (one for one in counts if isinstance(one, int) or (getattr(one, "is_cpu", False) and one.numel() == 1))
+    return max(map(int, known), default=0)

@@ -67,16 +67,16 @@ class ModuleNames:
         """Return the name of a module; empty for an outermost module, its class if no outermost module contains it."""
         return self._name_of(module, type(module).__name__)
 
-    def of_parameter(self, parameter: Any) -> str:
-        """Return the name of a parameter, or its shape if no known module contains it."""
-        return self._name_of(parameter, f"parameter of shape {list(parameter.shape)}")
+    def of_parameter(self, parameter: Any, otherwise: str = "") -> str:
+        """Return the name of a parameter; if no known module contains it, ``otherwise`` or its shape."""
+        return self._name_of(parameter, otherwise or f"parameter of shape {list(parameter.shape)}")
 
     def _name_of(self, part: Any, otherwise: str) -> str:
         """Return the name of a module or parameter. At the first request for a new one, all names are collected."""
         known = self._names.get(id(part))
         if known is None or known[0]() is not part:
             # The first name is used, so that the names are written in the opposite order.
-            for root in reversed(self._living()):
+            for root in reversed(self.roots()):
                 named = [*root.named_modules(remove_duplicate=False), *root.named_parameters()]
                 self._names |= {id(one): (weakref.ref(one), _clean(root, name)) for name, one in reversed(named)}
             known = self._names.get(id(part))
@@ -84,7 +84,11 @@ class ModuleNames:
             known = self._names[id(part)] = weakref.ref(part), otherwise
         return known[1]
 
-    def _living(self) -> list[Any]:
+    def buffers(self) -> Iterator[tuple[str, Any]]:
+        """Yield the names and buffers of all known modules."""
+        return ((_clean(root, name), one) for root in self.roots() for name, one in root.named_buffers())
+
+    def roots(self) -> list[Any]:
         """Return the outermost modules, the ones with the most parts first."""
         living = [root for ref in list(self._roots.values()) if (root := ref()) is not None]
         return sorted(living, key=lambda root: -sum(1 for _ in root.modules()))

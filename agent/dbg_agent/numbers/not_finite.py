@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from dbg_agent.numbers.hooks import Found, TrainingHooks
+from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.late_values import LateValues
 from dbg_agent.numbers.names import ModuleCall, running_calls
 from dbg_agent.numbers.tensors import (
@@ -26,7 +26,7 @@ from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumb
 from dbg_wire.records.record import clamp
 
 
-class NotFinite:
+class NotFinite(Observer):
     """Observer that looks for NaN and infinity.
 
     On the CPU, and with ``exact``, the numbers are read at once. On other devices the extremes are read after the step

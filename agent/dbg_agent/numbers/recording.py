@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from dbg_agent.numbers.digests import digest_of
-from dbg_agent.numbers.hooks import Found, TrainingHooks
+from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.late_values import LateValues, Measured
 from dbg_agent.numbers.tensors import extremes, floats_of, parameters_of
 from dbg_dial.number_files import steps_of, writer_of
@@ -20,7 +20,7 @@ from dbg_wire.numbers.rows import MAX_TENSOR_NAME, NotNumbers, Numbers, StepNumb
 from dbg_wire.records.numbers import NumbersQuestion, Suspect
 
 
-class Recorder:
+class Recorder(Observer):
     """Observer that measures the outputs of modules, the reduced gradients, and the parameters.
 
     The values of a step are read after it, or after a later step if they have not arrived from a device.
@@ -42,12 +42,6 @@ class Recorder:
         """Measure an output of a module."""
         self._measure(Suspect.OUTPUT, module, tensor)
         return None
-
-    def output_gradient(self, module: Any, gradient: Any) -> Found | None:
-        """Ignore the gradient of an output."""
-
-    def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
-        """Ignore this rank's own gradient."""
 
     def before_step(self, optimizer: Any) -> Found | None:
         """Measure the reduced gradients."""

@@ -11,17 +11,22 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
 from dbg_agent.numbers.gradient_norms import GradientNorms
 from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
 from dbg_agent.numbers.recording import Recorder
+from dbg_agent.numbers.replicas import Replicas
 from dbg_wire.errors import error_line
+from dbg_wire.messages import Differs
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
 from dbg_wire.records.record import clamp
+
+if TYPE_CHECKING:
+    from dbg_agent.link.outgoing import ToBroker
 
 RECEIVED_SECONDS = 5.0
 """Time in seconds that a rank with a received wrong number waits for the report of the rank that computed it. A report
@@ -45,24 +50,25 @@ class Watch:
     def __init__(
         self,
         *,
-        number: Callable[[], int],
+        broker: ToBroker,
+        is_connected: Callable[[], bool],
         connect: Callable[[], bool],
         stop: Callable[[FrameType, str], None],
         others: OtherRanks,
-        warn: Callable[[str], None],
     ) -> None:
-        """Keep the parts of the rank, and ``number``, which returns the rank's number.
+        """Keep the parts of the rank.
 
         ``connect`` waits for a broker, and returns False if the program continues without one. ``stop`` stops the
         calling thread at a frame, with a sentence about the stop.
         """
-        self._number = number
+        self._broker = broker
+        self._is_connected = is_connected
         self._connect = connect
         self._stop_at = stop
         self._others = others
-        self._warn = warn
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
         self._recorder: Recorder | None = None
+        self._replicas: Replicas | None = None
         self._norms = GradientNorms(self._hooks)
         self._wrong: WrongNumber | None = None
         self._times_kept = 0
@@ -77,9 +83,12 @@ class Watch:
         self._wrong = self._waiting = None
         self._times_kept = self._others.times_kept
         if question.record or question.reference:
-            self._recorder = Recorder(question, self._hooks, self._number(), self._warn)
+            self._recorder = Recorder(question, self._hooks, self._broker.number, self._broker.warn)
         self._norms = norms = GradientNorms(self._hooks)
         watches: list[Observer] = [NotFinite(question, self._hooks), norms] if question.nan else []
+        if question.different:
+            self._replicas = Replicas(question, self._hooks, self._broker, self._is_connected)
+            watches.append(self._replicas)
         self._observe(*watches, exact=question.exact)
 
     def end(self) -> None:
@@ -89,6 +98,11 @@ class Watch:
     def _observe(self, *watches: Observer, exact: bool = False) -> None:
         recorder = () if self._recorder is None else (self._recorder,)
         self._hooks.start((*watches, *recorder), exact=exact)
+
+    def on_differs(self, message: Differs) -> None:
+        """Handle the broker's message about replicas that differ. Called in the link's thread."""
+        if self._replicas is not None:
+            self._replicas.on_differs(message)
 
     def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
         """Do what a terminal asks. Return the state of the watches, and the first wrong number."""
@@ -152,4 +166,4 @@ class Watch:
 
     def _failed(self, error: Exception) -> None:
         self.end()
-        self._warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")
+        self._broker.warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.debuggers.console import PROMPT_GONE
 from dbg_agent.link.link import broker_overrides, find_ranks_broker
@@ -20,6 +20,7 @@ from dbg_wire.messages import (
     Chosen,
     Complete,
     Completions,
+    Differs,
     Interrupt,
     KeptRanks,
     Message,
@@ -38,12 +39,13 @@ from dbg_wire.records.ranks import LINE_ENGINE, PUDB
 from dbg_wire.records.record import clamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dbg_agent.debuggers.debuggers import Debuggers
     from dbg_agent.debuggers.position import FrameSelector, Position
     from dbg_agent.link.link import Link
     from dbg_agent.link.outgoing import ToBroker
+    from dbg_agent.numbers.watch import Watch
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.questions import Questions
     from dbg_agent.rank.holding import Holding
@@ -104,6 +106,7 @@ class FromBroker:
         limits: StopLimits,
         questions: Questions,
         report: Callable[[], RankReport],
+        watch: Callable[[], Watch],
     ) -> None:
         """Set the objects that messages act on, before the link starts. The link needs this object at its creation."""
         self._link = link
@@ -120,6 +123,21 @@ class FromBroker:
         self._limits = limits
         self._questions = questions
         self._report = report
+        self._handlers: Mapping[type[Message], Callable[[Any], None]] = {
+            Viewers: self._on_viewers,
+            Probe: self._on_probe,
+            Repaint: lambda _: self.redraw(),
+            Reply: self._on_reply,
+            Complete: self._on_complete,
+            Interrupt: self._on_interrupt,
+            Replay: lambda replay: self._debuggers.console.replay(replay.session, replay.offset),
+            Chosen: holding.on_chosen,
+            KeptRanks: holding.on_kept,
+            Differs: lambda message: watch().on_differs(message),
+            Ask: self._on_ask,
+            Welcome: self._on_welcome,
+            Refusal: lambda refusal: self._broker.warn(f"the broker refused this rank: {printable(refusal.text)}"),
+        }
 
     def find_broker(self, opening: Opening) -> Route:
         """Return how to connect to the broker now. Raise DbgError if that is unknown, or impossible from this host.
@@ -190,32 +208,10 @@ class FromBroker:
 
     def on_message(self, message: Message) -> None:
         """Handle a message of the broker."""
-        if isinstance(message, Viewers):
-            self._on_viewers(message)
-        elif isinstance(message, Probe):
-            self._on_probe()
-        elif isinstance(message, Repaint):
-            self.redraw()
-        elif isinstance(message, Reply):
-            self._on_reply(message)
-        elif isinstance(message, Complete):
-            self._on_complete(message)
-        elif isinstance(message, Interrupt):
-            self._on_interrupt(message)
-        elif isinstance(message, Replay):
-            self._debuggers.console.replay(message.session, message.offset)
-        elif isinstance(message, Chosen):
-            self._holding.on_chosen(message)
-        elif isinstance(message, KeptRanks):
-            self._holding.on_kept(message)
-        elif isinstance(message, Ask):
-            self._on_ask(message)
-        elif isinstance(message, Welcome):
-            self._on_welcome(message)
-        elif isinstance(message, Refusal):
-            self._broker.warn(f"the broker refused this rank: {printable(message.text)}")
+        if (handle := self._handlers.get(type(message))) is not None:
+            handle(message)
 
-    def _on_probe(self) -> None:
+    def _on_probe(self, _: Probe) -> None:
         self._break_in.note()
         position = self._position
         # From this call on, the place of the running program is watched. So a question that follows this probe can

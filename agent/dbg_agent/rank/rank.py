@@ -131,6 +131,7 @@ class Rank:
             limits=limits,
             questions=questions,
             report=self.rank_report,
+            watch=self.watch,
         )
 
     def _end_stop(self) -> None:
@@ -155,11 +156,11 @@ class Rank:
             from dbg_agent.numbers.watch import Watch
 
             self._watch = Watch(
-                number=lambda: self.number,
+                broker=self.broker,
+                is_connected=lambda: self.link.is_connected,
                 connect=lambda: self.connect(self.settings, asked_for=True) is None,
                 stop=lambda frame, about: self.stopping.stop(frame, WRONG_NUMBER, about=about),
                 others=self.holding,
-                warn=self.broker.warn,
             )
         return self._watch
 

@@ -27,6 +27,8 @@ from dbg_wire.messages import (
     Answer,
     Applied,
     Completions,
+    Differs,
+    Digests,
     Discarded,
     Goodbye,
     GuardReport,
@@ -72,6 +74,8 @@ class FromRanks:
             Completions: self._pass_on,
             Notice: self._notice,
             ProbeReply: self._pulse,
+            Digests: self._digests,
+            Differs: self._differs,
             Answer: self._answer,
             Goodbye: self._goodbye,
         }
@@ -222,6 +226,16 @@ class FromRanks:
             rank.waits_in = waits_in
             self._table.line_changed(rank.key)
         self._relay.notify(rank.key, message, "pulse")
+
+    def _digests(self, rank: RankRecord, message: Digests) -> None:
+        if message.begins:
+            self._table.replicas.begin(rank)
+        for digest in message.rows:
+            if (difference := self._table.replicas.compare(rank, digest)) is not None:
+                self._relay.send(*difference)
+
+    def _differs(self, rank: RankRecord, message: Differs) -> None:
+        self._relay.send(self._table.replicas.odd(rank.run), message)
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:
         self.asked.answer(rank.key, message.request, EncodedAnswer(message.kind, bytes(message.body), message.age))

@@ -252,7 +252,7 @@ class Numbers(RanksTool):
 
     name = "numbers"
     changes = True
-    watch: Literal["", "nan", "off"] = ""
+    watch: Literal["", "nan", "different", "off"] = ""
     seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT, description="longest wait, up to 300")] = 30.0
 
     async def do(self, broker: AsyncBroker) -> str:

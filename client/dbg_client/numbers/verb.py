@@ -40,7 +40,7 @@ class Numbers(RanksVerb):
     def with_watch(cls, watch: str, seconds: float | None, *, exact: bool, exclude: tuple[str, ...]) -> Numbers:
         """Return the verb that first starts a watch, if ``watch`` is not empty. Raises BadInput."""
         options = WatchOptions(exact=exact, exclude=exclude)
-        options.check(is_watch=watch in WATCHES)
+        options.check(options.question([watch]))
         return cls(watch=watch, options=options, bound=seconds)
 
     def check(self) -> None:
@@ -80,7 +80,7 @@ class Watch(Numbers):
         if self.watch not in (*WATCHES, OFF):
             what = f"{printable(self.watch)!r} is not a watch" if self.watch else "watch needs its kind"
             raise BadInput(what, f"write {', '.join(WATCHES)} or {OFF}, as in dbg-attach {self.example}")
-        self.options.check(is_watch=self.watch != OFF)
+        self.options.check(self.options.question([self.watch]))
 
 
 async def read_numbers(asker: Asker, ranks: Sequence[RankInfo]) -> NumbersAnswer:

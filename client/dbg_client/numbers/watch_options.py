@@ -9,13 +9,17 @@ from functools import partial
 from typing import Annotated
 
 from dbg_client.verbs.option import Heading, Option
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.numbers import MAX_EXCLUDED, NumbersQuestion
 from dbg_wire.records.record import Record
 
 NAN = "nan"
-WATCHES = (NAN,)
+DIFFERENT = "different"
+WATCHES = (NAN, DIFFERENT)
 """The watches that ``watch`` starts in a running job."""
+
+OFF = "off"
+"""Typed instead of a watch: it ends all watches."""
 
 DIFFERENT_FROM = "different from "
 """Beginning of the watch that compares a run with another one; the directory of the other run follows."""
@@ -29,10 +33,14 @@ def is_watch(text: str) -> bool:
     return text in WATCHES or text.startswith(DIFFERENT_FROM)
 
 
-OFF = "off"
-"""Typed instead of a watch: it ends all watches."""
-
 watch_option = partial(Option, heading=Heading.NUMBERS)
+
+
+def read_every(text: str) -> int:
+    """Return a number of steps. Raise BadInput for a text that is not one."""
+    if not (text.isascii() and text.isdecimal() and int(text[:10]) > 0):
+        raise BadInput(f"--every {printable(text, 20)} is not a number of steps", "use 1 or more")
+    return int(text[:10])
 
 
 class WatchOptions(Record):
@@ -56,6 +64,17 @@ class WatchOptions(Record):
         ),
     ] = ()
 
+    every: Annotated[
+        int,
+        watch_option(
+            "--every", metavar="N", read=read_every, help="compare replicas at each N-th step (default: each step)"
+        ),
+    ] = 1
+    expression: Annotated[
+        str,
+        watch_option("--eval", metavar="EXPR", help="also compare these values at each step, as in 'len(batch), lr'"),
+    ] = ""
+
     def question(self, watches: Sequence[str], record: str | None = None) -> NumbersQuestion:
         """Return the question that starts these watches, and records numbers in the directory ``record``."""
         runs = [text.removeprefix(DIFFERENT_FROM) for text in watches if text.startswith(DIFFERENT_FROM)]
@@ -64,15 +83,20 @@ class WatchOptions(Record):
             nan=NAN in watches,
             exact=self.exact,
             exclude=self.exclude,
+            different=DIFFERENT in watches,
+            every=self.every,
+            expression=self.expression,
             record=_absolute(typed[1]) if typed else "",
             last=int(typed[2] or 0) if typed else 0,
             reference=_absolute(runs[-1]) if runs else "",
         )
 
-    def check(self, *, is_watch: bool) -> None:
+    def check(self, watch: NumbersQuestion) -> None:
         """Raise BadInput for options that need a watch, or for too many patterns."""
-        if (self.exact or self.exclude) and not is_watch:
+        if (self.exact or self.exclude) and not watch.is_watch:
             raise BadInput("--exact and --except need a watch", f"add --stop-at {NAN}")
+        if (self.every > 1 or self.expression) and not watch.different:
+            raise BadInput("--every and --eval need a comparison of ranks", f"add --stop-at {DIFFERENT}")
         if len(self.exclude) > MAX_EXCLUDED:
             raise BadInput(f"--except is given {len(self.exclude)} times", f"use at most {MAX_EXCLUDED} patterns")
 

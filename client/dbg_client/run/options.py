@@ -35,10 +35,11 @@ class RunOptions(Record):
         tuple[str, ...],
         run_option(
             "--stop-at",
-            metavar="'FILE:LINE[, CONDITION]'|nan|'different from DIR'",
+            metavar="'FILE:LINE[, CONDITION]'|nan|different|'different from DIR'",
             repeats=True,
-            help="stop before this line, if the condition is true there, or at the first number of a training with "
-            "torch that is not finite, or that differs from the run recorded in DIR; may be given again",
+            help="stop before this line, if the condition is true there; or at the first number of a training with "
+            "torch that is not finite, that differs from its replicas in other ranks, or from the run recorded in DIR; "
+            "may be given again",
         ),
     ] = ()
     numbers: WatchOptions = WatchOptions()
@@ -114,7 +115,7 @@ class RunOptions(Record):
 
     def check(self) -> None:
         """Raise BadInput for invalid options, before anything is started."""
-        self.numbers.check(is_watch=self.watch.is_watch)
+        self.numbers.check(self.watch)
         stops = self.stops
         if len(stops) > MAX_STOPS:
             raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} or fewer")

@@ -35,7 +35,7 @@ class Operands(enum.Enum):
     MAYBE_FILES = "[TARGET|FILE…]"
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
-    WATCH = "nan|off [TARGET]"
+    WATCH = "nan|different|off [TARGET]"
     TWO_RUNS = "[TARGET]|A B"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."

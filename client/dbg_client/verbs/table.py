@@ -56,8 +56,16 @@ VERBS: tuple[VerbRow, ...] = (
         "slow.verb:Slow",
         "find the rank that slows the job down: which rank is last at collectives, by how much, and what it is doing",
     ),
-    VerbRow("watch", "numbers.verb:Watch", "stop at the first number of a running training that is not finite"),
-    VerbRow("numbers", "numbers.verb:Numbers", "show the watches of ranks, and the first wrong number"),
+    VerbRow(
+        "watch",
+        "numbers.verb:Watch",
+        "stop a running training at its first number that is not finite, or that differs between ranks",
+    ),
+    VerbRow(
+        "numbers",
+        "numbers.verb:Numbers",
+        "show the first wrong number that a watch has found, or compare the recorded numbers of two runs",
+    ),
     VerbRow("collectives", "why.verb:Collectives", "show the last collective of each process group, and its ranks"),
     VerbRow("eval", "verbs.values:Eval", "evaluate on stopped and held ranks; group equal answers", "e"),
     VerbRow("command", "verbs.values:PdbCommand", "run a pdb command on stopped and held ranks", "c"),

@@ -27,6 +27,8 @@ from dbg_wire.messages.from_agents import (
     Applied,
     Arrival,
     Completions,
+    Differs,
+    Digests,
     Discarded,
     Goodbye,
     GuardReport,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.record import Count, FreeText, Inquiry, Path, Record, Row, elements, reals
+from dbg_wire.records.record import Count, FreeText, Inquiry, Path, RankNumber, Record, Row, elements, reals
 
 MAX_EXCLUDED = 64
 """Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
@@ -42,6 +42,12 @@ class Suspect(str, enum.Enum):
     """The gradient of a parameter."""
     PARAMETER = "parameter"
     """A parameter after the optimizer's step."""
+    STATE = "optimizer state"
+    """A tensor in the state of an optimizer."""
+    BUFFER = "buffer"
+    """A buffer of a module."""
+    VALUE = "value"
+    """A value of an expression that a user has typed."""
 
 
 class Origin(str, enum.Enum):
@@ -64,6 +70,8 @@ class Origin(str, enum.Enum):
     """The numbers are finite, and differ from those of the run that the watch compares with."""
     UNKNOWN = "unknown"
     """The inputs are gone. A cheap watch on a device learns of the number at the end of the step."""
+    DIFFERS = "differs"
+    """Replicas in other ranks have other numbers."""
 
 
 _ORIGINS = {
@@ -82,11 +90,19 @@ _WHERE_COMPUTED = {
     Suspect.PARAMETER: "its gradient is finite, so the optimizer's step computed it",
 }
 
+_WHERE_DIFFERENT = {
+    Suspect.GRADIENT: "it differed after backward, before any parameter",
+    Suspect.PARAMETER: "no gradient differed before, so a write, the optimizer or the initialization made it different",
+}
+
 _SUBJECTS = {
     Suspect.OUTPUT: "the output of `{}`",
     Suspect.OUTPUT_GRADIENT: "the gradient of the output of `{}`",
     Suspect.GRADIENT: "the gradient of `{}`",
     Suspect.PARAMETER: "the parameter `{}`",
+    Suspect.STATE: "the optimizer state `{}`",
+    Suspect.BUFFER: "the buffer `{}`",
+    Suspect.VALUE: "the value of `{}`",
 }
 
 
@@ -96,6 +112,9 @@ class NumbersQuestion(Inquiry, tag="numbers"):
     With ``nan`` a rank stops at its first number that is not finite. ``exact`` waits for the device at each module, so
     that the rank stops there. Modules and parameters whose names match one of ``exclude`` are not watched.
 
+    With ``different`` a rank stops at its first number that differs from the replicas in other ranks. They are compared
+    at every step whose number is a multiple of ``every``. ``expression`` has values that must agree in all ranks.
+
     ``record`` is a directory. Each rank records its numbers there: those of the last ``last`` steps, or of all. With
     ``reference``, the directory of another run, a rank stops at its first difference from this run: by more than
     rounding, or with ``exact`` by a single bit.
@@ -104,6 +123,9 @@ class NumbersQuestion(Inquiry, tag="numbers"):
     nan: bool = False
     exact: bool = False
     exclude: Annotated[tuple[FreeText, ...], elements(MAX_EXCLUDED)] = ()
+    different: bool = False
+    every: Count = 1
+    expression: FreeText = ""
     record: Path = ""
     last: Count = 0
     reference: Path = ""
@@ -112,7 +134,7 @@ class NumbersQuestion(Inquiry, tag="numbers"):
     @property
     def is_watch(self) -> bool:
         """Whether the question starts a watch."""
-        return self.nan or bool(self.record or self.reference)
+        return self.nan or self.different or bool(self.record or self.reference)
 
 
 class WrongNumber(Row, tag="wrong number"):
@@ -120,9 +142,10 @@ class WrongNumber(Row, tag="wrong number"):
 
     ``name`` is the name of the module or parameter. ``nans`` and ``infinities`` of ``size`` elements are wrong, the
     first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight. ``others``
-    is the set of ranks that sent it. ``norms`` are those of the first run and of the second one, and ``relative`` is
-    the largest relative difference, if they differ. A number that is not finite arrives as None. ``call`` counts the
-    outputs of the module in this step, from 0.
+    is the set of ranks that sent it, or whose replicas differ; these were equal until the step ``equal_until``, never
+    if it is 0. ``norms`` are those of the first run and of the second one, and ``relative`` is the largest relative
+    difference, if they differ. A number that is not finite arrives as None. ``call`` counts the outputs of the module
+    in this step, from 0.
     """
 
     step: Count
@@ -135,6 +158,7 @@ class WrongNumber(Row, tag="wrong number"):
     first: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)] = ()
     weight: FreeText = ""
     others: FreeText = ""
+    equal_until: Count = 0
     call: Count = 0
     norms: Annotated[tuple[AnyFloat | None, ...], elements(2)] = ()
     relative: AnyFloat | None = None
@@ -146,7 +170,9 @@ class WrongNumber(Row, tag="wrong number"):
         call = f" (call {self.call})" if self.call else ""
         subject = f"step {self.step}: {_SUBJECTS[self.suspect].format(name)}{call}"
         if self.origin is Origin.OTHER_RUN:
-            return f"{subject} differs {self._difference}"
+            return f"{subject} differs {self._from_other_run}"
+        if self.origin is Origin.DIFFERS:
+            return f"{subject} differs from {self._from_replicas}"
         wrong = " and ".join(
             f"{count:,} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count
         )
@@ -157,7 +183,7 @@ class WrongNumber(Row, tag="wrong number"):
         return f"{subject} {counted}; {source}"
 
     @property
-    def _difference(self) -> str:
+    def _from_other_run(self) -> str:
         """The norms of both runs, and the largest relative difference of norms and extremes."""
         finite = [one for one in (self.relative, *self.norms) if one is not None and math.isfinite(one)]
         if len(finite) < 3:
@@ -166,6 +192,13 @@ class WrongNumber(Row, tag="wrong number"):
         by = f"{relative:.1%}".replace("%", " %") if relative >= PER_MILLE else f"{relative:.1g}"
         digits = next((count for count in (4, 6) if f"{first:.{count}g}" != f"{second:.{count}g}"), 9)
         return f"by up to {by}: norm {first:.{digits}g} in the first run, {second:.{digits}g} in the second"
+
+    @property
+    def _from_replicas(self) -> str:
+        """The ranks with other replicas, the last step with equal ones, and the cause."""
+        ranks = f"rank{'s' if set(self.others) & set('-,') else ''} {printable(self.others, MAX_NAME)}"
+        equal = f"equal until step {self.equal_until}" if self.equal_until else "never equal since the watch began"
+        return "; ".join(filter(None, (ranks, equal, _WHERE_DIFFERENT.get(self.suspect))))
 
 
 class GradientNorm(Record):
@@ -187,6 +220,22 @@ class NumbersState(Row, tag="numbers state"):
     checked: Count = 0
     compiled: Count = 0
     norms: Annotated[tuple[GradientNorm, ...], elements(MAX_NORMS)] = ()
+
+
+class ReplicaDigest(Record):
+    """Digest of all tensors of one kind of which the ranks ``group`` hold replicas, after one step.
+
+    ``size`` is the number of these ranks, and ``tensors`` a checksum of the tensors' names; other tensors are not
+    compared. With ``assumed`` nothing says that the ranks hold replicas: they do if the first parameters are equal.
+    """
+
+    step: Count
+    kind: Suspect
+    group: FreeText
+    size: RankNumber
+    tensors: Count
+    digest: FreeText
+    assumed: bool = False
 
 
 NumbersRecord = NumbersState | WrongNumber

@@ -18,7 +18,7 @@ from tests.conftest import Approved
 from tests.support.answers import body_in
 from tests.unit.agent.rank.test_stop_limits import Rig
 
-NOTHING: Any = SimpleNamespace()
+NOTHING: Any = SimpleNamespace(on_chosen=None, on_kept=None)
 
 
 def serving(**parts: Any) -> FromBroker:
@@ -26,7 +26,7 @@ def serving(**parts: Any) -> FromBroker:
     owner = FromBroker(Settings(), NOTHING)
     names = (
         *("link", "broker", "stops", "inbox", "halt", "view", "position", "debuggers"),
-        *("break_in", "stopping", "holding", "limits", "questions", "report"),
+        *("break_in", "stopping", "holding", "limits", "questions", "report", "watch"),
     )
     owner.start(**{name: parts.get(name, NOTHING) for name in names})
     return owner
