@@ -126,7 +126,8 @@ class AsyncRanks:
         most ``seconds``. With ``off``, end the watches. Modules and parameters whose names match a pattern of
         ``exclude`` are not watched. ``exact`` waits for a device at each module. Raises DbgError if the broker fails.
         """
-        verb = load_verb("numbers").with_watch(watch, seconds, exact=exact, exclude=tuple(exclude))
+        numbers, watches = load_verb("numbers"), load_verb("watch")
+        verb = watches.of(watch, seconds, exact=exact, exclude=tuple(exclude)) if watch else numbers()
         return Numbers(await self.ask(verb, timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
