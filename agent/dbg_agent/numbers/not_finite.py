@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -47,26 +47,21 @@ class NotFinite(Observer):
         """Look at an output of a module."""
         if not self._is_wrong(tensor, Suspect.OUTPUT, module):
             return None
-        name = self._hooks.names.of_module(module)
-        if self._is_excluded(name):
-            return None
         calls = list(running_calls(sys._getframe()))
-        origin, weight = _origin(module, calls)
-        inputs = (calls[0].args, calls[0].kwargs) if calls else None
-        variables = {"_module": module, "_inputs": inputs, "_output": tensor}
-        return self._at(Suspect.OUTPUT, name, tensor, origin, variables, weight=weight)
+        variables = {
+            "_module": module,
+            "_inputs": (calls[0].args, calls[0].kwargs) if calls else None,
+            "_output": tensor,
+        }
+        return self._found(Suspect.OUTPUT, module, tensor, variables, lambda: _origin(module, calls))
 
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""
-        if self._overflow is not None or not self._is_wrong(gradient, Suspect.OUTPUT_GRADIENT, module):
-            return None
-        return self._in_backward(Suspect.OUTPUT_GRADIENT, self._hooks.names.of_module(module), module, gradient)
+        return self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
 
     def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
         """Look at this rank's own gradient of a parameter."""
-        if self._overflow is not None or not self._is_wrong(gradient, Suspect.GRADIENT, (module, name)):
-            return None
-        return self._in_backward(Suspect.GRADIENT, self._of_part(module, name), module, gradient)
+        return self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
 
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""
@@ -81,22 +76,18 @@ class NotFinite(Observer):
             variables = {"_parameter": parameter, "_gradient": gradient}
             if overflow is not None:
                 return Found(overflow, variables)
-            origin = Origin.RECEIVED if _is_distributed() else Origin.CHANGED
-            name = self._hooks.names.of_parameter(parameter)
-            if (found := self._at(Suspect.GRADIENT, name, gradient, origin, variables)) is not None:
+            found = self._found(Suspect.GRADIENT, parameter, gradient, variables, lambda: (_reduced(), ""))
+            if found is not None:
                 return found
         return None
 
     def after_step(self, optimizer: Any) -> Found | None:
-        """Look at the parameters, and read the flags of the previous step."""
+        """Look at the parameters, and read what has arrived from a device."""
         for parameter in parameters_of(optimizer):
-            if not self._is_wrong(parameter, Suspect.PARAMETER, parameter):
-                continue
-            name = self._hooks.names.of_parameter(parameter)
-            variables = {"_parameter": parameter}
-            found = self._at(Suspect.PARAMETER, name, parameter, Origin.COMPUTED, variables)
-            if found is not None:
-                return found
+            if self._is_wrong(parameter, Suspect.PARAMETER, parameter):
+                found = self._found(Suspect.PARAMETER, parameter, parameter, {"_parameter": parameter})
+                if found is not None:
+                    return found
         return self._late_wrong()
 
     # -------------------------------------------------------------------------------------------------------- the check
@@ -113,60 +104,55 @@ class NotFinite(Observer):
 
     def _late_wrong(self) -> Found | None:
         """Return the first wrong number of the steps whose values have arrived from a device."""
-        names = self._hooks.names
         rows = [row for _, measured in self._late.read(self._hooks.step) for row in measured]
-        for (step, suspect, owner), extremes_read in rows:
-            if all(map(math.isfinite, extremes_read)):
+        for (step, suspect, owner), both in rows:
+            name = self._name(suspect, owner)
+            if all(map(math.isfinite, both)) or self._is_excluded(name):
                 continue
             is_in_backward = suspect is Suspect.OUTPUT_GRADIENT or isinstance(owner, tuple)
-            if isinstance(owner, tuple):
-                name = self._of_part(*owner)
-            else:
-                is_module = suspect in (Suspect.OUTPUT, Suspect.OUTPUT_GRADIENT)
-                name = names.of_module(owner) if is_module else names.of_parameter(owner)
-            if not self._is_excluded(name) and not (is_in_backward and _is_scaled()):
-                return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=Origin.UNKNOWN), {})
+            if is_in_backward and _is_scaled():
+                continue
+            origin = Origin.UNKNOWN if suspect is Suspect.OUTPUT else Origin.COMPUTED
+            if suspect is Suspect.GRADIENT and not is_in_backward:
+                origin = _reduced()
+            return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin), {})
         return None
 
     # ------------------------------------------------------------------------------------------------------- the report
 
-    def _in_backward(self, suspect: Suspect, name: str, module: Any, gradient: Any) -> Found | None:
-        found = self._at(suspect, name, gradient, Origin.COMPUTED, {"_module": module, "_gradient": gradient})
+    def _in_backward(self, suspect: Suspect, owner: object, module: Any, gradient: Any) -> Found | None:
+        if self._overflow is not None or not self._is_wrong(gradient, suspect, owner):
+            return None
+        found = self._found(suspect, owner, gradient, {"_module": module, "_gradient": gradient})
         if found is not None and _is_scaled():
             self._overflow = found.wrong
             return None
         return found
 
-    def _at(
+    def _found(
         self,
         suspect: Suspect,
-        name: str,
+        owner: object,
         tensor: Any,
-        origin: Origin,
         variables: Mapping[str, object],
-        *,
-        weight: str = "",
+        source: Callable[[], tuple[Origin, str]] = lambda: (Origin.COMPUTED, ""),
     ) -> Found | None:
-        """Return the wrong elements of a tensor with their source, or None if its name is excluded."""
+        """Return a wrong number with its source and the wrong weight, or None if its name is excluded."""
+        name = self._name(suspect, owner)
         if self._is_excluded(name):
             return None
-        elements = wrong_elements(tensor)
-        wrong = clamp(
-            WrongNumber,
-            step=self._hooks.step,
-            suspect=suspect,
-            name=name,
-            origin=origin,
-            nans=elements.nans,
-            infinities=elements.infinities,
-            size=elements.size,
-            first=elements.first,
-            weight=weight,
-        )
+        origin, weight = source()
+        facts = wrong_elements(tensor)
+        step = self._hooks.step
+        wrong = clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin, weight=weight, **facts)
         return Found(wrong, variables)
 
-    def _of_part(self, module: Any, name: str) -> str:
-        return ".".join(filter(None, (self._hooks.names.of_module(module), name)))
+    def _name(self, suspect: Suspect, owner: Any) -> str:
+        names = self._hooks.names
+        if isinstance(owner, tuple):
+            return ".".join(filter(None, (names.of_module(owner[0]), owner[1])))
+        is_module = suspect in (Suspect.OUTPUT, Suspect.OUTPUT_GRADIENT)
+        return names.of_module(owner) if is_module else names.of_parameter(owner)
 
     def _is_excluded(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._exclude)
@@ -186,14 +172,11 @@ def _has_wrong_input(call: ModuleCall) -> bool:
     return any(map(is_wrong_input, tensors_in((call.args, call.kwargs))))
 
 
-def _is_distributed() -> bool:
+def _reduced() -> Origin:
+    """Return the source of a wrong gradient that was finite in backward."""
     distributed: Any = sys.modules.get("torch.distributed")
-    return bool(
-        distributed is not None
-        and distributed.is_available()
-        and distributed.is_initialized()
-        and distributed.get_world_size() > 1
-    )
+    is_alone = distributed is None or not distributed.is_available() or not distributed.is_initialized()
+    return Origin.CHANGED if is_alone or distributed.get_world_size() == 1 else Origin.RECEIVED
 
 
 def _is_scaled() -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
 from dbg_agent.values.tensors import local_shard
 
@@ -66,14 +66,12 @@ def parameters_of(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def aside() -> AbstractContextManager[object]:
-    """Return a context in which operations are invisible to autograd and to the program's modes of torch."""
+@contextmanager
+def aside() -> Iterator[None]:
+    """Make operations invisible to autograd and to the program's modes of torch."""
     torch: Any = sys.modules["torch"]
-    stack = ExitStack()
-    stack.enter_context(torch._C.DisableTorchFunction())
-    stack.enter_context(torch._C._DisableTorchDispatch())
-    stack.enter_context(torch.no_grad())
-    return stack
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+        yield
 
 
 def extremes(floats: Any) -> tuple[Any, Any]:
@@ -105,23 +103,15 @@ def is_wrong_input(tensor: Any) -> bool:
     return not math.isfinite(high) and not (high == low == -math.inf)
 
 
-class WrongElements(NamedTuple):
-    """Numbers of wrong elements of a tensor, and the index of the first one."""
+def wrong_elements(tensor: Any) -> dict[str, Any]:
+    """Return the numbers of NaN and infinities, the number of all elements, and the index of the first wrong one.
 
-    nans: int
-    infinities: int
-    size: int
-    first: tuple[int, ...]
-
-
-def wrong_elements(tensor: Any) -> WrongElements:
-    """Count the elements that are not finite. Waits for the tensor's device."""
+    The keys are fields of a WrongNumber. Waits for the tensor's device.
+    """
     torch: Any = sys.modules["torch"]
     floats = floats_of(tensor)
-    if floats is None:
-        return WrongElements(0, 0, tensor.numel(), ())
     wrong = ~torch.isfinite(floats)
     nans = int(torch.isnan(floats).sum())
-    places = wrong.nonzero()
-    first = tuple(map(int, places[0].tolist())) if len(places) else ()
-    return WrongElements(nans, int(wrong.sum()) - nans, floats.numel(), first)
+    first = torch.unravel_index(wrong.flatten().byte().argmax(), floats.shape)
+    infinities = int(wrong.sum()) - nans
+    return {"nans": nans, "infinities": infinities, "size": floats.numel(), "first": tuple(map(int, first))}

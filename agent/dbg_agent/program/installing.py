@@ -28,6 +28,8 @@ from dbg_agent.rank.stop_limits import TORCH
 from dbg_agent.settings import Settings
 from dbg_dial.home import NUMBERS
 from dbg_wire.errors import NoBroker, error_line
+from dbg_wire.records.numbers import NumbersQuestion
+from dbg_wire.records.record import decode_record
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,7 +60,8 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
             _raise_timeouts_with_torch(settings.collective_timeout)
         ended.watch()
         if os.environ.get(NUMBERS):
-            when_loaded("torch", lambda _: _watch_numbers(rank))
+            question = decode_record(NumbersQuestion, os.environ[NUMBERS])
+            when_loaded("torch", lambda _: rank.watch().start(question))
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic and not _keeps_debuggers(rank):
@@ -84,17 +87,6 @@ def _raise_timeouts_with_torch(seconds: float) -> None:
         forget(TORCH, _timeouts_are_raised)
     _timeouts_are_raised = install
     when_loaded(TORCH, install)
-
-
-def _watch_numbers(rank: Rank) -> None:
-    """Start the watch that the environment names."""
-    from dbg_wire.records.numbers import NumbersQuestion
-    from dbg_wire.records.record import InvalidMessage, decode_record
-
-    try:
-        rank.watch().start(decode_record(NumbersQuestion, os.environ.get(NUMBERS, "")))
-    except InvalidMessage as error:
-        warn(f"{NUMBERS} is not a watch ({error}); ignored")
 
 
 def _keeps_debuggers(rank: Rank) -> bool:

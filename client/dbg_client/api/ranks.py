@@ -111,23 +111,15 @@ class AsyncRanks:
         """
         return Slow(await self.ask(load_verb("slow")(seconds=seconds), timeout=timeout))
 
-    async def numbers(
-        self,
-        watch: str = "",
-        *,
-        seconds: float | None = None,
-        exact: bool = False,
-        exclude: Sequence[str] = (),
-        timeout: float | None = None,
-    ) -> Numbers:
+    async def numbers(self, watch: str = "", *, seconds: float | None = None, timeout: float | None = None) -> Numbers:
         """Return the first wrong number of each rank, as the watches over the numbers of a training have found it.
 
-        With ``watch`` (``nan``), first start this watch, and wait until a rank has stopped at a wrong number, for at
-        most ``seconds``. With ``off``, end the watches. Modules and parameters whose names match a pattern of
-        ``exclude`` are not watched. ``exact`` waits for a device at each module. Raises DbgError if the broker fails.
+        With ``watch`` (``nan`` or ``different``), first start this watch, and wait until a rank has stopped at a wrong
+        number, for at most ``seconds``. With ``off``, end the watches. Raises BadInput for another watch, and DbgError
+        if the broker fails.
         """
-        numbers, watches = load_verb("numbers"), load_verb("watch")
-        verb = watches.of(watch, seconds, exact=exact, exclude=tuple(exclude)) if watch else numbers()
+        verb = load_verb("watch")(watch=watch, bound=seconds) if watch else load_verb("numbers")()
+        verb.check()
         return Numbers(await self.ask(verb, timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:

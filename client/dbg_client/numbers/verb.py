@@ -58,13 +58,6 @@ class Watch(RanksVerb):
     options: WatchOptions = WatchOptions()
     bound: Bound = None
 
-    @classmethod
-    def of(cls, watch: str, seconds: float | None, *, exact: bool, exclude: tuple[str, ...]) -> Watch:
-        """Return the verb with these options. Raises BadInput."""
-        made = cls(watch=watch, options=WatchOptions(exact=exact, exclude=exclude), bound=seconds)
-        made.check()
-        return made
-
     def check(self) -> None:
         if self.watch not in (*WATCHES, OFF):
             what = f"{printable(self.watch)!r} is not a watch" if self.watch else "watch needs its kind"
