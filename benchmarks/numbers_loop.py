@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,8 +28,8 @@ STEPS = 7
 """Steps of a kind in a round. Other processes of the machine disturb some of them, so the shortest one is reported."""
 
 
-class NoOthers:
-    """This process is the only rank."""
+class _NoOthers:
+    """The stops of other ranks: this process is the only rank."""
 
     others_are_kept = threading.Event()
     times_kept = 0
@@ -38,40 +39,62 @@ class NoOthers:
         """Continue at once."""
 
 
-class Training:
-    """A GPT, its optimizer, and a batch."""
-
-    def __init__(self) -> None:
-        torch.manual_seed(0)
-        blocks = [
-            nn.TransformerEncoderLayer(WIDTH, 6, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
-            for _ in range(LAYERS)
-        ]
-        self.model = nn.Sequential(nn.Embedding(WORDS, WIDTH), *blocks, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
-        self.batch = torch.randint(WORDS, (4, 128))
-
-    def step(self) -> float:
-        """Train for a step, and return its processor time in seconds."""
-        began = time.process_time()
-        loss = nn.functional.cross_entropy(self.model(self.batch).flatten(0, 1), self.batch.flatten())
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return time.process_time() - began
-
-
-def measured(rounds: int, questions: dict[str, NumbersQuestion | None]) -> dict[str, list[float]]:
-    """Return the shortest steps of each round. The watches alternate after each step."""
-    broker: Any = SimpleNamespace(number=0, warn=sys.exit)
-    watch = Watch(
+def lone_watch(warn: Callable[[str], Any]) -> Watch:
+    """Return a watch of a process without a broker. It keeps a wrong number, and stops nothing."""
+    broker: Any = SimpleNamespace(number=0, warn=warn)
+    return Watch(
         broker=broker,
         is_connected=lambda: False,
         connect=lambda: False,
         stop=lambda _frame, _about: None,
-        others=NoOthers(),
+        others=_NoOthers(),
     )
-    training = Training()
+
+
+class Training:
+    """A GPT of ``layers`` layers, its optimizer, and a batch; ``call`` may be a compiled form of the model."""
+
+    def __init__(
+        self, width: int, layers: int, words: int, *, device: str = "cpu", dropout: float = 0.0, **optimizer: Any
+    ) -> None:
+        torch.manual_seed(0)
+        self._blocks = [
+            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=dropout, batch_first=True, norm_first=True)
+            for _ in range(layers)
+        ]
+        ends = nn.LayerNorm(width), nn.Linear(width, words)
+        self.model = nn.Sequential(nn.Embedding(words, width), *self._blocks, *ends).to(device)
+        self.call: Callable[[Any], Any] = self.model
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, **optimizer)
+        self._batch = torch.randint(words, (4, 128), device=device)
+
+    def spoil(self) -> None:
+        """Put a NaN into a weight of the last layer."""
+        self._blocks[-1].linear2.weight.data[3, 5] = float("nan")
+
+    def loss(self) -> Any:
+        """Return the loss of the batch."""
+        return nn.functional.cross_entropy(self.call(self._batch).flatten(0, 1), self._batch.flatten())
+
+    def step(self, factor: float = 1.0) -> Any:
+        """Train for a step, and return the loss before it is multiplied by the factor. Does not wait for the device."""
+        loss = self.loss()
+        (loss * factor).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+
+def _processor_seconds(training: Training) -> float:
+    began = time.process_time()
+    training.step()
+    return time.process_time() - began
+
+
+def measured(rounds: int, questions: dict[str, NumbersQuestion | None]) -> dict[str, list[float]]:
+    """Return the shortest steps of each round. The watches alternate after each step."""
+    watch = lone_watch(sys.exit)
+    training = Training(WIDTH, LAYERS, WORDS)
     found: dict[str, list[float]] = {name: [] for name in questions}
     for number in range(rounds + 1):
         steps: dict[str, list[float]] = {name: [] for name in questions}
@@ -80,7 +103,7 @@ def measured(rounds: int, questions: dict[str, NumbersQuestion | None]) -> dict[
                 watch.end()
                 if question is not None:
                     watch.start(question)
-                steps[name].append(training.step())
+                steps[name].append(_processor_seconds(training))
         if number:  # the first round warms up
             for name in questions:
                 found[name].append(min(steps[name]))
