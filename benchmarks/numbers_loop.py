@@ -41,7 +41,7 @@ class _NoOthers:
 
 def lone_watch(warn: Callable[[str], Any]) -> Watch:
     """Return a watch of a process without a broker. It keeps a wrong number, and stops nothing."""
-    broker: Any = SimpleNamespace(number=0, warn=warn)
+    broker: Any = SimpleNamespace(number=0, warn=warn, call_later=lambda _seconds, _callback: None)
     return Watch(
         broker=broker,
         is_connected=lambda: False,

@@ -119,8 +119,11 @@ def recording(device):
 
 
 def replicas(device):
-    if importlib.util.find_spec("dbg_agent.numbers.replicas") is None:
-        raise Skipped("this checkout has no digests of replicas")
+    """Make digests of gradients and parameters, as for a job of two ranks, without a wait for the device."""
+    import torch.distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
     return no_waits(device, different=True)
 
 
