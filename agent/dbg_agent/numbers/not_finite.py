@@ -26,6 +26,17 @@ from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumb
 from dbg_wire.records.record import clamp
 
 
+HARMLESS = frozenset(
+    f"torch.nn.modules.{name}"
+    for name in (
+        *("activation.GELU", "activation.ReLU", "activation.SiLU", "activation.Sigmoid", "activation.Tanh"),
+        *("dropout.Dropout", "linear.Identity"),
+    )
+)
+"""Classes of modules that make a finite output of each finite input. Their outputs are often the largest ones, and are
+not looked at, because the output before has been."""
+
+
 class NotFinite(Observer):
     """Observer that looks for NaN and infinity.
 
@@ -45,7 +56,7 @@ class NotFinite(Observer):
 
     def output(self, module: Any, tensor: Any) -> Found | None:
         """Look at an output of a module."""
-        if not self._is_wrong(tensor, Suspect.OUTPUT, module):
+        if _is_harmless(module) or not self._is_wrong(tensor, Suspect.OUTPUT, module):
             return None
         calls = list(running_calls(sys._getframe()))
         variables = {
@@ -57,7 +68,7 @@ class NotFinite(Observer):
 
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""
-        return self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
+        return None if _is_harmless(module) else self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
 
     def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
         """Look at this rank's own gradient of a parameter."""
@@ -156,6 +167,10 @@ class NotFinite(Observer):
 
     def _is_excluded(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._exclude)
+
+
+def _is_harmless(module: Any) -> bool:
+    return f"{type(module).__module__}.{type(module).__name__}" in HARMLESS
 
 
 def _origin(module: Any, calls: Sequence[ModuleCall]) -> tuple[Origin, str]:

@@ -42,7 +42,7 @@ def is_ordinary(tensor: Any) -> bool:
 def floats_of(tensor: Any) -> Any:
     """Return the floating-point elements of this rank's part of a tensor, detached; None if it has none to read.
 
-    There are none in integers, meta tensors, empty tensors, tensors of unknown classes, and inside a CUDA graph.
+    There are none in integers, meta tensors, empty tensors, and tensors of unknown classes.
     """
     torch: Any = sys.modules["torch"]
     local = local_shard(tensor)
@@ -56,7 +56,7 @@ def floats_of(tensor: Any) -> Any:
     if local.element_size() == 1:
         # No reduction is implemented for floats of 8 bits.
         local = local.float()
-    if local.numel() == 0 or (local.is_cuda and torch.cuda.is_current_stream_capturing()):
+    if local.numel() == 0:
         return None
     return torch.view_as_real(local.resolve_conj()) if local.is_complex() else local
 
