@@ -121,7 +121,8 @@ class TrainingHooks:
         """Run a hook; nothing of it is compiled, and its errors do not reach the program."""
         torch: Any = sys.modules["torch"]
         # torch.compile traces this function. With this constant it is empty, and does not break the graph.
-        if torch.compiler.is_compiling() or not self._observers or torch.cuda.is_current_stream_capturing():
+        is_idle = torch.compiler.is_compiling() or not self._observers
+        if is_idle or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
             return
         set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
         former = set_eval_frame(None)
