@@ -25,7 +25,6 @@ from dbg_agent.numbers.tensors import (
 from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
 from dbg_wire.records.record import clamp
 
-
 HARMLESS = frozenset(
     f"torch.nn.modules.{name}"
     for name in (

@@ -6,7 +6,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dbg_client.verbs.verb import PARTIAL, PLAIN, Style
 from dbg_client.views.naming import Naming
@@ -25,15 +24,6 @@ FOUND_STATUS = 1
 """Exit status if a number is wrong."""
 
 _CODES = {FOUND_STATUS: "1;31", 0: "32", PARTIAL: "35"}
-
-
-class CurvePoint(NamedTuple):
-    """Values of the ranks at one step."""
-
-    step: int
-    low: float
-    middle: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +61,13 @@ class NumbersAnswer:
         return {}
 
     @property
-    def curve(self) -> list[CurvePoint]:
-        """The norms of the gradients over the steps: smallest, median and largest of the ranks."""
+    def curve(self) -> list[tuple[int, float, float, float]]:
+        """The steps with the norms of their gradients: smallest, median and largest of the ranks."""
         at: defaultdict[int, list[float]] = defaultdict(list)
         for state in self.states.values():
             for one in state.norms:
                 at[one.step].append(one.norm)
-        return [CurvePoint(step, min(some), statistics.median(some), max(some)) for step, some in sorted(at.items())]
+        return [(step, min(some), statistics.median(some), max(some)) for step, some in sorted(at.items())]
 
     def text(self, style: Style = PLAIN) -> str:
         naming = Naming(self.ranks)
@@ -117,7 +107,7 @@ class NumbersAnswer:
             "asked": len(self.ranks),
             "answered": len(self.states),
             "watching": len(self.watching),
-            "gradient_norms": [point._asdict() for point in self.curve],
+            "gradient_norms": self.curve,
             "step": max((state.step for state in self.states.values()), default=None),
             "wrong": [
                 {"job": one.rank.job, "rank": one.rank.rank, "address": one.rank.address, "sentence": one.wrong.text}

@@ -113,23 +113,14 @@ class Branch(Record):
     is_odd: bool
 
 
-class Point(Record):
-    """One step of a chart: the smallest, median and largest value of the ranks."""
-
-    step: int
-    low: float
-    middle: float
-    high: float
-
-
 class Answer(_Said):
     """The answer to the ``ask`` with this id.
 
     ``summary`` has the number of answers. ``tree`` has the stacks, ``verdicts`` are the verdicts of ``why --json``, and
     ``text`` is the terminal's text for answers without groups, tree or verdicts. ``whom`` is the target that the line
     or its verb names. ``whom`` is empty if the page has chosen the ranks by ``keys``, or if all ranks are asked
-    without a target in the line. ``curve`` is a chart of gradient norms, and ``wrong`` the step of the first wrong
-    number, or 0.
+    without a target in the line. ``curve`` is a chart of gradient norms: for each step the smallest, median and
+    largest value of the ranks. ``wrong`` is the step of the first wrong number, or 0.
     """
 
     id: int
@@ -140,7 +131,7 @@ class Answer(_Said):
     tree: tuple[Branch, ...] = ()
     verdicts: tuple[msgspec.Raw, ...] = ()
     text: str = ""
-    curve: tuple[Point, ...] = ()
+    curve: tuple[tuple[int, float, float, float], ...] = ()
     wrong: int = 0
 
 

@@ -55,9 +55,10 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     if isinstance(answer, WhyAnswer):
         return messages_sent.replace(verdicts=verdicts_of(answer.found.verdicts))
     if isinstance(answer, NumbersAnswer):
-        curve = tuple(messages.Point(**point._asdict()) for point in answer.curve)
         wrong = answer.wrong[0].wrong.step if answer.wrong else 0
-        return messages_sent.replace(text=answer.text(Style(columns=TEXT_COLUMNS)), curve=curve, wrong=wrong)
+        return messages_sent.replace(
+            text=answer.text(Style(columns=TEXT_COLUMNS)), curve=tuple(answer.curve), wrong=wrong
+        )
     if isinstance(answer, StackAnswer):
         return messages_sent.replace(
             summary=summary_of_stacks(answer.stacks, answer.others, answer.missing),
