@@ -89,6 +89,8 @@ class TrainingHooks:
         self._observers = observers
         self._is_exact = exact
         self._returns.end()
+        for root in self.names.roots() if exact else ():
+            self._watch_returns(root)
         if not self._is_registered:
             self._is_registered = True
             self._register()
@@ -146,9 +148,7 @@ class TrainingHooks:
             self.compiled += type(module).__name__ == "OptimizedModule"
             root = self.names.note_calls(sys._getframe())
             if self._is_exact and root is not None:
-                self._returns.start()
-                for part in root.modules():
-                    self._returns.add(part)
+                self._watch_returns(root)
         if not any(observer.sees_tensors for observer in self._observers):
             self._hold()
             return
@@ -161,6 +161,11 @@ class TrainingHooks:
             self._look(methodcaller("output", module, tensor))
             if tensor.requires_grad:
                 tensor.register_hook(partial(self._enter, self._output_gradient, module))
+
+    def _watch_returns(self, root: Any) -> None:
+        self._returns.start()
+        for part in root.modules():
+            self._returns.add(part)
 
     def _is_latest(self, tensor: Any) -> bool:
         version = 0 if tensor.is_inference() else tensor._version
