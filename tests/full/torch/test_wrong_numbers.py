@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import dbg_client
 from tests.docs.scenes import TORCH_SECONDS
 from tests.support.broker import running_broker
 from tests.support.launchers import torchrun
@@ -163,7 +164,9 @@ while True:
 """
 
 
-def test_a_watch_starts_in_a_running_job(processes: Processes, home: Path, tmp_path: Path) -> None:
+def test_a_watch_starts_in_a_running_job(
+    processes: Processes, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script, go = tmp_path / "train.py", tmp_path / "go"
     script.write_text(LOOP)
     environ = {**os.environ, "DBG_HOME": str(home), "DBG_JOB": "train", "OMP_NUM_THREADS": "1"}
@@ -176,3 +179,6 @@ def test_a_watch_starts_in_a_running_job(processes: Processes, home: Path, tmp_p
     (wrong,) = ask(home, "numbers")["wrong"]
     assert (wrong["rank"], wrong["name"], wrong["origin"]) == (BAD, "", "weight")
     wait_until_states(home, {0: "held", BAD: "stopped"})
+    monkeypatch.setenv("DBG_HOME", str(home))
+    with dbg_client.connect() as broker:
+        assert [one["rank"] for one in broker.job()["all"].numbers("nan").wrong] == [BAD]
