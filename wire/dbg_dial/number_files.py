@@ -1,64 +1,56 @@
-"""Files of recorded numbers: finds the files of a run, and reads and writes the steps of a rank. Blocks."""
+"""Files of recorded numbers: finds the ranks of a run, and reads and writes the steps of a rank. Blocks."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
 from dbg_dial.find import open_at_once
 from dbg_wire.errors import printable
-from dbg_wire.numbers.rows import FILE, MAGIC, OLD, FrameEncoder, NotNumbers, StepNumbers, read_steps
+from dbg_wire.numbers.rows import INVALID, NotNumbers, StepNumbers, WatchedTensor, encode_step, read_steps
+from dbg_wire.records.record import refusal
 
-_FILE = re.compile(r"rank-([0-9]{5,9})\.numbers")
 
-
-def files_of(run: str) -> dict[int, str]:
-    """Return the files of a run by rank, from its directory or from a single file. Raises NotNumbers."""
-    try:
-        paths = list(Path(run).iterdir()) if Path(run).is_dir() else [Path(run)]
-    except (OSError, ValueError) as error:
-        raise NotNumbers(f"{printable(run)} can't be read ({error})") from None
-    found = {int(match[1]): str(path) for path in paths if (match := _FILE.fullmatch(path.name))}
-    if not found:
+def ranks_of(run: str) -> list[int]:
+    """Return the ranks that have a file in the directory of a run. Raises NotNumbers if there is none."""
+    numbers = [path.stem.removeprefix("rank-") for path in Path(run).glob("rank-*.numbers")]
+    ranks = [int(number) for number in numbers if number.isdecimal()]
+    if not ranks:
         raise NotNumbers(f"{printable(run)} has no file such as rank-00000.numbers; `run --numbers DIR` writes them")
-    return found
+    return ranks
 
 
 def steps_of(run: str, rank: int) -> Iterator[StepNumbers]:
     """Yield the steps of a rank, those of the older file of a ring first. Raises NotNumbers."""
-    path = files_of(run).get(rank)
-    if path is None:
-        raise NotNumbers(f"{printable(run)} has no numbers of rank {rank}")
-    for part in filter(lambda part: Path(part).exists(), (path + OLD, path)):
+    path, old = _paths(run, rank)
+    for part in (old, path) if old.exists() else (path,):
         try:
-            with open_at_once(part) as file:
+            with open_at_once(str(part)) as file:
                 yield from read_steps(file)
-        except (OSError, NotNumbers) as error:
-            raise NotNumbers(f"{printable(part)} can't be read: {error}") from None
+        except (OSError, *INVALID) as error:
+            raise NotNumbers(f"{printable(str(part))} can't be read{refusal(error)}") from None
 
 
 def writer_of(run: str, rank: int, last: int) -> Generator[None, StepNumbers, None]:
     """Write the numbers of each step that is sent after the first ``next``. Raises OSError.
 
-    With ``last``, two files take turns, each with so many steps. A forked process writes nothing, because the file is
-    its parent's.
+    With ``last``, two files take turns, each with so many steps.
     """
     numbers = yield
-    process = os.getpid()
-    path = Path(run, FILE.format(rank))
-    old = Path(f"{path}{OLD}")
+    path, old = _paths(run, rank)
     path.parent.mkdir(parents=True, exist_ok=True)
     old.unlink(missing_ok=True)
     while True:
-        encoder = FrameEncoder()
+        indices: dict[WatchedTensor, int] = {}
         with path.open("wb") as file:
-            file.write(MAGIC)
             for _ in range(last) if last else count():
-                if os.getpid() == process:
-                    file.write(encoder.encode(numbers))
-                    file.flush()
+                file.write(encode_step(numbers, indices))
+                file.flush()
                 numbers = yield
         path.replace(old)
+
+
+def _paths(run: str, rank: int) -> tuple[Path, Path]:
+    path = Path(run, f"rank-{rank:05}.numbers")
+    return path, path.with_suffix(".old")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 MAX_TENSORS = 100_000
@@ -14,29 +15,8 @@ Measured = tuple[Any, list[Any]]
 """Key of a tensor, and its values on the host."""
 
 
-class _Copy:
-    """A copy of values of one device and dtype to the host that is under way."""
-
-    def __init__(self, places: list[tuple[list[Any], int]], values: Any) -> None:
-        self._places = places
-        torch: Any = sys.modules["torch"]
-        if values.is_cuda:
-            self._host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-            self._host.copy_(values, non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(values.device))
-        else:
-            self._host, self._event = values.cpu(), None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the values have arrived."""
-        return self._event is None or bool(self._event.query())
-
-    def write(self) -> None:
-        """Write the values to their places, each of which is a list and an index."""
-        for (row, index), value in zip(self._places, self._host.tolist(), strict=True):
-            row[index] = value
+_Copy = tuple[list[tuple[list[Any], int]], Any, Any]
+"""Copy of the values of one device and dtype: for each value a row and an index; the values; the event at its end."""
 
 
 class LateValues:
@@ -44,27 +24,33 @@ class LateValues:
 
     def __init__(self) -> None:
         self._rows: list[Measured] = []
-        self._added: defaultdict[tuple[Any, Any], list[tuple[tuple[list[Any], int], Any]]] = defaultdict(list)
         self._steps: list[tuple[int, list[Measured], list[_Copy]]] = []
 
     def add(self, key: Any, *values: Any) -> None:
         """Add values of a tensor: tensors of 0 dimensions, which are still on their device."""
         if len(self._rows) < MAX_TENSORS:
-            row = list(values)
-            self._rows.append((key, row))
-            for index, value in enumerate(values):
-                self._added[value.device, value.dtype].append(((row, index), value))
+            self._rows.append((key, list(values)))
 
-    def read(self, step: int) -> list[tuple[int, list[Measured]]]:
-        """End this step and start the copy of its values. Return the steps with all values, the oldest one first."""
-        torch: Any = sys.modules["torch"]
-        groups = [list(zip(*added, strict=True)) for added in self._added.values()]
-        self._steps.append((step, self._rows, [_Copy(list(places), torch.stack(values)) for places, values in groups]))
-        self._rows, self._added = [], defaultdict(list)
-        ready: list[tuple[int, list[Measured]]] = []
-        while self._steps and all(copy.is_done for copy in self._steps[0][-1]):
+    def read(self, step: int) -> Iterator[tuple[int, list[Measured]]]:
+        """End this step and start the copy of its values. Yield the steps with all values, the oldest one first."""
+        self._steps.append((step, self._rows, list(_copies(self._rows))))
+        self._rows = []
+        while self._steps and all(event is None or event.query() for *_, event in self._steps[0][-1]):
             number, rows, copies = self._steps.pop(0)
-            for copy in copies:
-                copy.write()
-            ready.append((number, rows))
-        return ready
+            for places, host, _ in copies:
+                for (row, index), value in zip(places, host.tolist(), strict=True):
+                    row[index] = value
+            yield number, rows
+
+
+def _copies(rows: list[Measured]) -> Iterator[_Copy]:
+    torch: Any = sys.modules["torch"]
+    places: defaultdict[tuple[Any, Any], list[tuple[list[Any], int]]] = defaultdict(list)
+    for _, row in rows:
+        for index, value in enumerate(row):
+            places[value.device, value.dtype].append((row, index))
+    for (device, _), group in places.items():
+        # From a GPU, torch copies into pinned memory, and does not wait.
+        host = torch.stack([row[index] for row, index in group]).to("cpu", non_blocking=True)
+        event = torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
+        yield group, host, event

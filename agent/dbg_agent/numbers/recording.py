@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +15,8 @@ from dbg_agent.numbers.tensors import extremes, floats_of, parameters_of
 from dbg_dial.number_files import steps_of, writer_of
 from dbg_wire.errors import error_line
 from dbg_wire.numbers.compare import Comparison
-from dbg_wire.numbers.rows import MAX_TENSOR_NAME, NotNumbers, Numbers, StepNumbers, WatchedTensor
-from dbg_wire.records.numbers import NumbersQuestion, Suspect
+from dbg_wire.numbers.rows import MEASURES, NotNumbers, Numbers, StepNumbers, WatchedTensor
+from dbg_wire.records.numbers import NumbersQuestion, Suspect, WrongNumber
 
 
 class Recorder(Observer):
@@ -31,43 +30,40 @@ class Recorder(Observer):
         self._hooks = hooks
         self._warn = warn
         self._late = LateValues()
+        self._users: list[Callable[[StepNumbers], tuple[int, WrongNumber] | None]] = []
         # The generators open files at the first step.
-        self._file = writer_of(question.record, rank, question.last) if question.record else None
-        if self._file is not None:
-            next(self._file)
-        steps = steps_of(question.reference, rank)
-        self._other = Comparison(steps, exact=question.exact) if question.reference else None
+        if question.record:
+            file = writer_of(question.record, rank, question.last)
+            next(file)
+            self._users.append(file.send)
+        if question.reference:
+            other = Comparison(steps_of(question.reference, rank), exact=question.exact)
+            self._users.append(other.differing)
 
-    def output(self, module: Any, tensor: Any) -> Found | None:
+    def output(self, module: Any, tensor: Any) -> None:
         """Measure an output of a module."""
         self._measure(Suspect.OUTPUT, module, tensor)
-        return None
 
-    def before_step(self, optimizer: Any) -> Found | None:
+    def before_step(self, optimizer: Any) -> None:
         """Measure the reduced gradients."""
         for parameter in parameters_of(optimizer):
             if parameter.grad is not None:
                 self._measure(Suspect.GRADIENT, parameter, parameter.grad)
-        return None
 
     def after_step(self, optimizer: Any) -> Found | None:
         """Measure the parameters. Write and compare the steps whose values have arrived."""
         for parameter in parameters_of(optimizer):
             self._measure(Suspect.PARAMETER, parameter, parameter)
         for number, measured in self._late.read(self._hooks.step):
-            owners, numbers = self._named(number, measured)
-            try:
-                if self._file is not None:
-                    self._file.send(numbers)
-                if self._other is not None and (found := self._other.differing(numbers)) is not None:
-                    self._other = None
-                    return Found(found[1], {"_watched": owners[found[0]]})
-            except OSError as error:
-                self._file = None
-                self._warn(f"the numbers can't be written ({error_line(error)}); the recording has ended")
-            except NotNumbers as error:
-                self._other = None
-                self._warn(f"{error}; this rank is not compared with the other run")
+            numbers = self._named(number, measured)
+            for use in tuple(self._users):
+                try:
+                    if (found := use(numbers)) is not None:
+                        self._users.remove(use)
+                        return Found(found[1], {})
+                except (OSError, NotNumbers) as error:
+                    self._users.remove(use)
+                    self._warn(f"the recording or comparison of numbers has ended: {error_line(error)}")
         return None
 
     def _measure(self, suspect: Suspect, owner: Any, tensor: Any) -> None:
@@ -75,29 +71,22 @@ class Recorder(Observer):
         if floats is None:
             return
         torch: Any = sys.modules["torch"]
-        low, high = extremes(floats)
-        dtype = torch.float64 if floats.dtype is torch.float64 else torch.float32
-        norm = torch.linalg.vector_norm(floats, dtype=dtype)
-        if low.is_cpu and math.isfinite(low.item()) and math.isfinite(high.item()):
-            wrong = low.new_zeros((), dtype=torch.int64)
-        else:
-            wrong = floats.numel() - torch.isfinite(floats).sum()
+        minimum, maximum = extremes(floats)
+        norm = torch.linalg.vector_norm(floats, dtype=torch.promote_types(floats.dtype, torch.float32))
+        nonfinite = floats.numel() - torch.isfinite(floats).sum()
         key = (suspect, owner, tuple(floats.shape), str(floats.dtype).removeprefix("torch."))
-        self._late.add(key, norm, low, high, wrong, digest_of(floats))
+        self._late.add(key, norm, minimum, maximum, nonfinite, digest_of(floats))
 
-    def _named(self, step: int, measured: list[Measured]) -> tuple[list[Any], StepNumbers]:
-        """Return the numbers of a step by name, and the owners of these tensors."""
+    def _named(self, step: int, measured: list[Measured]) -> StepNumbers:
+        """Return the numbers of a step by name."""
         names = self._hooks.names
         calls: Counter[tuple[Suspect, str]] = Counter()
-        owners: list[Any] = []
-        numbers: dict[WatchedTensor, Numbers] = {}
-        for (suspect, owner, shape, dtype), (norm, low, high, wrong, digest) in measured:
+        tensors: dict[WatchedTensor, Numbers] = {}
+        for (suspect, owner, shape, dtype), values in measured:
             name = names.of_module(owner) if suspect is Suspect.OUTPUT else names.of_parameter(owner)
             if any(fnmatchcase(name, pattern) for pattern in self._exclude):
                 continue
-            name = name[:MAX_TENSOR_NAME]
-            tensor = WatchedTensor(suspect=suspect, name=name, call=calls[suspect, name], shape=shape, dtype=dtype)
             calls[suspect, name] += 1
-            owners.append(owner)
-            numbers[tensor] = Numbers(norm=norm, low=low, high=high, wrong=wrong, digest=digest)
-        return owners, StepNumbers(step, numbers)
+            tensor = WatchedTensor(suspect=suspect, name=name, call=calls[suspect, name], shape=shape)
+            tensors[tensor] = Numbers(**dict(zip(MEASURES, values, strict=True)), dtype=dtype)
+        return StepNumbers(step, tensors)

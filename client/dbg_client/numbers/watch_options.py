@@ -10,7 +10,7 @@ from typing import Annotated
 
 from dbg_client.verbs.option import Heading, Option
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.numbers import MAX_EXCLUDED, NumbersQuestion
+from dbg_wire.records.numbers import NumbersQuestion
 from dbg_wire.records.record import Record
 
 NAN = "nan"
@@ -47,29 +47,13 @@ class WatchOptions(Record):
     """The options of a watch as typed."""
 
     exact: Annotated[
-        bool,
-        watch_option(
-            "--exact",
-            help="wait for the GPU at each module, and stop there; otherwise at the end of the next step. Another run "
-            "has to be equal in every bit",
-        ),
+        bool, watch_option("--exact", help="stop at the module, though it waits for the GPU; compare runs bit by bit")
     ] = False
     exclude: Annotated[
         tuple[str, ...],
-        watch_option(
-            "--except",
-            metavar="PATTERN",
-            repeats=True,
-            help="don't watch modules and parameters of these names, as in 'attn.mask*'; may be given again",
-        ),
+        watch_option("--except", metavar="PATTERN", repeats=True, help="don't watch such names: 'attn.mask*'"),
     ] = ()
-
-    every: Annotated[
-        int,
-        watch_option(
-            "--every", metavar="N", read=read_every, help="compare replicas at each N-th step (default: each step)"
-        ),
-    ] = 1
+    every: Annotated[int, watch_option("--every", metavar="N", read=read_every, help="compare at each N-th step")] = 1
     expression: Annotated[
         str,
         watch_option("--eval", metavar="EXPR", help="also compare these values at each step, as in 'len(batch), lr'"),
@@ -92,13 +76,11 @@ class WatchOptions(Record):
         )
 
     def check(self, watch: NumbersQuestion) -> None:
-        """Raise BadInput for options that need a watch, or for too many patterns."""
+        """Raise BadInput for options that need a watch."""
         if (self.exact or self.exclude) and not watch.is_watch:
             raise BadInput("--exact and --except need a watch", f"add --stop-at {NAN}")
         if (self.every > 1 or self.expression) and not watch.different:
             raise BadInput("--every and --eval need a comparison of ranks", f"add --stop-at {DIFFERENT}")
-        if len(self.exclude) > MAX_EXCLUDED:
-            raise BadInput(f"--except is given {len(self.exclude)} times", f"use at most {MAX_EXCLUDED} patterns")
 
 
 def _absolute(path: str) -> str:

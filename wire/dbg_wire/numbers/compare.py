@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from itertools import takewhile
+import sys
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
+from typing import Any
 
 from dbg_wire.numbers.rows import Numbers, StepNumbers, WatchedTensor
 from dbg_wire.records.numbers import Origin, Suspect, WrongNumber
-from dbg_wire.records.record import Count, Record
+from dbg_wire.records.record import Count, Record, clamp
 
 TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-2}
 """Largest relative difference by dtype that is taken for rounding: the rounding of one element, and room for sums."""
@@ -22,25 +22,21 @@ SMALL_GRADIENT = 1e-2
 """Part of the largest gradient of a step. The norm of a smaller gradient is compared relative to this part, because
 rounding errors are all that some gradients consist of, such as the one of a bias before a normalization."""
 
-_Key = tuple[Suspect, str, int, tuple[int, ...]]
+_START, _END = StepNumbers(-1, {}), StepNumbers(sys.maxsize, {})
 
 
 class TwoRuns(Record):
     """Result of a comparison: the first ``difference``, or None, and the ``ranks`` out of ``compared`` that have it.
 
-    ``numbers`` counts the compared tensors from the first to the last of ``steps``. ``largest`` is the largest relative
-    difference in earlier steps. The last fields are the tensors that only one of the runs has. Tensors of different
-    shapes are different tensors.
+    ``tensors`` counts the tensors that both runs have in a step, in all compared ranks. ``unmatched`` counts
+    those that only one run has. Tensors of different shapes are different tensors.
     """
 
     difference: WrongNumber | None
     ranks: tuple[int, ...]
     compared: tuple[int, ...]
-    numbers: Count
-    steps: tuple[int, ...]
-    largest: float
-    first_only: tuple[str, ...]
-    second_only: tuple[str, ...]
+    tensors: Count
+    unmatched: Count
 
 
 class Comparison:
@@ -48,45 +44,37 @@ class Comparison:
 
     def __init__(self, first: Iterator[StepNumbers], *, exact: bool) -> None:
         self._first = first
-        self._next: StepNumbers | None = None
+        self._next = _START
         self._exact = exact
-        self.numbers = 0
-        self.seen: tuple[set[_Key], set[_Key]] = set(), set()
-        """The tensors of the first run, and those of the second run."""
-        self.largest: dict[int, float] = {}
-        """The largest relative difference of each step."""
+        self.matched: set[WatchedTensor] = set()
+        self.unmatched: set[WatchedTensor] = set()
+        """The tensors that only one run has in a step; it may have others in another step."""
 
     def differing(self, second: StepNumbers) -> tuple[int, WrongNumber] | None:
         """Return the first difference in the next step of the second run, and its position. Raises NotNumbers."""
-        while self._next is None or self._next.step < second.step:
-            self._next = next(self._first, None)
-            if self._next is None:
-                return None
+        while self._next.step < second.step:
+            self._next = next(self._first, _END)
         if self._next.step > second.step:
             return None
-        first, self._next = _by_key(self._next), None
-        self.seen[0].update(first)
+        first, self._next = self._next.tensors, _START
+        self.matched |= first.keys() & second.tensors.keys()
+        self.unmatched |= first.keys() ^ second.tensors.keys()
         gradients = [row.norm for tensor, row in second.tensors.items() if tensor.suspect is Suspect.GRADIENT]
         small = SMALL_GRADIENT * max(gradients, default=0.0)
-        found: tuple[int, WrongNumber] | None = None
-        # In mixed precision, outputs and gradients of a fine dtype have the rounding errors of coarse outputs before.
-        coarsest = 0.0
-        for position, (key, (tensor, after)) in enumerate(_by_key(second).items()):
-            self.seen[1].add(key)
-            if key not in first:
+        # In mixed precision, tensors of a fine dtype have the rounding errors of coarse tensors before.
+        tolerance = 0.0
+        for position, (tensor, after) in enumerate(second.tensors.items()):
+            if (before := first.get(tensor)) is None:
                 continue
-            other, before = first[key]
-            self.numbers += 1
-            relative = _relative(before, after, small if tensor.suspect is Suspect.GRADIENT else 0.0)
-            self.largest[second.step] = max(relative, self.largest.get(second.step, 0.0))
-            own = max(TOLERANCES.get(one.dtype, COARSE) for one in (tensor, other))
-            coarsest = max(coarsest, own)
-            tolerance = own if tensor.suspect is Suspect.PARAMETER else coarsest
-            if found is None and (before.digest != after.digest if self._exact else relative > tolerance):
-                of_tensor = partial(WrongNumber, suspect=tensor.suspect, name=tensor.name, call=tensor.call)
-                norms = before.norm, after.norm
-                found = position, of_tensor(step=second.step, origin=Origin.OTHER_RUN, norms=norms, relative=relative)
-        return found
+            tolerance = max(tolerance, *(TOLERANCES.get(one.dtype, COARSE) for one in (before, after)))
+            measure = _measure(before, after, tolerance, small if tensor.suspect is Suspect.GRADIENT else 0.0)
+            if self._exact:
+                measure = "digest" if before.digest != after.digest else ""
+            if measure:
+                fields: dict[str, Any] = {"suspect": tensor.suspect, "name": tensor.name, "measure": measure}
+                fields |= {"before": getattr(before, measure), "after": getattr(after, measure)}
+                return position, clamp(WrongNumber, step=second.step, origin=Origin.OTHER_RUN, **fields)
+        return None
 
 
 def compare_runs(
@@ -96,42 +84,26 @@ def compare_runs(
     compared = {rank: Comparison(first[rank], exact=exact) for rank in sorted(first.keys() & second.keys())}
     found: list[tuple[int, int, int, WrongNumber]] = []
     for rank, comparison in compared.items():
-        for step in takewhile(lambda step: not found or step.step <= min(found)[0], second[rank]):
-            if (at := comparison.differing(step)) is not None:
-                found.append((step.step, at[0], rank, at[1]))
-                break
-    earliest, _, _, difference = min(found, default=(math.inf, 0, 0, None))
-    steps = sorted({step for one in compared.values() for step in one.largest})
-    same = attrgetter("step", "suspect", "name", "call")
+        for position, wrong in filter(None, map(comparison.differing, second[rank])):
+            found.append((wrong.step, position, rank, wrong))
+            break
+    *_, difference = min(found, default=(None,))
+    place = attrgetter("step", "suspect", "name")
     return TwoRuns(
         difference=difference,
-        ranks=tuple(rank for *_, rank, one in found if difference is not None and same(one) == same(difference)),
+        ranks=tuple(rank for *_, rank, wrong in found if place(wrong) == place(difference)),
         compared=tuple(compared),
-        numbers=sum(one.numbers for one in compared.values()),
-        steps=tuple(steps[:: max(1, len(steps) - 1)]),
-        largest=max(
-            (one.largest.get(step, 0.0) for one in compared.values() for step in steps if step < earliest), default=0.0
-        ),
-        first_only=_names(one.seen[0] - one.seen[1] for one in compared.values()),
-        second_only=_names(one.seen[1] - one.seen[0] for one in compared.values()),
+        tensors=sum(len(one.matched) for one in compared.values()),
+        unmatched=sum(len(one.unmatched - one.matched) for one in compared.values()),
     )
 
 
-def _by_key(numbers: StepNumbers) -> dict[_Key, tuple[WatchedTensor, Numbers]]:
-    return {(one.suspect, one.name, one.call, one.shape): (one, row) for one, row in numbers.tensors.items()}
-
-
-def _names(keys: Iterable[set[_Key]]) -> tuple[str, ...]:
-    return tuple(sorted({name for of_rank in keys for _, name, _, _ in of_rank}))
-
-
-def _relative(first: Numbers, second: Numbers, least: float) -> float:
-    """Return the largest relative difference of norm and extremes; the norms count as ``least`` at least."""
-    if first.wrong or second.wrong:
-        return 0.0 if first.wrong == second.wrong else math.inf
-    norm = max(first.norm, second.norm, least)
-    extreme = max(*map(abs, (first.low, first.high, second.low, second.high)), least)
-    pairs = (first.norm, second.norm, norm), (first.low, second.low, extreme), (first.high, second.high, extreme)
-    quotients = [0.0 if one == other else abs(one - other) / scale for one, other, scale in pairs]
-    # A norm may overflow, though all elements are finite; then its quotient is NaN.
-    return max(quotient if quotient < math.inf else math.inf for quotient in quotients)
+def _measure(first: Numbers, second: Numbers, tolerance: float, least: float) -> str:
+    """Return the name of the number that differs, or an empty text. The extremes count as ``least`` at least."""
+    if first.nonfinite or second.nonfinite:
+        return "nonfinite" if first.nonfinite != second.nonfinite else ""
+    scale = max(least, *map(abs, (first.minimum, first.maximum, second.minimum, second.maximum)))
+    for name in ("norm", "minimum", "maximum"):
+        if not math.isclose(getattr(first, name), getattr(second, name), rel_tol=tolerance, abs_tol=tolerance * scale):
+            return name
+    return ""

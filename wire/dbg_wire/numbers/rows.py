@@ -1,41 +1,29 @@
-"""File format of a rank's recorded numbers: one frame per step, which introduces the names that are new.
+"""File format of a rank's recorded numbers: one frame per step, which introduces the tensors that are new.
 
-A file starts with MAGIC. A frame is its length in four bytes and a MessagePack array. A row takes about 45 bytes.
+A frame is its length in four bytes and a MessagePack array. A row takes about 50 bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import MIB
-from dbg_wire.records.numbers import MAX_DIMENSIONS, Suspect
-from dbg_wire.records.record import Count, Record, characters, elements, refusal
-
-MAGIC = b"dbg-numbers 1\n"
-
-FILE = "rank-{:05}.numbers"
-"""Name of the file of a rank."""
-
-OLD = ".old"
-"""Suffix of the older one of the two files of a ring."""
-
-MAX_ROWS = 100_000
-"""Maximum number of tensors of a step; the largest models have fewer modules and parameters in a rank."""
-
-MAX_TENSOR_NAME = 1000
-"""Maximum number of characters of a name; a longer one is truncated."""
-
-MAX_NAMES = 1_000_000
-"""Maximum number of names in a file. More of them are an attack on the reader's memory."""
+from dbg_wire.records.numbers import Suspect
+from dbg_wire.records.record import Count, FreeText, Record, Word
 
 MAX_FRAME = 64 * MIB
-"""Maximum size of a frame, in bytes: MAX_ROWS rows with long names."""
+"""Maximum size of a frame, in bytes: 100,000 tensors with long names. The largest models have fewer in a rank."""
 
-_Rows = elements(MAX_ROWS)
+MEASURES = ("norm", "minimum", "maximum", "nonfinite", "digest")
+"""The measured fields of Numbers."""
+
+
+INVALID = (msgspec.DecodeError, UnicodeError, RecursionError, IndexError)
+"""Errors of an invalid file."""
 
 
 class NotNumbers(DbgError):
@@ -43,23 +31,23 @@ class NotNumbers(DbgError):
 
 
 class WatchedTensor(Record, array_like=True):
-    """Identity of a tensor in a step. ``call`` counts the outputs of a module in this step, from 0."""
+    """Identity of a tensor in a step. ``call`` counts the outputs of a module in this step, from 1."""
 
     suspect: Suspect
-    name: Annotated[str, characters(MAX_TENSOR_NAME)]
+    name: FreeText
     call: Count
-    shape: Annotated[tuple[Count, ...], elements(MAX_DIMENSIONS)]
-    dtype: Annotated[str, characters(64)]
+    shape: tuple[Count, ...]
 
 
 class Numbers(Record, array_like=True):
-    """Measured numbers of a tensor: 2-norm, extremes, count of elements that are not finite, digest of the bytes."""
+    """Numbers of a tensor: 2-norm, extremes, count of elements that are not finite, digest of the bytes, and dtype."""
 
     norm: float
-    low: float
-    high: float
-    wrong: Count
+    minimum: float
+    maximum: float
+    nonfinite: Count
     digest: int
+    dtype: Word
 
 
 class StepNumbers(NamedTuple):
@@ -71,49 +59,32 @@ class StepNumbers(NamedTuple):
 
 class _Frame(Record, array_like=True):
     step: Count
-    names: Annotated[tuple[WatchedTensor, ...], _Rows]
-    rows: Annotated[tuple[tuple[Count, Numbers], ...], _Rows]
+    new: tuple[WatchedTensor, ...]
+    rows: tuple[tuple[Count, Numbers], ...]
 
 
 _decoder = msgspec.msgpack.Decoder(_Frame)
 
 
-class FrameEncoder:
-    """Encoder of the frames of one file."""
-
-    def __init__(self) -> None:
-        self._indices: dict[WatchedTensor, int] = {}
-
-    def encode(self, numbers: StepNumbers) -> bytes:
-        """Return the frame of a step. The frames of a file have to be written in the order of their encoding."""
-        known = len(self._indices)
-        rows = tuple(
-            (self._indices.setdefault(tensor, len(self._indices)), row) for tensor, row in numbers.tensors.items()
-        )
-        frame = msgspec.msgpack.encode(_Frame(step=numbers.step, names=tuple(self._indices)[known:], rows=rows))
-        return len(frame).to_bytes(4, "big") + frame
+def encode_step(numbers: StepNumbers, indices: dict[WatchedTensor, int]) -> bytes:
+    """Return the frame of a step. Add its new tensors to ``indices``, which has those of the frames before."""
+    known = len(indices)
+    rows = tuple((indices.setdefault(tensor, len(indices)), row) for tensor, row in numbers.tensors.items())
+    frame = msgspec.msgpack.encode(_Frame(step=numbers.step, new=tuple(indices)[known:], rows=rows))
+    return len(frame).to_bytes(4, "big") + frame
 
 
 def read_steps(file: BinaryIO) -> Iterator[StepNumbers]:
     """Yield the steps of a file, which is untrusted. A frame that was not written completely ends it.
 
-    Raise NotNumbers.
+    Raise one of INVALID for other invalid frames.
     """
-    if file.read(len(MAGIC)) != MAGIC:
-        raise NotNumbers("is not a file of recorded numbers")
-    names: list[WatchedTensor] = []
+    tensors: list[WatchedTensor] = []
     while len(head := file.read(4)) == 4:
         size = int.from_bytes(head, "big")
-        if size > MAX_FRAME:
-            raise NotNumbers(f"has a frame of {size:,} bytes, but at most {MAX_FRAME:,} are allowed")
-        data = file.read(size)
-        if len(data) < size:
+        data = file.read(min(size, MAX_FRAME))
+        if len(data) < size <= MAX_FRAME:
             return
-        try:
-            frame = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise NotNumbers(f"has an invalid frame{refusal(error)}") from None
-        names += frame.names
-        if len(names) > MAX_NAMES or any(index >= len(names) for index, _ in frame.rows):
-            raise NotNumbers("has a frame with invalid names")
-        yield StepNumbers(frame.step, {names[index]: row for index, row in frame.rows})
+        frame = _decoder.decode(data)
+        tensors += frame.new
+        yield StepNumbers(frame.step, {tensors[index]: row for index, row in frame.rows})

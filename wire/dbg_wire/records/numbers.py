@@ -5,16 +5,12 @@ it is used, so that the count goes on after a restart from a checkpoint.
 """
 
 import enum
-import math
 import sys
 from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
-from dbg_wire.records.record import Count, FreeText, Inquiry, Path, RankNumber, Record, Row, elements, reals
-
-MAX_EXCLUDED = 64
-"""Maximum number of patterns of modules and parameters that are not watched; nobody types more."""
+from dbg_wire.records.record import Count, FreeText, Inquiry, Path, RankNumber, Record, Row, Texts, elements, reals
 
 MAX_NORMS = 200
 """Maximum number of steps in a chart: one for three points of its width."""
@@ -23,9 +19,6 @@ MAX_DIMENSIONS = 64
 """Maximum number of dimensions of a tensor in torch."""
 
 AnyFloat = Annotated[float, reals(-sys.float_info.max, sys.float_info.max)]
-
-PER_MILLE = 1e-3
-"""Smallest difference that is written in percent."""
 
 MAX_NAME = 120
 """Maximum number of characters of a module's name in a sentence."""
@@ -122,7 +115,7 @@ class NumbersQuestion(Inquiry, tag="numbers"):
 
     nan: bool = False
     exact: bool = False
-    exclude: Annotated[tuple[FreeText, ...], elements(MAX_EXCLUDED)] = ()
+    exclude: Texts = ()
     different: bool = False
     every: Count = 1
     expression: FreeText = ""
@@ -143,9 +136,7 @@ class WrongNumber(Row, tag="wrong number"):
     ``name`` is the name of the module or parameter. ``nans`` and ``infinities`` of ``size`` elements are wrong, the
     first one at the index ``first``. ``weight`` is the name of the wrong weight, if the source is a weight. ``others``
     is the set of ranks that sent it, or whose replicas differ; these were equal until the step ``equal_until``, never
-    if it is 0. ``norms`` are those of the first run and of the second one, and ``relative`` is the largest relative
-    difference, if they differ. A number that is not finite arrives as None. ``call`` counts the outputs of the module
-    in this step, from 0.
+    if it is 0. In another run, the number ``measure`` of the tensor was ``before``, and now it is ``after``.
     """
 
     step: Count
@@ -159,18 +150,18 @@ class WrongNumber(Row, tag="wrong number"):
     weight: FreeText = ""
     others: FreeText = ""
     equal_until: Count = 0
-    call: Count = 0
-    norms: Annotated[tuple[AnyFloat | None, ...], elements(2)] = ()
-    relative: AnyFloat | None = None
+    measure: FreeText = ""
+    before: AnyFloat = 0.0
+    after: AnyFloat = 0.0
 
     @property
     def text(self) -> str:
         """Sentence with the step, the tensor, its wrong elements, and their source."""
         name = printable(self.name or "the model", MAX_NAME)
-        call = f" (call {self.call})" if self.call else ""
-        subject = f"step {self.step}: {_SUBJECTS[self.suspect].format(name)}{call}"
+        subject = f"step {self.step}: {_SUBJECTS[self.suspect].format(name)}"
         if self.origin is Origin.OTHER_RUN:
-            return f"{subject} differs {self._from_other_run}"
+            both = f"{self.before:.9g} in the first run, {self.after:.9g} in the second"
+            return f"{subject} differs: {printable(self.measure)} {both}"
         if self.origin is Origin.DIFFERS:
             return f"{subject} differs from {self._from_replicas}"
         wrong = " and ".join(
@@ -181,17 +172,6 @@ class WrongNumber(Row, tag="wrong number"):
             source = _WHERE_COMPUTED.get(self.suspect, source)
         counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})" if wrong else "is not finite"
         return f"{subject} {counted}; {source}"
-
-    @property
-    def _from_other_run(self) -> str:
-        """The norms of both runs, and the largest relative difference of norms and extremes."""
-        finite = [one for one in (self.relative, *self.norms) if one is not None and math.isfinite(one)]
-        if len(finite) < 3:
-            return "in its NaN and infinities"
-        relative, first, second = finite
-        by = f"{relative:.1%}".replace("%", " %") if relative >= PER_MILLE else f"{relative:.1g}"
-        digits = next((count for count in (4, 6) if f"{first:.{count}g}" != f"{second:.{count}g}"), 9)
-        return f"by up to {by}: norm {first:.{digits}g} in the first run, {second:.{digits}g} in the second"
 
     @property
     def _from_replicas(self) -> str:
