@@ -26,14 +26,12 @@ def digest_of(tensor: Any) -> Any:
     """
     torch: Any = sys.modules["torch"]
     data = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    if data.numel() == 0:
-        return torch.zeros((), dtype=torch.int64, device=data.device)
     if data.storage_offset() * data.itemsize % 8:
         # Only aligned bytes can be read as words. Parts of a flat buffer may begin anywhere.
         data = data.clone()
     octets = data.view(torch.uint8)
     whole = octets.numel() // ROW * ROW
-    rows = octets[:whole].view(torch.int64).view(-1, WORDS)
+    rows = octets[:whole].view(torch.int64).view(whole // ROW, WORDS)
     tail = torch.nn.functional.pad(octets[whole:], (0, whole + ROW - octets.numel())).view(torch.int64)
     sums = torch.cat([rows.sum(0) + tail, tail.sum().reshape(1), rows.sum(1)])
     # A float's low bits are often 0. The shift makes them depend on the high bits, which a product alone would lose.

@@ -14,6 +14,7 @@ from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.guards import Guards, is_of_other_job
 from dbg_broker.ranks.questions import Asked, EncodedAnswer
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
+from dbg_broker.ranks.replicas import Replicas
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay import weights
 from dbg_broker.relay.relay import RankPeer, Relay, refuse
@@ -64,6 +65,7 @@ class FromRanks:
         self._timers, self._relay, self._welcomes, self._table = timers, relay, welcomes, table
         self.asked = Asked(table, turns)
         self.guards = Guards(timers, relay, welcomes, table, self.asked)
+        replicas = Replicas(relay.send)
         self.links: dict[int, RankLink] = {}
         """Connections of ranks and guards, by number."""
         self._methods: Mapping[type[Message], Callable[[RankRecord, Any], None]] = {
@@ -74,8 +76,8 @@ class FromRanks:
             Completions: self._pass_on,
             Notice: self._notice,
             ProbeReply: self._pulse,
-            Digests: self._digests,
-            Differs: self._differs,
+            Digests: replicas.digests,
+            Differs: replicas.differs,
             Answer: self._answer,
             Goodbye: self._goodbye,
         }
@@ -226,16 +228,6 @@ class FromRanks:
             rank.waits_in = waits_in
             self._table.line_changed(rank.key)
         self._relay.notify(rank.key, message, "pulse")
-
-    def _digests(self, rank: RankRecord, message: Digests) -> None:
-        if message.begins:
-            self._table.replicas.begin(rank)
-        for digest in message.rows:
-            if (difference := self._table.replicas.compare(rank, digest)) is not None:
-                self._relay.send(*difference)
-
-    def _differs(self, rank: RankRecord, message: Differs) -> None:
-        self._relay.send(self._table.replicas.odd(rank.run), message)
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:
         self.asked.answer(rank.key, message.request, EncodedAnswer(message.kind, bytes(message.body), message.age))

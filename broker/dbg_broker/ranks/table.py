@@ -16,7 +16,6 @@ from dbg_broker.ranks.liveness import DeathChecks, ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.remote_ranks import RankFact, RemoteRanks
-from dbg_broker.ranks.replicas import Replicas
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import Decision
 from dbg_broker.timers import Timers
@@ -85,7 +84,6 @@ class RankTable:
         self.elsewhere = RemoteRanks()
         self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
-        self.replicas = Replicas()
         self._passes = Passes(self._readers, turns.start, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
         """Sends ranks the states of ranks that they wait for, and which ranks of their run are kept."""
         self._watchers: list[Watcher] = []
@@ -171,7 +169,6 @@ class RankTable:
     def _forget(self, key: str) -> None:
         self._failures.forget(key)
         self._held.forget(key)
-        self.replicas.forget(key)
         self._schedule_news(self._crashed.forget(key))
 
     def readdress(self, renamed: Iterable[RankRecord]) -> None:

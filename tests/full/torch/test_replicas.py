@@ -121,7 +121,7 @@ for make in (plain, experts, sharded):
 DIFFERENT: dict[str, tuple[int, int, str]] = {
     "missed": (1, 5, "gradient of `0.weight`"),
     "left-out": (1, 1, "gradient of `1.bias`"),
-    "seed": (1, 0, "parameter `0.weight`"),
+    "seed": (1, 1, "parameter `0.weight`"),
     "bit": (0, 7, "parameter `1.weight`"),
     "state": (1, 8, "optimizer state `3.bias.exp_avg`"),
     "mesh": (1, 4, "parameter `1.weight`"),

@@ -9,7 +9,7 @@ import msgspec
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages.declared import AnswerBody, Finding, Kind, Message, PromptState, Sender, body_of
-from dbg_wire.records.numbers import ReplicaDigest
+from dbg_wire.records.numbers import ReplicaDigest, ReplicaGroup, WrongNumber
 from dbg_wire.records.ranks import Limit, Place, Placement, RankIdentity, RankProcess, RankState, Stack
 from dbg_wire.records.record import (
     MAX_RANK,
@@ -296,24 +296,21 @@ class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Digests(Message, sender=Sender.AGENT):
-    """Report digests of replicated tensors, in the order of the steps; ``begins`` marks a watch's first message."""
+    """Report digests of replicated tensors, in the order of the steps."""
 
     rows: Annotated[tuple[ReplicaDigest, ...], Items]
-    begins: bool = False
 
 
 class Differs(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Report that the replicas of rank ``odd`` differ from the replicas of the ranks ``others``.
+    """Report that the replicas of rank ``odd`` differ from the replicas of other ranks in its group.
 
-    ``digest`` names the tensors. The broker sends the message to one of these ranks. The rank returns it with the
-    digest of ``each`` tensor, and the broker forwards it to rank ``odd``, which stops. ``equal_until`` is the last step
-    at which the replicas were equal, 0 if there was none.
+    The broker sends the message to one of these ranks. The rank returns it with the digest of ``each`` tensor, and the
+    broker forwards it to rank ``odd``, which stops at ``wrong`` and adds the name of the tensor.
     """
 
-    digest: ReplicaDigest
+    group: ReplicaGroup
     odd: RankNumber
-    others: FreeText
-    equal_until: Count
+    wrong: WrongNumber
     each: Texts = ()
 
 

@@ -202,20 +202,28 @@ class NumbersState(Row, tag="numbers state"):
     norms: Annotated[tuple[GradientNorm, ...], elements(MAX_NORMS)] = ()
 
 
-class ReplicaDigest(Record):
-    """Digest of all tensors of one kind of which the ranks ``group`` hold replicas, after one step.
+class ReplicaGroup(Record):
+    """Ranks that hold replicas, and their number.
 
-    ``size`` is the number of these ranks, and ``tensors`` a checksum of the tensors' names; other tensors are not
-    compared. With ``assumed`` nothing says that the ranks hold replicas: they do if the first parameters are equal.
+    With ``assumed`` nothing says that they do: they do if the first parameters are equal.
+    """
+
+    ranks: FreeText
+    size: RankNumber
+    assumed: bool = False
+
+
+class ReplicaDigest(Record):
+    """Checksum of the digests of all tensors of one kind of which a group holds replicas, as one step used them.
+
+    ``tensors`` is a checksum of the tensors' names; other tensors are not compared.
     """
 
     step: Count
     kind: Suspect
-    group: FreeText
-    size: RankNumber
+    group: ReplicaGroup
     tensors: Count
-    digest: FreeText
-    assumed: bool = False
+    digest: Count
 
 
 NumbersRecord = NumbersState | WrongNumber

@@ -7,8 +7,8 @@ import pytest
 from dbg_broker.ranks import replicas
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.replicas import Replicas
-from dbg_wire.messages import Differs
-from dbg_wire.records.numbers import ReplicaDigest, Suspect
+from dbg_wire.messages import Differs, Digests
+from dbg_wire.records.numbers import ReplicaDigest, ReplicaGroup, Suspect
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, registration
 
@@ -23,13 +23,23 @@ def rank(number: int, run: str = "0.0") -> RankRecord:
     return RankRecord(registration=entry, report=RUNNING, state=state, child=None, since=0, heard=0, entered=0)
 
 
-def compare(replicas: Replicas, sent: Sent, run: str = "0.0", *, assumed: bool = False) -> tuple[str, Differs] | None:
+class Sending(Replicas):
+    """Replicas that keep what they send: the keys of ranks, and messages."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Differs]] = []
+        super().__init__(lambda key, message: self.sent.append((key, message)))
+
+
+def compare(replicas: Sending, sent: Sent, run: str = "0.0", *, assumed: bool = False) -> tuple[str, Differs] | None:
     """Let each rank send its digest, the last rank first. Return the difference that is found."""
     step, kind, letters = sent
-    row = ReplicaDigest(step=step, kind=kind, group="all", size=len(letters), tensors=7, digest="", assumed=assumed)
+    group = ReplicaGroup(ranks="all", size=len(letters), assumed=assumed)
+    row = ReplicaDigest(step=step, kind=kind, group=group, tensors=7, digest=0)
     those = [(number, letter) for number, letter in enumerate(letters) if letter != " "][::-1]
-    found = [replicas.compare(rank(number, run), row.replace(digest=letter)) for number, letter in those]
-    return next(filter(None, found), None)
+    for number, letter in those:
+        replicas.digests(rank(number, run), Digests(rows=(row.replace(digest=ord(letter)),)))
+    return replicas.sent.pop() if replicas.sent else None
 
 
 CASES: dict[str, tuple[list[Sent], bool, tuple[int, str, int, int] | None]] = {
@@ -52,30 +62,31 @@ CASES: dict[str, tuple[list[Sent], bool, tuple[int, str, int, int] | None]] = {
 @pytest.mark.parametrize("name", list(CASES))
 def test_the_odd_rank_is_named_at_the_first_difference(name: str) -> None:
     sent, assumed, expected = CASES[name]
-    run = Replicas()
+    run = Sending()
     *earlier, last = [compare(run, one, assumed=assumed) for one in sent]
     assert not any(earlier)
-    assert (last and (last[1].odd, last[1].others, last[1].equal_until, last[0])) == (
+    assert (last and (last[1].odd, last[1].wrong.others, last[1].wrong.equal_until, last[0])) == (
         expected and (*expected[:3], rank(expected[3]).key)
     )
-    assert run.odd(rank(0).run) == (rank(expected[0]).key if expected else "")
+    if last:
+        run.differs(rank(0), last[1])
+        assert run.sent == [(rank(last[1].odd).key, last[1])]
 
 
 def test_runs_and_watches_are_apart_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = Replicas()
+    runs = Sending()
     assert compare(runs, (1, G, "a ")) is compare(runs, (1, G, " b"), "0.1") is None
-    assert compare(runs, (2, G, "ab")) is not None
+    difference = compare(runs, (2, G, "ab"))
+    assert difference is not None
     assert compare(runs, (3, G, "ab")) is None
-    # A new watch of a rank compares again, without the rank's former digests.
-    runs.begin(rank(0))
-    assert compare(runs, (4, G, "a ")) is None
-    runs.begin(rank(0))
-    assert compare(runs, (4, G, " b")) is None
-    assert compare(runs, (4, G, "c ")) is not None
-    runs.forget(rank(0).key)
-    assert len(runs) == 1
+    # After the rank is told about its difference, its run is compared again.
+    runs.differs(rank(0), difference[1])
+    assert runs.sent.pop() == (rank(1).key, difference[1])
+    assert compare(runs, (4, G, "ab")) is not None
+    runs.differs(rank(0), difference[1])
+    runs.sent.clear()
 
     monkeypatch.setattr(replicas, "MAX_WAITING", 4)
-    assert not any(compare(runs, (step, G, "a ")) for step in range(5))
-    assert compare(runs, (0, G, " b")) is None
-    assert compare(runs, (4, G, " b")) is not None
+    assert not any(compare(runs, (step, G, "a ")) for step in range(10, 15))
+    assert compare(runs, (10, G, " b")) is None
+    assert compare(runs, (14, G, " b")) is not None
