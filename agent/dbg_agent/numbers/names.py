@@ -39,32 +39,29 @@ class ModuleNames:
     """The outermost modules that the program has called, and the names of their parts."""
 
     def __init__(self) -> None:
-        self._roots: dict[int, weakref.ref[Any]] = {}
-        self._seen: dict[int, weakref.ref[Any]] = {}
+        self._roots: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}
         """Modules and parameters by id, with their names."""
 
     def is_new(self, module: Any) -> bool:
         """Return True at the first call with this module."""
-        known = self._seen.get(id(module))
-        if known is not None and known() is module:
-            return False
-        self._seen[id(module)] = weakref.ref(module)
-        return True
+        is_new = module not in self._seen
+        self._seen.add(module)
+        return is_new
 
     def note_calls(self, frame: FrameType) -> Any:
         """Remember and return the outermost module that is called on this stack; None if it is known, or none is."""
         calls = list(running_calls(frame))
         root = calls[-1].module if calls else None
-        known = self._roots.get(id(root))
-        if root is None or (known is not None and known() is root):
+        if root is None or root in self._roots:
             return None
-        self._roots[id(root)] = weakref.ref(root)
+        self._roots.add(root)
         self._names.clear()
         return root
 
     def of_module(self, module: Any) -> str:
-        """Return the name of a module; empty for an outermost module, its class if no outermost module contains it."""
+        """Return the name of a module; its class for an outermost module, or if no outermost module contains it."""
         return self._name_of(module, type(module).__name__)
 
     def of_parameter(self, parameter: Any, otherwise: str = "") -> str:
@@ -90,12 +87,11 @@ class ModuleNames:
 
     def roots(self) -> list[Any]:
         """Return the outermost modules, the ones with the most parts first."""
-        living = [root for ref in list(self._roots.values()) if (root := ref()) is not None]
-        return sorted(living, key=lambda root: -sum(1 for _ in root.modules()))
+        return sorted(self._roots, key=lambda root: -sum(1 for _ in root.modules()))
 
 
 def _clean(root: Any, name: str) -> str:
     parts = name.split(".")
     if type(root).__name__ in _PARALLEL and parts[0] == "module":
         parts = parts[1:]
-    return ".".join(part for part in parts if part not in _WRAPPERS)
+    return ".".join(part for part in parts if part not in _WRAPPERS) or type(root).__name__

@@ -236,9 +236,7 @@ class Questions:
             self._sampler.start(ask, ask.inquiry, self.answer)
 
     def _numbers(self, ask: Ask) -> None:
-        if not isinstance(ask.inquiry, NumbersQuestion):
-            self.answer(ask, Kind.ERROR, "the question doesn't contain a watch")
-        elif loaded("torch") is None:
+        if not isinstance(ask.inquiry, NumbersQuestion) or loaded("torch") is None:
             self.answer(ask, Kind.ERROR, "the program has not imported torch")
         else:
             self.answer(ask, Kind.VALUE, "", rows=self._watch().answer(ask.inquiry))

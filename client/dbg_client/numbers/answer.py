@@ -26,24 +26,16 @@ FOUND_STATUS = 1
 _CODES = {FOUND_STATUS: "1;31", 0: "32", PARTIAL: "35"}
 
 
-@dataclass(frozen=True, slots=True)
-class WrongInRank:
-    """The first wrong number of one rank."""
-
-    rank: RankInfo
-    wrong: WrongNumber
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumbersAnswer:
-    """States of the watches of ``ranks``, by key, and the wrong numbers, the earliest first.
+    """States of the watches of ``ranks``, by key, and the ranks with wrong numbers, the earliest first.
 
     ``refusals`` are the reasons of ranks that can't watch.
     """
 
     ranks: tuple[RankInfo, ...]
     states: Mapping[str, NumbersState]
-    wrong: tuple[WrongInRank, ...]
+    wrong: tuple[tuple[RankInfo, WrongNumber], ...]
     refusals: tuple[str, ...] = ()
     hint: str = ""
 
@@ -72,19 +64,18 @@ class NumbersAnswer:
     def text(self, style: Style = PLAIN) -> str:
         naming = Naming(self.ranks)
         color = _CODES[self.status] if style.color else None
-        diagnoses = [self._diagnosis(one, naming) for one in self.wrong[:MAX_SHOWN]] or [self._nothing_wrong()]
+        diagnoses = [self._diagnosis(*one, naming) for one in self.wrong[:MAX_SHOWN]] or [self._nothing_wrong()]
         lines = [shown(one, color, style.columns, style.word) for one in diagnoses]
         if len(self.wrong) > MAX_SHOWN:
             lines.append(f"and {len(self.wrong) - MAX_SHOWN} more ranks; --json lists them\n")
         return "".join(lines)
 
-    def _diagnosis(self, found: WrongInRank, naming: Naming) -> Diagnosis:
-        name = naming.name(found.rank)
-        is_there = found.rank.state is RankState.STOPPED
+    def _diagnosis(self, rank: RankInfo, wrong: WrongNumber, naming: Naming) -> Diagnosis:
+        name, is_there = naming.name(rank), rank.state is RankState.STOPPED
         return Diagnosis(
             job="",
-            sentence=f"rank {name}, {found.wrong.text}",
-            evidence=tuple(self._evidence()) if found is self.wrong[0] else (),
+            sentence=f"rank {name}, {wrong.text}",
+            evidence=tuple(self._evidence()) if wrong is self.wrong[0][1] else (),
             next=NextStep(Remedy("attach", name), Purpose.OPENS) if is_there else None,
         )
 
@@ -110,9 +101,9 @@ class NumbersAnswer:
             "gradient_norms": self.curve,
             "step": max((state.step for state in self.states.values()), default=None),
             "wrong": [
-                {"job": one.rank.job, "rank": one.rank.rank, "address": one.rank.address, "sentence": one.wrong.text}
-                | {name: value for name, value in plain(one.wrong).items() if name != "row"}
-                for one in self.wrong
+                {"job": rank.job, "rank": rank.rank, "address": rank.address, "sentence": wrong.text}
+                | {name: value for name, value in plain(wrong).items() if name != "row"}
+                for rank, wrong in self.wrong
             ],
         }
 
@@ -120,14 +111,14 @@ class NumbersAnswer:
 def answer_of(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> NumbersAnswer:
     """Return the answers of ranks as one. Of equal steps, the rank that has computed the number comes first."""
     states: dict[str, NumbersState] = {}
-    wrong: list[WrongInRank] = []
+    wrong: list[tuple[RankInfo, WrongNumber]] = []
     refusals: set[str] = set()
     for rank, answer in zip(ranks, answers, strict=True):
         if (state := state_in(answer.rows)) is not None:
             states[rank.key] = state
         if (number := wrong_in(answer.rows)) is not None:
-            wrong.append(WrongInRank(rank, number))
+            wrong.append((rank, number))
         if answer.kind is not Kind.VALUE:
             refusals.add(answer.text)
-    wrong.sort(key=lambda one: (one.wrong.step, one.wrong.origin is Origin.RECEIVED, one.rank.rank))
+    wrong.sort(key=lambda one: (one[1].step, one[1].origin is Origin.RECEIVED, one[0].rank))
     return NumbersAnswer(ranks=tuple(ranks), states=states, wrong=tuple(wrong), refusals=tuple(sorted(refusals)))

@@ -55,7 +55,7 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
     if isinstance(answer, WhyAnswer):
         return messages_sent.replace(verdicts=verdicts_of(answer.found.verdicts))
     if isinstance(answer, NumbersAnswer):
-        wrong = answer.wrong[0].wrong.step if answer.wrong else 0
+        wrong = answer.wrong[0][1].step if answer.wrong else 0
         return messages_sent.replace(
             text=answer.text(Style(columns=TEXT_COLUMNS)), curve=tuple(answer.curve), wrong=wrong
         )

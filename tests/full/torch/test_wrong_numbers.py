@@ -177,7 +177,7 @@ def test_a_watch_starts_in_a_running_job(
     go.touch()
     assert attach(home, "watch", "nan").returncode == 1
     (wrong,) = ask(home, "numbers")["wrong"]
-    assert (wrong["rank"], wrong["name"], wrong["origin"]) == (BAD, "", "weight")
+    assert (wrong["rank"], wrong["name"], wrong["origin"]) == (BAD, "Linear", "weight")
     wait_until_states(home, {0: "held", BAD: "stopped"})
     monkeypatch.setenv("DBG_HOME", str(home))
     with dbg_client.connect() as broker:

@@ -48,7 +48,7 @@ def test_the_first_wrong_number_comes_first(
 ) -> None:
     found = answer(*given)
     assert found.status == status
-    assert [one.rank.rank for one in found.wrong] == ranks
+    assert [rank.rank for rank, _ in found.wrong] == ranks
     assert len(found.text().splitlines()) >= 1 + len(found.refusals)
 
 
