@@ -67,9 +67,11 @@ class Replicas(Observer):
         """Make digests of the replicas as this step used them. Return a difference that the broker found.
 
         A rank that stops here has taken part in all collectives of the backward pass, so that no other rank waits.
+        It makes no digests, so that it stops while the others still make theirs.
         """
         step, names, everyone = self._hooks.step, self._hooks.names, world()
-        if everyone is not None and step % max(1, self._question.every) == 0 and names.roots():
+        is_due = step % max(1, self._question.every) == 0 and self._found is None
+        if everyone is not None and is_due and names.roots():
             for kind, group, name, tensor in replicas_of(optimizer, names, everyone):
                 if group is not None and not any(fnmatchcase(name, pattern) for pattern in self._question.exclude):
                     floats = None if tensor is None else floats_of(tensor)
@@ -88,7 +90,7 @@ class Replicas(Observer):
             self._next_send = time.monotonic() + SEND_SECONDS
             self._broker.send(clamp(Digests, rows=tuple(self._rows)))
             self._rows.clear()
-        return self._found
+        return None
 
     def _add_values(self, place: _Place) -> None:
         try:

@@ -34,7 +34,7 @@ class Suspect(str, enum.Enum):
     GRADIENT = "gradient"
     """The gradient of a parameter."""
     PARAMETER = "parameter"
-    """A parameter after the optimizer's step."""
+    """A parameter: after the optimizer's step, or before it in a comparison of ranks."""
     STATE = "optimizer state"
     """A tensor in the state of an optimizer."""
     BUFFER = "buffer"
