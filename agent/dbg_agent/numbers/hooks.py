@@ -70,7 +70,7 @@ class TrainingHooks:
         self._is_registered = False
         self._is_exact = False
         self._returns = ForwardReturns(partial(self._enter, self._look_at_output))
-        self._observers: tuple[Observer, ...] = ()
+        self.observers: tuple[Observer, ...] = ()
         self._latest: weakref.ref[Any] | None = None
         self._version = 0
         self._hooked: dict[int, weakref.ref[Any]] = {}
@@ -86,7 +86,7 @@ class TrainingHooks:
 
         With ``exact`` and from Python 3.12 on, they see the result of the user's ``forward`` before it returns.
         """
-        self._observers = observers
+        self.observers = observers
         self._is_exact = exact
         self._returns.end()
         for root in self.names.roots() if exact else ():
@@ -94,16 +94,6 @@ class TrainingHooks:
         if not self._is_registered:
             self._is_registered = True
             self._register()
-
-    def end(self) -> None:
-        """Pass nothing on any more."""
-        self._observers = ()
-        self._returns.end()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there is an observer."""
-        return bool(self._observers)
 
     def _register(self) -> None:
         from torch.nn.modules.module import register_module_forward_hook
@@ -123,7 +113,7 @@ class TrainingHooks:
         """Run a hook; nothing of it is compiled, and its errors do not reach the program."""
         torch: Any = sys.modules["torch"]
         # torch.compile traces this function. With this constant it is empty, and does not break the graph.
-        is_idle = torch.compiler.is_compiling() or not self._observers
+        is_idle = torch.compiler.is_compiling() or not self.observers
         if is_idle or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
             return
         set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
@@ -136,7 +126,7 @@ class TrainingHooks:
     def _look(self, look: Callable[[Observer], Found | None]) -> None:
         """Let each observer look. The thread waits and stops outside of the context of the observers."""
         self._hold()
-        for observer in self._observers:
+        for observer in self.observers:
             with aside():
                 found = look(observer)
             if found is not None:
@@ -149,7 +139,7 @@ class TrainingHooks:
             root = self.names.note_calls(sys._getframe())
             if self._is_exact and root is not None:
                 self._watch_returns(root)
-        if not any(observer.sees_tensors for observer in self._observers):
+        if not any(observer.sees_tensors for observer in self.observers):
             self._hold()
             return
         self._watch_parameters(module)

@@ -25,14 +25,8 @@ from dbg_agent.numbers.tensors import (
 from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
 from dbg_wire.records.record import clamp
 
-HARMLESS = frozenset(
-    f"torch.nn.modules.{name}"
-    for name in (
-        *("activation.GELU", "activation.ReLU", "activation.SiLU", "activation.Sigmoid", "activation.Tanh"),
-        *("dropout.Dropout", "linear.Identity"),
-    )
-)
-"""Classes of modules that make a finite output of each finite input. Their outputs are often the largest ones, and are
+HARMLESS = frozenset({"GELU", "ReLU", "SiLU", "Sigmoid", "Tanh", "Dropout", "Identity"})
+"""Classes of torch.nn that make a finite output of each finite input. Their outputs are often the largest ones, and are
 not looked at, because the output before has been."""
 
 
@@ -169,7 +163,8 @@ class NotFinite(Observer):
 
 
 def _is_harmless(module: Any) -> bool:
-    return f"{type(module).__module__}.{type(module).__name__}" in HARMLESS
+    kind = type(module)
+    return kind.__name__ in HARMLESS and kind.__module__.startswith("torch.nn.modules.")
 
 
 def _origin(module: Any, calls: Sequence[ModuleCall]) -> tuple[Origin, str]:

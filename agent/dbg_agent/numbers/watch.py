@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,7 +77,7 @@ class Watch:
         self._waiting: Found | None = None
         """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
         # A forked child becomes a rank of its own, with its own watches, or is a helper that is not watched.
-        os.register_at_fork(after_in_child=self._hooks.end)
+        os.register_at_fork(after_in_child=partial(self._hooks.start, ()))
 
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
@@ -113,7 +114,7 @@ class Watch:
         hooks = self._hooks
         state = clamp(
             NumbersState,
-            is_on=hooks.is_on,
+            is_on=bool(hooks.observers),
             step=hooks.step,
             checked=hooks.checked,
             compiled=hooks.compiled,
