@@ -74,11 +74,9 @@ def aside() -> Iterator[None]:
         yield
 
 
-def extremes(floats: Any) -> tuple[Any, Any]:
+def extremes(floats: Any) -> Any:
     """Return minimum and maximum as tensors of 0 dimensions on the same device; both are NaN if an element is NaN."""
-    torch: Any = sys.modules["torch"]
-    low, high = torch.aminmax(floats)
-    return low, high
+    return sys.modules["torch"].aminmax(floats)
 
 
 def is_finite(tensor: Any) -> bool:
