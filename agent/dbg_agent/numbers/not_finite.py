@@ -64,8 +64,8 @@ class NotFinite(Observer):
         return None if _is_harmless(module) else self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
 
     def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
-        """Look at this rank's own gradient of a parameter."""
-        return self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
+        """Look at this rank's own gradient of a parameter, unless it is the one that :meth:`before_step` looks at."""
+        return None if _is_alone() else self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
 
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""
@@ -80,7 +80,8 @@ class NotFinite(Observer):
             variables = {"_parameter": parameter, "_gradient": gradient}
             if overflow is not None:
                 return Found(overflow, variables)
-            found = self._found(Suspect.GRADIENT, parameter, gradient, variables, lambda: (_reduced(), ""))
+            origin = Origin.COMPUTED if _is_alone() else Origin.RECEIVED
+            found = self._found(Suspect.GRADIENT, parameter, gradient, variables, lambda: (origin, ""))  # noqa: B023
             if found is not None:
                 return found
         return None
@@ -117,8 +118,8 @@ class NotFinite(Observer):
             if is_in_backward and _is_scaled():
                 continue
             origin = Origin.UNKNOWN if suspect is Suspect.OUTPUT else Origin.COMPUTED
-            if suspect is Suspect.GRADIENT and not is_in_backward:
-                origin = _reduced()
+            if suspect is Suspect.GRADIENT and not is_in_backward and not _is_alone():
+                origin = Origin.RECEIVED
             return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin), {})
         return None
 
@@ -181,11 +182,11 @@ def _has_wrong_input(call: ModuleCall) -> bool:
     return any(map(is_wrong_input, tensors_in((call.args, call.kwargs))))
 
 
-def _reduced() -> Origin:
-    """Return the source of a wrong gradient that was finite in backward."""
+def _is_alone() -> bool:
+    """Return True if no other rank takes part in reductions."""
     distributed: Any = sys.modules.get("torch.distributed")
-    is_alone = distributed is None or not distributed.is_available() or not distributed.is_initialized()
-    return Origin.CHANGED if is_alone or distributed.get_world_size() == 1 else Origin.RECEIVED
+    is_ready = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return not is_ready or distributed.get_world_size() == 1
 
 
 def _is_scaled() -> bool:

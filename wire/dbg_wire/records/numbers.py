@@ -79,7 +79,7 @@ _ORIGINS = {
 
 _WHERE_COMPUTED = {
     Suspect.OUTPUT_GRADIENT: "later gradients are finite, so the backward of the code after this module computed it",
-    Suspect.GRADIENT: "the gradient of the module's output is finite, so the backward of this module computed it",
+    Suspect.GRADIENT: "the module's output gradient is finite, so its own backward or later code computed it",
     Suspect.PARAMETER: "its gradient is finite, so the optimizer's step computed it",
 }
 
