@@ -32,7 +32,7 @@ class GradientNorms(Observer):
         if self._hooks.step % EVERY:
             return
         torch: Any = sys.modules["torch"]
-        gradients = [one.grad for one in parameters_of(optimizer) if one.grad is not None]
+        gradients = (one.grad for one in parameters_of(optimizer) if one.grad is not None)
         floats = [one for one in map(floats_of, gradients) if one is not None]
         if floats:
             norms = [norm.to(floats[0].device, torch.float32) for norm in torch._foreach_norm(floats)]

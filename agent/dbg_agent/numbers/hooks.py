@@ -126,6 +126,7 @@ class TrainingHooks:
     def _look(self, look: Callable[[Observer], Found | None]) -> None:
         """Let each observer look. The thread waits and stops outside of the context of the observers."""
         self._hold()
+        self.checked += 1
         for observer in self.observers:
             with aside():
                 found = look(observer)
@@ -147,7 +148,6 @@ class TrainingHooks:
             if not is_ordinary(tensor) or self._is_latest(tensor):
                 # A container returns the output of its last part, which has been looked at.
                 continue
-            self.checked += 1
             self._look(methodcaller("output", module, tensor))
             if tensor.requires_grad:
                 tensor.register_hook(partial(self._enter, self._output_gradient, module))
@@ -174,11 +174,9 @@ class TrainingHooks:
                 parameter.register_hook(partial(self._enter, self._gradient, weakref.ref(module), name))
 
     def _output_gradient(self, module: Any, gradient: Any) -> None:
-        self.checked += 1
         self._look(methodcaller("output_gradient", module, gradient))
 
     def _gradient(self, module: weakref.ref[Any], name: str, gradient: Any) -> None:
-        self.checked += 1
         self._look(methodcaller("gradient", module(), name, gradient))
 
     def _before_step(self, optimizer: Any) -> None:

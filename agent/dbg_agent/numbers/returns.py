@@ -7,13 +7,11 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+from dbg_agent.breakpoints.monitored import IDS
 from dbg_agent.frames.stacks import is_users_file
 
 TOOL = "dbg-agent-numbers"
 """The name of this tool, which other tools see as the owner of its tool id."""
-
-IDS = (4, 3, 5, 2, 1, 0)
-"""Tool ids of `sys.monitoring` in the order of the attempts: 3 and 4 have no predefined meaning."""
 
 
 class ForwardReturns:

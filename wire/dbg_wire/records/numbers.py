@@ -189,7 +189,7 @@ class GradientNorm(Record):
 
 
 class NumbersState(Row, tag="numbers state"):
-    """State of a rank's watches: the current ``step``, and the number of checked tensors since the start.
+    """State of a rank's watches: the current ``step``, and the number of looks at a tensor or a step since the start.
 
     ``compiled`` counts the compiled regions, of which only the outputs are watched. ``norms`` are those of the most
     recent steps.
