@@ -116,9 +116,8 @@ class RunOptions(Record):
     def check(self) -> None:
         """Raise BadInput for invalid options, before anything is started."""
         self.numbers.check(self.watch)
-        stops = self.stops
-        if len(stops) > MAX_STOPS:
-            raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} or fewer")
+        if len(self.stops) > MAX_STOPS:
+            raise BadInput(f"{len(self.stops)} stops are named", f"name {MAX_STOPS} or fewer")
         if self.ranks is not None:
             parse_ranks(self.ranks)
         for term in parse_target(self.rank_filter or "all").include:
