@@ -273,7 +273,7 @@ class Holding:
         self._thread.end_step()
         if self._stops.is_mine():
             return
-        write_stderr(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept after a crash")
+        write_stderr(f"{self._broker.address} holds its exit while rank {_ranks(others)} is kept")
         self._hold_for_kept(frame, seconds)
 
     def hold_for_kept(self, frame: FrameType) -> None:
