@@ -25,6 +25,10 @@ from dbg_agent.numbers.tensors import (
 from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
 from dbg_wire.records.record import clamp
 
+HALF = 2
+"""Size of an element in bytes that overflows easily. An element of 32 bits does not overflow in a matrix product, so
+only reduced gradients are looked at."""
+
 HARMLESS = frozenset({"GELU", "ReLU", "SiLU", "Sigmoid", "Tanh", "Dropout", "Identity"})
 """Classes of torch.nn that make a finite output of each finite input. Their outputs are often the largest ones, and are
 not looked at, because the output before has been."""
@@ -64,8 +68,12 @@ class NotFinite(Observer):
         return None if _is_harmless(module) else self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
 
     def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
-        """Look at this rank's own gradient of a parameter, unless it is the one that :meth:`before_step` looks at."""
-        return None if _is_alone() else self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
+        """Look at this rank's own gradient of a parameter, in which 16 bits may overflow after a finite gradient."""
+        return (
+            None
+            if gradient.dtype.itemsize > HALF
+            else self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
+        )
 
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""

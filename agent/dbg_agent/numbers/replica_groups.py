@@ -22,8 +22,8 @@ Replica = tuple[Suspect, ReplicaGroup | None, str, Any]
 """Kind of a tensor, the ranks that hold replicas of it, its name, and the tensor, None for a missing gradient."""
 
 
-def replicas_of(optimizer: Any, names: ModuleNames, world: ReplicaGroup) -> Iterator[Replica]:
-    """Yield the parameters of an optimizer, their gradients and optimizer state, and all buffers.
+def replicas_of(optimizer: Any, names: ModuleNames, world: ReplicaGroup, *, has_state: bool) -> Iterator[Replica]:
+    """Yield the parameters of an optimizer, their gradients and, with ``has_state``, optimizer state, and all buffers.
 
     If nothing says which ranks hold replicas of a tensor, all ranks may do so.
     """
@@ -36,7 +36,7 @@ def replicas_of(optimizer: Any, names: ModuleNames, world: ReplicaGroup) -> Iter
         group = _group_of(one, reduced.get(id(one), None if is_local else assumed))
         yield Suspect.PARAMETER, group, name, one
         yield Suspect.GRADIENT, _group_of(one.grad, group), name, one.grad
-        for key, value in optimizer.state.get(one, {}).items():
+        for key, value in optimizer.state.get(one, {}).items() if has_state else ():
             if isinstance(value, sys.modules["torch"].Tensor):
                 yield Suspect.STATE, _group_of(value, group), f"{name}.{key}", value
     for name, buffer in names.buffers():

@@ -35,6 +35,9 @@ KEPT_DIGESTS = 100_000
 """Maximum number of digests of tensors that are kept, about 20 MB: 5 steps of a model with 4,000 parameters and Adam. A
 step is compared while the next one or two run."""
 
+STATE_EVERY = 4
+"""Optimizer state is half of all replicas, and is compared at each fourth compared step."""
+
 EVAL_SECONDS = 1.0
 """Maximum time in seconds to read the values of an expression at a step."""
 
@@ -72,7 +75,8 @@ class Replicas(Observer):
         step, names, everyone = self._hooks.step, self._hooks.names, world()
         is_due = step % max(1, self._question.every) == 0 and self._found is None
         if everyone is not None and is_due and names.roots():
-            for kind, group, name, tensor in replicas_of(optimizer, names, everyone):
+            has_state = step % (STATE_EVERY * self._question.every) == 0
+            for kind, group, name, tensor in replicas_of(optimizer, names, everyone, has_state=has_state):
                 if group is not None and not any(fnmatchcase(name, pattern) for pattern in self._question.exclude):
                     floats = None if tensor is None else floats_of(tensor)
                     digest = sys.modules["torch"].tensor(0) if floats is None else digest_of(floats)

@@ -54,7 +54,7 @@ class Origin(str, enum.Enum):
     """An input of the module has it already, but no output of a module before: code between the modules made it, or a
     collective in this code."""
     CHANGED = "changed"
-    """The gradient was finite in backward, in all ranks: a reduction or other code has changed it afterwards."""
+    """The gradients of outputs are finite in all ranks: its own backward, a reduction or later code has made it."""
     WEIGHT = "weight"
     """A weight of the module has it already."""
     RECEIVED = "received"
@@ -72,7 +72,7 @@ _ORIGINS = {
     Origin.BATCH: "an input of the model has it already, so it came with the batch",
     Origin.CALLER: "its input has it already, from code or a collective between the modules",
     Origin.WEIGHT: "its parameter `{weight}` has it already",
-    Origin.CHANGED: "it was finite in backward, so the reduction or code before the optimizer's step made it",
+    Origin.CHANGED: "all ranks' output gradients are finite, so its own backward, the reduction or later code made it",
     Origin.RECEIVED: "this rank's own gradient is finite, so rank {others} sent it in the reduction",
     Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
 }
