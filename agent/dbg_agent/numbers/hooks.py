@@ -47,9 +47,6 @@ class Observer:
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output."""
 
-    def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
-        """Look at this rank's own gradient of the module's parameter ``name``, before any reduction."""
-
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients."""
 
@@ -73,7 +70,6 @@ class TrainingHooks:
         self.observers: tuple[Observer, ...] = ()
         self._latest: weakref.ref[Any] | None = None
         self._version = 0
-        self._hooked: dict[int, weakref.ref[Any]] = {}
         self.names = ModuleNames()
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.step = 1
@@ -143,7 +139,6 @@ class TrainingHooks:
         if not any(observer.sees_tensors for observer in self.observers):
             self._hold()
             return
-        self._watch_parameters(module)
         for tensor in tensors_in(output):
             if not is_ordinary(tensor) or self._is_latest(tensor):
                 # A container returns the output of its last part, which has been looked at.
@@ -163,21 +158,8 @@ class TrainingHooks:
         self._latest, self._version = weakref.ref(tensor), version
         return is_same
 
-    def _watch_parameters(self, module: Any) -> None:
-        """Register hooks for the gradients of a module's own parameters, which run before a gradient is reduced."""
-        for name, parameter in module._parameters.items():
-            if parameter is None or not parameter.requires_grad or not is_ordinary(parameter):
-                continue
-            known = self._hooked.get(id(parameter))
-            if known is None or known() is not parameter:
-                self._hooked[id(parameter)] = weakref.ref(parameter)
-                parameter.register_hook(partial(self._enter, self._gradient, weakref.ref(module), name))
-
     def _output_gradient(self, module: Any, gradient: Any) -> None:
         self._look(methodcaller("output_gradient", module, gradient))
-
-    def _gradient(self, module: weakref.ref[Any], name: str, gradient: Any) -> None:
-        self._look(methodcaller("gradient", module(), name, gradient))
 
     def _before_step(self, optimizer: Any) -> None:
         # The optimizer's own counts are read only once: a parameter's count stays if the parameter has no gradient.

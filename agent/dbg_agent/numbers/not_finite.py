@@ -25,10 +25,6 @@ from dbg_agent.numbers.tensors import (
 from dbg_wire.records.numbers import NumbersQuestion, Origin, Suspect, WrongNumber
 from dbg_wire.records.record import clamp
 
-HALF = 2
-"""Size of an element in bytes that overflows easily. An element of 32 bits does not overflow in a matrix product, so
-only reduced gradients are looked at."""
-
 HARMLESS = frozenset({"GELU", "ReLU", "SiLU", "Sigmoid", "Tanh", "Dropout", "Identity"})
 """Classes of torch.nn that make a finite output of each finite input. Their outputs are often the largest ones, and are
 not looked at, because the output before has been."""
@@ -65,15 +61,14 @@ class NotFinite(Observer):
 
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""
-        return None if _is_harmless(module) else self._in_backward(Suspect.OUTPUT_GRADIENT, module, module, gradient)
-
-    def gradient(self, module: Any, name: str, gradient: Any) -> Found | None:
-        """Look at this rank's own gradient of a parameter, in which 16 bits may overflow after a finite gradient."""
-        return (
-            None
-            if gradient.dtype.itemsize > HALF
-            else self._in_backward(Suspect.GRADIENT, (module, name), module, gradient)
-        )
+        is_known = self._overflow is not None or _is_harmless(module)
+        if is_known or not self._is_wrong(gradient, Suspect.OUTPUT_GRADIENT, module):
+            return None
+        found = self._found(Suspect.OUTPUT_GRADIENT, module, gradient, {"_module": module, "_gradient": gradient})
+        if found is not None and _is_scaled():
+            self._overflow = found.wrong
+            return None
+        return found
 
     def before_step(self, optimizer: Any) -> Found | None:
         """Look at the reduced gradients. If one is wrong, no scaler has skipped the step."""
@@ -119,28 +114,18 @@ class NotFinite(Observer):
         """Return the first wrong number of the steps whose values have arrived from a device."""
         rows = [row for _, measured in self._late.read(self._hooks.step) for row in measured]
         for (step, suspect, owner), both in rows:
-            name = self._name(suspect, owner)
-            if all(map(math.isfinite, both)) or self._is_excluded(name):
+            if all(map(math.isfinite, both)) or (suspect is Suspect.OUTPUT_GRADIENT and _is_scaled()):
                 continue
-            is_in_backward = suspect is Suspect.OUTPUT_GRADIENT or isinstance(owner, tuple)
-            if is_in_backward and _is_scaled():
+            name = self._name(suspect, owner)
+            if self._is_excluded(name):
                 continue
             origin = Origin.UNKNOWN if suspect is Suspect.OUTPUT else Origin.COMPUTED
-            if suspect is Suspect.GRADIENT and not is_in_backward and not _is_alone():
+            if suspect is Suspect.GRADIENT and not _is_alone():
                 origin = Origin.RECEIVED
             return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin), {})
         return None
 
     # ------------------------------------------------------------------------------------------------------- the report
-
-    def _in_backward(self, suspect: Suspect, owner: object, module: Any, gradient: Any) -> Found | None:
-        if self._overflow is not None or not self._is_wrong(gradient, suspect, owner):
-            return None
-        found = self._found(suspect, owner, gradient, {"_module": module, "_gradient": gradient})
-        if found is not None and _is_scaled():
-            self._overflow = found.wrong
-            return None
-        return found
 
     def _found(
         self,
@@ -162,8 +147,6 @@ class NotFinite(Observer):
 
     def _name(self, suspect: Suspect, owner: Any) -> str:
         names = self._hooks.names
-        if isinstance(owner, tuple):
-            return ".".join(filter(None, (names.of_module(owner[0]), owner[1])))
         is_module = suspect in (Suspect.OUTPUT, Suspect.OUTPUT_GRADIENT)
         return names.of_module(owner) if is_module else names.of_parameter(owner)
 

@@ -58,7 +58,7 @@ class Origin(str, enum.Enum):
     WEIGHT = "weight"
     """A weight of the module has it already."""
     RECEIVED = "received"
-    """The rank's own gradient is finite, and the reduced gradient is not: another rank, which is stopped, sent it."""
+    """The rank's gradients of outputs are finite, and the reduced gradient is not: a rank that is stopped sent it."""
     OTHER_RUN = "other run"
     """The numbers are finite, and differ from those of the run that the watch compares with."""
     UNKNOWN = "unknown"
@@ -73,7 +73,7 @@ _ORIGINS = {
     Origin.CALLER: "its input has it already, from code or a collective between the modules",
     Origin.WEIGHT: "its parameter `{weight}` has it already",
     Origin.CHANGED: "all ranks' output gradients are finite, so its own backward, the reduction or later code made it",
-    Origin.RECEIVED: "this rank's own gradient is finite, so rank {others} sent it in the reduction",
+    Origin.RECEIVED: "this rank's gradients of outputs are finite, so rank {others} sent it in the reduction",
     Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
 }
 
