@@ -22,7 +22,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_wire.records.numbers import WrongNumber
 
 COMPILE_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
-"""Beginning of torch's warning that hooks also run for a compiled module. It is about the program's own hooks."""
+"""Beginning of torch's warning about global hooks. A user who has registered none can't act on it."""
 
 
 class Found(NamedTuple):
@@ -87,7 +87,8 @@ class TrainingHooks:
         self._returns.end()
         for root in self.names.roots() if exact else ():
             self._watch_returns(root)
-        if not self._is_registered:
+        # A forked child ends its watches, and must not import torch for that.
+        if observers and not self._is_registered:
             self._is_registered = True
             self._register()
 
