@@ -13,12 +13,13 @@ import pytest
 from dbg_agent.debuggers import console
 from dbg_agent.frames import source
 from dbg_agent.host import descriptors
+from dbg_agent.process.threads import BoundedThreads
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer
 
-FILE_SECONDS = 5.0
-"""Seconds for a file system, in which a busy machine starts a thread."""
+FILE_SECONDS = 60.0
+"""Seconds for a file system, longer than a machine that runs tests is ever suspended."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +40,12 @@ def no_callbacks_of_collections() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def scaled_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a rank on a busy machine longer for a prompt before the begun line is shown, and for its file system."""
+    """Give a rank longer for its prompt and its file system, whose thread no earlier test may still occupy."""
     monkeypatch.setattr(console, "TAIL_SECONDS", seconds(console.TAIL_SECONDS))
+    free = BoundedThreads("dbg-agent-path", 1)
     for module in (descriptors, source):
         monkeypatch.setattr(module, "FILE_SECONDS", seconds(FILE_SECONDS))
+        monkeypatch.setattr(module, "file_system", free)
 
 
 @pytest.fixture
