@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.conftest import broker, directory, events, leased_broker, proxy
+from tests.e2e.conftest import broker, directory, events, proxy
 from tests.support.serving import serve
 
-__all__ = ["broker", "directory", "events", "leased_broker", "proxy", "serve"]
+__all__ = ["broker", "directory", "events", "proxy", "serve"]

@@ -133,9 +133,10 @@ def test_the_brokers_lease_ends_a_stop_whose_driver_left_or_is_idle(
     approved(capfd.readouterr().err)
 
 
-def test_terminals_that_only_watch_do_not_extend_the_lease(rig: Rig) -> None:
-    rig.lease.allow(HOURS)
-    rig.stop()
+@pytest.mark.parametrize("own", [HOURS, None], ids=["the stop's own", "the broker's"])
+def test_terminals_that_only_watch_do_not_extend_the_lease(rig: Rig, own: float | None) -> None:
+    rig.lease.allow(None if own else HOURS)
+    rig.stop(own)
     for _ in range(8):
         rig.pass_by(HOURS / 8)
         rig.drive(0, driven=False)
