@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.breakpoints.placing import EDITED
 from tests.conftest import OpenTerminal
-from tests.smoke.test_break_in import end as end_loop
 from tests.smoke.test_break_in import start as start_loop
 from tests.smoke.test_pdb import at_prompt, let_end, run, sit, start
 from tests.support.broker import RunningBroker, running_broker
@@ -251,8 +249,6 @@ def test_a_rank_deep_in_the_stack_stops_opens_and_answers(
     assert terminal.exit_status() == 7
 
 
-CHANGED = EDITED.removeprefix("the file ").partition(";")[0]
-
 PROGRAM = """\
 import sys
 breakpoint()
@@ -277,37 +273,6 @@ def test_a_breakpoint_set_in_pudb_after_an_edit_is_at_the_shown_statement(direct
     assert "c = 3" in text_of(terminal)
     terminal.send("c")
     assert terminal.exit_status() == 0
-
-
-EDITS_ITSELF = """\
-from pathlib import Path
-path = Path(__file__)
-path.write_text("# one\\n# two\\n" + path.read_text())
-breakpoint()
-a = 1
-"""
-
-
-def test_a_file_edited_before_the_stop_is_reported_as_changed(directory: Directory) -> None:
-    directory.write(EDITS_ITSELF)
-    terminal = directory.run("--engine", "pudb", *PYTHON)
-    terminal.wait_for(DRAWN)
-    terminal.wait_for(lambda seen: CHANGED in text_of(seen).replace("\n", ""))
-    terminal.send("c")
-    assert terminal.exit_status() == 0
-
-
-def test_interrupt_attaches_to_a_single_rank_and_steps_work(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    (rank,) = start_loop(processes, home, "loop")
-    terminal = open_terminal(attach_command("interrupt", "0"), rows=30, cols=120)
-    terminal.wait_for("count")
-    terminal.wait_for("stopped")
-    terminal.send(b"nn")
-    terminal.send(b"\x1dd")
-    assert terminal.exit_status() == 0
-    end_loop(home, rank)
 
 
 def test_sigint_ends_the_job_after_an_interrupt_as_before(processes: Processes, home: Path) -> None:

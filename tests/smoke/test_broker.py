@@ -8,17 +8,15 @@ from typing import Any
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
 from tests.support.processes import Child, Processes
-from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
 from tests.support.straight import LINES, STOP, STRAIGHT
 from tests.support.terminal import Terminal
 
 
-def start_one(processes: Processes, home: Path, script: str = STRAIGHT, proxy: Proxy | None = None) -> Child:
-    """Start one rank, which reaches the broker through ``proxy`` if one is given, and return it when it is stopped."""
-    env = {} if proxy is None else {"DBG_BROKER": f"127.0.0.1:{proxy.port}"}
-    (rank,) = start_ranks(processes, home, script, 1, env=env)
+def start_one(processes: Processes, home: Path) -> Child:
+    """Start one rank, and return it when it is stopped."""
+    (rank,) = start_ranks(processes, home, STRAIGHT, 1)
     wait_until_stopped(home, 1)
     return rank
 

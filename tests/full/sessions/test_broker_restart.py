@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from dbg_client.seat.notices import discarded
 from tests.conftest import OpenTerminal
 from tests.e2e.test_missing_broker import KINDS, assert_got_no_secret
 from tests.smoke.test_broker import let_finish, start_one
@@ -17,8 +15,8 @@ from tests.support.certificates import Authority
 from tests.support.fake_brokers import Impostor, Kind
 from tests.support.processes import Processes, run_command
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, rows_of_rank, sit_in_pudb, wait_for_line
-from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
-from tests.support.straight import LINES, STOP, STRAIGHT
+from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
+from tests.support.straight import STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.timeout(seconds(120))
@@ -68,52 +66,6 @@ def test_a_session_continues_with_the_real_broker_on_another_port_despite_an_imp
         assert terminal.exit_status() == 7
         assert rank.wait() == 0
     assert_got_no_secret(impostor, kind, second)
-
-
-ONE_STOP = """\
-import signal
-from dbg_agent import set_trace
-class Woken(Exception):
-    pass
-def wake(number, frame):
-    raise Woken
-signal.signal(signal.SIGUSR1, wake)
-try:
-    set_trace()
-except Woken:
-    print("woken", flush=True)
-"""
-
-
-SEVERAL_STOPS = (
-    ONE_STOP + "def second():\n    n = 0\n    set_trace()\n" + "    n += 1\n" * LINES + "    return n\nsecond()\n"
-)
-
-
-FIRST_STOP, SECOND_STOP = 9, 14
-
-
-def test_keys_for_an_ended_stop_never_reach_the_next_stop(
-    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_one(processes, home, SEVERAL_STOPS)
-    terminal = sit_in_pudb(open_terminal, ":0")
-    wait_for_line(terminal, FIRST_STOP)
-    broker.kill()
-    terminal.wait_for("broker gone")
-    terminal.send("n" * 12)
-    # The terminal is suspended, so that it comes back only when the rank is in its next stop.
-    terminal.signal(signal.SIGSTOP)
-    rank.signal(signal.SIGUSR1)
-    rank.wait_for_output("^woken$")
-    broker.restart()
-    wait_until_stopped(home, 1)
-    terminal.signal(signal.SIGCONT)
-    terminal.wait_for(discarded("n" * 12, "").removesuffix(" ()"))
-    assert line_after_all_keys(terminal, home) == SECOND_STOP
-    terminal.send("nn")
-    terminal.wait_for("n: 1")
-    assert attach_list(home)[0]["where"]["line"] == SECOND_STOP + 2
 
 
 def test_a_rank_and_a_terminal_connect_with_only_an_authority_and_a_host_name(

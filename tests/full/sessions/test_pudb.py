@@ -10,20 +10,9 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.processes import Processes
-from tests.support.pudb_terminal import (
-    line_after_all_keys,
-    sit_in_pudb,
-    wait_for_line,
-)
+from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb
 from tests.support.ranks import attach, attach_command, attach_list
-from tests.support.stopped_rank import (
-    WORKING,
-    WORKING_STOP,
-    let_end,
-    start_stopped,
-    wait_for_whole,
-)
-from tests.support.terminal import Terminal
+from tests.support.stopped_rank import WORKING, let_end, start_stopped, wait_for_whole
 
 pytestmark = pytest.mark.usefixtures("broker")
 
@@ -106,30 +95,3 @@ def test_a_rank_is_listed_as_stopped_while_pudb_draws_and_answers_afterwards(
     terminal.wait_for("Variables:")
     terminal.send("c")
     assert rank.wait() == 0
-
-
-def runs_forever(terminal: Terminal) -> None:
-    """Type an endless command, and wait until the status line shows that the rank runs."""
-    terminal.send("!while True: pass\r")
-    terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
-
-
-def test_others_see_and_interrupt_a_running_rank(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    rank = start_stopped(processes, home, WORKING)
-    terminal = sit_in_pudb(open_terminal, "0")
-    runs_forever(terminal)
-    (listed,) = attach_list(home)
-    assert listed["state"] == "running"
-    for arguments in (["eval", "1 + 1"], ["continue"], ["command", "n"]):
-        answer = attach(home, arguments[0], "0", *arguments[1:])
-        assert "running" in answer.stdout + answer.stderr
-        assert "no answer" not in answer.stdout + answer.stderr
-    answer = attach(home, "interrupt", "0", "--json")
-    assert answer.returncode == 0, answer.stderr
-    terminal.wait_for(re.compile("KeyboardInterrupt"))
-    (listed,) = attach_list(home)
-    assert listed["state"] == "stopped"
-    assert attach(home, "eval", "0", "1 + 1").stdout.split()[-1] == "2"
-    terminal.send("\x15\x18n")
-    wait_for_line(terminal, WORKING_STOP + 1)
-    let_end(terminal, rank)
