@@ -14,7 +14,7 @@ from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished
 from tests.support.launchers import torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
+from tests.support.ranks import attach, attach_list, wait_until_states, wait_until_stopped
 from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
@@ -344,30 +344,3 @@ def end_is_reported(seen: dict[int, Evidence]) -> None:
         assert [(one.name, one.sequence) for one in last] == [("all_reduce", MANY + 3)]
         group = group_of(seen[rank], last[0])
         assert (group.enqueued, group.completed) == (MANY + 3, MANY + 3)
-
-
-DIFFERS = """\
-import os
-import torch
-from dbg_agent import set_trace
-rank = int(os.environ["RANK"])
-weight = torch.arange(1_000_000, dtype=torch.float32)
-if rank == 2:
-    weight[654_321] += 1
-set_trace()
-"""
-
-
-@needs_torch
-def test_one_differing_element_of_a_million_makes_a_group_of_its_own(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, DIFFERS, 3, env={"OMP_NUM_THREADS": "1"})
-    wait_until_states(home, dict.fromkeys(range(3), "stopped"), seconds(90))
-    answers = texts(ask(home, "eval", "all", "weight"))
-    assert set(answers) == {"0-1", "2"}
-    # Both answers read the same, since they show shapes and not values.
-    assert answers["0-1"].split() == answers["2"].split()
-    assert "1000000" in answers["2"]
-    assert "float32" in answers["2"]
-    assert attach(home, "continue", "all").returncode == 0
-    assert [rank.wait(seconds(30)) for rank in ranks] == [0, 0, 0]
