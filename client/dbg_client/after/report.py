@@ -8,7 +8,7 @@ import platform
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Annotated
 from dbg_client.after.case_file import CaseFile, cleaned, lines_of, snapshots_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
+from dbg_client.verbs.verb import PLAIN, Answer, Asking, Style, WaitingVerb
 from dbg_client.views.ages import show_duration
 from dbg_client.views.list import show_table
 from dbg_client.views.naming import Naming
@@ -73,19 +73,11 @@ class Report(WaitingVerb):
 
 
 @dataclass(frozen=True, slots=True)
-class ReportAnswer:
+class ReportAnswer(Answer):
     """Report, or a hint that names the file of the report."""
 
     report: str
     hint: str = ""
-
-    @property
-    def status(self) -> int:
-        return 0
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]]:
-        return {}
 
     def text(self, style: Style = PLAIN) -> str:
         return self.report

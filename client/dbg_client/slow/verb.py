@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 from dbg_client.slow.explain import RunFindings, SlowVerdict, exit_status
 from dbg_client.slow.show import show_findings, slow_document
 from dbg_client.verbs.option import Heading, Operands, Option
-from dbg_client.verbs.verb import PLAIN, Asking, RanksVerb, Style
+from dbg_client.verbs.verb import PLAIN, Answer, Asking, RanksVerb, Style
 from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 
@@ -54,12 +53,11 @@ class Slow(RanksVerb):
 
 
 @dataclass(frozen=True, slots=True)
-class SlowAnswer:
+class SlowAnswer(Answer):
     """Findings from the samples of some runs; ``seconds`` is the requested duration of the sampling."""
 
     found: tuple[RunFindings, ...]
     seconds: float
-    hint: str = ""
 
     @property
     def verdicts(self) -> list[SlowVerdict]:
@@ -69,10 +67,6 @@ class SlowAnswer:
     @property
     def status(self) -> int:
         return exit_status(self.verdicts)
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]]:
-        return {}
 
     def text(self, style: Style = PLAIN) -> str:
         return show_findings(self.found, color=style.color, columns=style.columns, word=style.word)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dbg_client.verbs.option import Heading, Option, Preferred, read_frame
+from dbg_client.verbs.option import Frame, Heading, Option, Preferred
 from dbg_client.verbs.preferences import (
     DEFAULT_PREFIX,
     PAGER,
@@ -52,17 +52,7 @@ class AttachOptions(Record):
     ``pager`` is the command that shows the session's answers. ``vi`` is True for vi keys at pdb's prompt.
     """
 
-    frame: Annotated[
-        str,
-        Option(
-            "--frame",
-            heading=Heading.ASKING,
-            metavar="FRAME",
-            in_session=True,
-            help="in this frame: a function name or a number such as -2 (default: the innermost of your code)",
-            read=read_frame,
-        ),
-    ] = ""
+    frame: Frame = ""
     mode: Annotated[
         Mode,
         Option("--watch", heading=Heading.ATTACH, const=Mode.WATCH, help="watch only, without the keyboard"),

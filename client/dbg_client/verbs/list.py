@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_client.core.choose import ExpectedRanks, find_missing_ranks, listed
 from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
+from dbg_client.verbs.verb import PLAIN, Answer, Asking, Style, WaitingVerb
 from dbg_client.views.list import list_document, nobody_yet, show_table
 from dbg_client.views.naming import absent_rows, missing_documents
 from dbg_command.targets import Target
@@ -53,7 +53,7 @@ def list_ranks(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankList:
+class RankList(Answer):
     """The ranks of a list in their order, and the missing ranks of live runs."""
 
     shown: tuple[RankInfo, ...]
@@ -61,14 +61,6 @@ class RankList:
     known: Sequence[RankInfo]
     folds: bool = True
     hint: str = ""
-
-    @property
-    def status(self) -> int:
-        return 0
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]]:
-        return {}
 
     def text(self, style: Style = PLAIN) -> str:
         several = len({rank.job for rank in self.shown}) > 1

@@ -11,6 +11,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
@@ -127,6 +128,19 @@ def read_frame(text: str) -> str:
             "write a number, e.g. `--frame -2`",
         )
     return frame
+
+
+Frame = Annotated[
+    str,
+    Option(
+        "--frame",
+        heading=Heading.ASKING,
+        metavar="FRAME",
+        in_session=True,
+        help="in this frame: a function name or a number such as -2 (default: the innermost of your code)",
+        read=read_frame,
+    ),
+]
 
 
 def read_number(text: str) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.verbs.option import Operands
-from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Answer, Asking, Style, WaitingVerb
 from dbg_client.views.groups import describe_answer, lines_in, screen_document, show_screen
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
@@ -30,7 +29,7 @@ class Screen(WaitingVerb):
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenAnswer:
+class ScreenAnswer(Answer):
     """The rows of a debugger's screen, or the reason why it has none."""
 
     rank: RankInfo
@@ -41,10 +40,6 @@ class ScreenAnswer:
         if self.answer.kind is Kind.VALUE:
             return 0
         return 1 if self.answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]]:
-        return {}
 
     @property
     def hint(self) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from dbg_client.verbs.option import Heading, Operands, Option, read_frame
+from dbg_client.verbs.option import Frame, Heading, Operands, Option
 from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.naming import Naming
@@ -23,17 +23,6 @@ _INSTEAD = {
 
 _WORD = re.compile(r"\s*([A-Za-z_]+)")
 
-Frame = Annotated[
-    str,
-    Option(
-        "--frame",
-        heading=Heading.ASKING,
-        metavar="FRAME",
-        in_session=True,
-        help="in this frame: a function name or a number such as -2 (default: the innermost of your code)",
-        read=read_frame,
-    ),
-]
 FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING, help="status 1 if answers differ")]
 
 

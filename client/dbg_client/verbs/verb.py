@@ -260,19 +260,22 @@ PLAIN = Style()
 
 
 class Answer(Protocol):
-    """Result of a verb."""
+    """Result of a verb; base of the classes that use one of its usual values."""
 
     @property
     def status(self) -> int:
         """The exit status of a command that prints this answer."""
+        return 0
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
         """The keys of each group's ranks, by the group's name, such as ``@1``, which is a target afterwards."""
+        return {}
 
     @property
     def hint(self) -> str:
         """A sentence on why the answer is incomplete or empty, or an empty text."""
+        return ""
 
     def text(self, style: Style = PLAIN) -> str:
         """Return the answer as lines."""

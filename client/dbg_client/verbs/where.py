@@ -8,7 +8,7 @@ from typing import Annotated
 
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.table import ANNOTATE, load
-from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb, left_unanswered, refuse
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Answer, Asking, Style, WaitingVerb, left_unanswered, refuse
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
 from dbg_client.views.naming import MissingInAnswer, Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
@@ -75,7 +75,7 @@ class Where(WaitingVerb):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackAnswer:
+class StackAnswer(Answer):
     """Stacks of ranks: ranks with equal stacks form one group, ranks without a stack are in ``others``.
 
     ``absent`` are the ranks that have not reached a collective where others wait, or None.
@@ -87,7 +87,6 @@ class StackAnswer:
     absent: AnswerGroup | None
     naming: Naming
     missing: MissingInAnswer
-    hint: str = ""
 
     @property
     def grouped(self) -> tuple[AnswerGroup, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import WHY_OF_FILES, load
-from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Answer, Asking, Style, WaitingVerb
 from dbg_client.views.stacks import MISSING
 from dbg_client.why.collective_matching import Matched
 from dbg_client.why.collectives import collectives_document, missing_from_collectives, show_collectives
@@ -46,12 +46,11 @@ class Why(WaitingVerb):
 
 
 @dataclass(frozen=True, slots=True)
-class WhyAnswer:
+class WhyAnswer(Answer):
     """Evidence of a job and the verdicts on it."""
 
     case: HangEvidence | None
     found: Explanation
-    hint: str = ""
 
     @property
     def status(self) -> int:
@@ -89,12 +88,11 @@ class Collectives(WaitingVerb):
 
 
 @dataclass(frozen=True, slots=True)
-class CollectivesAnswer:
+class CollectivesAnswer(Answer):
     """Last collective of each process group."""
 
     matched: tuple[Matched, ...]
     is_partial: bool = False
-    hint: str = ""
 
     @property
     def status(self) -> int:
