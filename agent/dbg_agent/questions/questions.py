@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from dbg_agent.numbers.watch import Watch
     from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.evaluate import Evaluated
-    from dbg_agent.settings import Settings
     from dbg_agent.stop.inbox import Inbox
     from dbg_agent.stop.interruptible import Interruptible
     from dbg_agent.stop.stops import Halt, Stops
@@ -67,43 +67,30 @@ NEEDED = (
 """The modules that answers import when a question needs them; a rank that gets no questions does not load them."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Questions:
     """The broker's questions to one rank, and the rank's answers."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        broker: ToBroker,
-        stops: Stops,
-        inbox: Inbox,
-        interruptible: Interruptible,
-        halt: Halt,
-        view: FrameSelector,
-        position: Position,
-        debuggers: Debuggers,
-        break_in: BreakIn,
-        kill: Callable[[], None],
-        watch: Callable[[], Watch],
-    ) -> None:
-        self._may_exec = settings.exec
-        self._broker = broker
-        self._stops = stops
-        self._inbox = inbox
-        self._interruptible = interruptible
-        self._halt = halt
-        self._view = view
-        self._position = position
-        self._debuggers = debuggers
-        self._break_in = break_in
-        self._end_process = kill
-        self._watch = watch
+    may_exec: bool
+    broker: ToBroker
+    stops: Stops
+    inbox: Inbox
+    interruptible: Interruptible
+    halt: Halt
+    view: FrameSelector
+    position: Position
+    debuggers: Debuggers
+    break_in: BreakIn
+    kill: Callable[[], None]
+    watch: Callable[[], Watch]
+
+    def __post_init__(self) -> None:
         self._work = StopWork(
-            stops=stops,
-            inbox=inbox,
-            interruptible=interruptible,
-            position=position,
-            call_later=broker.call_later,
+            stops=self.stops,
+            inbox=self.inbox,
+            interruptible=self.interruptible,
+            position=self.position,
+            call_later=self.broker.call_later,
             answer=self.answer,
         )
         self._inspector: Inspector | None = None
@@ -136,14 +123,14 @@ class Questions:
 
     def answer(self, ask: Ask, kind: Kind, text: str, **more: Any) -> None:
         """Send an answer; may be called from any thread."""
-        self._broker.send(answer_to(ask.request, kind, text, **more))
+        self.broker.send(answer_to(ask.request, kind, text, **more))
 
     # ---------------------------------------------------------------------------------------------- single questions
 
     def _kill(self, ask: Ask) -> None:
         self.answer(ask, Kind.VALUE, "killed")
         # The link's thread must still send the answer, so another thread kills the process.
-        own_thread(self._end_process, "dbg-agent-kill").start()
+        own_thread(self.kill, "dbg-agent-kill").start()
 
     def _continue(self, ask: Ask) -> None:
         stop = self._work.halted(ask)
@@ -151,8 +138,8 @@ class Questions:
             self._work.put(ask, stop, ResumeThread(lambda: self.answer(ask, Kind.VALUE, "continued")))
 
     def _release(self, ask: Ask) -> None:
-        stop, _ = self._stops.current
-        if stop is None or not self._stops.is_hold:
+        stop, _ = self.stops.current
+        if stop is None or not self.stops.is_hold:
             self.answer(ask, Kind.ERROR, "not held")
         else:
             self._work.put(ask, stop, ResumeThread(lambda: self.answer(ask, Kind.VALUE, "released")))
@@ -161,15 +148,15 @@ class Questions:
         stop = self._work.halted(ask)
         if stop is None:
             return
-        debuggers = self._debuggers
-        if self._stops.current[1] is None and not debuggers.terminal.viewers:
+        debuggers = self.debuggers
+        if self.stops.current[1] is None and not debuggers.terminal.viewers:
             size = ask.inquiry if isinstance(ask.inquiry, ScreenSize) else ScreenSize()
             debuggers.terminal.resize(size.rows, size.columns)
-        self._inbox.put(stop, OpenDebugger(debuggers.preferred()))
+        self.inbox.put(stop, OpenDebugger(debuggers.preferred()))
         self._work.put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
-        engine = self._debuggers.last
+        engine = self.debuggers.last
         if engine is None:
             self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
         else:
@@ -181,7 +168,7 @@ class Questions:
             return
         # The module is loaded only if a guard was started.
         guard = loaded("dbg_agent.guard.rank_side")
-        if not self._may_exec:
+        if not self.may_exec:
             self.answer(ask, Kind.ERROR, FORBIDDEN)
             return
         if guard is not None:
@@ -190,7 +177,7 @@ class Questions:
             self.answer(ask, Kind.ERROR, "it has no guard; install() starts one unless DBG_GUARD=0 or guard=False")
 
     def _where(self, ask: Ask) -> None:
-        stops, position = self._stops, self._position
+        stops, position = self.stops, self.position
         is_stopped = stops.is_halted and not stops.is_busy and not stops.is_unreported
         state = stops.state_word if is_stopped else "running"
         frames = position.stack()
@@ -205,12 +192,12 @@ class Questions:
             threads=position.threads() if ask.threads else (),
             rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
-        self._broker.send(answer)
+        self.broker.send(answer)
 
     def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
         if ask.look is DetailLevel.STACK:
             return ()
-        halted = self._stops.owner if state != "running" else None
+        halted = self.stops.owner if state != "running" else None
         try:
             from dbg_agent.evidence.gather import evidence_of
 
@@ -232,28 +219,28 @@ class Questions:
             if self._sampler is None:
                 from dbg_agent.evidence.sampling import Sampler
 
-                self._sampler = Sampler(self._broker.call_later)
+                self._sampler = Sampler(self.broker.call_later)
             self._sampler.start(ask, ask.inquiry, self.answer)
 
     def _numbers(self, ask: Ask) -> None:
         if not isinstance(ask.inquiry, NumbersQuestion) or loaded("torch") is None:
             self.answer(ask, Kind.ERROR, "the program has not imported torch")
         else:
-            self.answer(ask, Kind.VALUE, "", rows=self._watch().answer(ask.inquiry))
+            self.answer(ask, Kind.VALUE, "", rows=self.watch().answer(ask.inquiry))
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
-        if ask.live and self._stops.current[0] is None:
+        if ask.live and self.stops.current[0] is None:
             asked = time.monotonic()
-            self._break_in.ask(
+            self.break_in.ask(
                 ask, lambda frame: self._work.in_time(ask, asked, lambda: self._evaluate_live(ask, frame))
             )
         else:
-            self._work.at_stop(ask, lambda: self._evaluate(ask, self._view.find))
+            self._work.at_stop(ask, lambda: self._evaluate(ask, self.view.find))
 
     def _inspect(self, ask: Ask) -> None:
-        if ask.live and self._stops.current[0] is None:
+        if ask.live and self.stops.current[0] is None:
             from dbg_agent.questions.background import answer_source, source_question
 
             if (question := source_question(ask)) is not None:
@@ -267,10 +254,10 @@ class Questions:
         if self._inspector is None:
             from dbg_agent.values.inspector import Inspector
 
-            self._inspector = Inspector(self._interruptible, self._view.frames, self._halt.uncaught)
-        at = self._found(ask, self._view.find)
+            self._inspector = Inspector(self.interruptible, self.view.frames, self.halt.uncaught)
+        at = self._found(ask, self.view.find)
         if at is not None:
-            kind, text, rows = inspected(self._inspector, ask, at, self._debuggers.locals_of(at[0]))
+            kind, text, rows = inspected(self._inspector, ask, at, self.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def forget(self) -> None:
@@ -289,7 +276,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._answer_evaluated(ask, evaluate(ask, at[0], self._debuggers.locals_of(at[0])), at)
+            self._answer_evaluated(ask, evaluate(ask, at[0], self.debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; if there is none, answer and return None."""
@@ -307,7 +294,7 @@ class Questions:
         place = place_at(at)
         # If a user has selected another frame in the open debugger, a name may have another value there. So the answer
         # names that frame.
-        is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
+        is_moved = not ask.frame and self.halt.frame is not None and not self.view.is_usual(at)
         places_moved_to = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=places_moved_to, frame=place, digest=evaluated.digest)
 
@@ -316,13 +303,13 @@ class Questions:
             return
         from dbg_agent.questions.background import answer_breakpoints
 
-        answer_breakpoints(self._debuggers.workplace.breakpoints, ask, self.answer, self._show_breakpoints_soon)
+        answer_breakpoints(self.debuggers.workplace.breakpoints, ask, self.answer, self._show_breakpoints_soon)
 
     def _show_breakpoints_soon(self) -> None:
         """Make the stop draw the changed breakpoints, if there is a stop."""
-        stop = self._stops.current[0]
+        stop = self.stops.current[0]
         if stop is not None:
-            self._inbox.put(stop, RunJob(self._debuggers.breakpoints_changed))
+            self.inbox.put(stop, RunJob(self.debuggers.breakpoints_changed))
 
     def _command(self, ask: Ask) -> None:
         move = MOVES.get(ask.text.strip())
@@ -332,27 +319,27 @@ class Questions:
         stop = self._work.halted(ask)
         if stop is None:
             return
-        if self._halt.crash is not None and move != "continue":
+        if self.halt.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, CRASHED_CANT_MOVE)
             return
         self._put_move(ask, stop, StepRequest(move), "")
 
     def _put_move(self, ask: Ask, stop: int, request: StepRequest, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
-        self._inbox.put(stop, OpenDebugger(self._debuggers.preferred()))
+        self.inbox.put(stop, OpenDebugger(self.debuggers.preferred()))
         begins, dropped = partial(self._work.move_begins, ask, printed), partial(self._work.reject, ask)
         self._work.put(ask, stop, Move(request, begins, dropped))
 
     def _run_command(self, ask: Ask) -> None:
-        at = self._found(ask, self._view.find)
+        at = self._found(ask, self.view.find)
         if at is None:
             return
         from dbg_agent.questions.passing_pdb import run_command
 
-        outcome = run_command(self._debuggers, ask, at[0], self._view.looked_at())
-        self._debuggers.workplace.breakpoints.update()
+        outcome = run_command(self.debuggers, ask, at[0], self.view.looked_at())
+        self.debuggers.workplace.breakpoints.update()
         if isinstance(outcome, tuple):
-            self._put_move(ask, self._stops.number, *outcome)
+            self._put_move(ask, self.stops.number, *outcome)
         else:
             self._answer_evaluated(ask, outcome, at)
 
@@ -373,7 +360,7 @@ class Questions:
     # ------------------------------------------------------------------------------------------------------ interrupts
 
     def _interrupt(self, ask: Ask) -> None:
-        stops, engine = self._stops, self._debuggers.last
+        stops, engine = self.stops, self.debuggers.last
         if stops.phase is StopPhase.OPEN and engine is not None and engine.is_working:
             if ask.withdrawn:
                 self.answer(ask, Kind.RUNNING, self._work.running_text())
@@ -382,32 +369,32 @@ class Questions:
             if ask.frame:
                 self._work.put(ask, stops.number, RunJob(lambda: self._open_at(ask)))
             else:
-                self._broker.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+                self.broker.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
         elif stops.is_halted and not stops.is_unreported and ask.frame and not ask.withdrawn:
             self._work.put(ask, stops.number, RunJob(lambda: self._open_at(ask)))
         elif stops.is_halted and not stops.is_unreported:
             word = f"is {stops.state_word}" if ask.withdrawn else stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
         elif ask.withdrawn:
-            self._break_in.withdraw()
+            self.break_in.withdraw()
             self.answer(ask, Kind.VALUE, "continues")
         else:
-            self._break_in.stop(ask)
+            self.break_in.stop(ask)
 
     def _open_at(self, ask: Ask) -> None:
         """Show the frame that a terminal requests; runs in the stopped thread."""
         try:
-            self._view.open_at(ask.frame)
+            self.view.open_at(ask.frame)
         except NoSuchFrame as error:
             self.answer(ask, Kind.ERROR, str(error))
         else:
-            self.answer(ask, Kind.VALUE, f"{self._stops.state_word} already")
+            self.answer(ask, Kind.VALUE, f"{self.stops.state_word} already")
 
     def _interrupted(self, ask: Ask, engine: Engine) -> None:
         if engine.is_working:
             self.answer(ask, Kind.RUNNING, f"{self._work.running_text()}, interrupted; it stops when the call ends")
         else:
-            self.answer(ask, Kind.VALUE, self._stops.state_word)
+            self.answer(ask, Kind.VALUE, self.stops.state_word)
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

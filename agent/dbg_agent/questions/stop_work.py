@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from dbg_agent.debuggers.position import Position
@@ -34,25 +35,18 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 up."""
 
 
+@dataclass(kw_only=True, eq=False)
 class StopWork:
     """The work of one rank's questions; methods run in the link's thread unless their docstring names another."""
 
-    def __init__(
-        self,
-        *,
-        stops: Stops,
-        inbox: Inbox,
-        interruptible: Interruptible,
-        position: Position,
-        call_later: Callable[[float, Callable[[], None]], None],
-        answer: Callable[[Ask, Kind, str], None],
-    ) -> None:
-        self._stops = stops
-        self._inbox = inbox
-        self._interruptible = interruptible
-        self._position = position
-        self._call_later = call_later
-        self._answer = answer
+    stops: Stops
+    inbox: Inbox
+    interruptible: Interruptible
+    position: Position
+    call_later: Callable[[float, Callable[[], None]], None]
+    answer: Callable[[Ask, Kind, str], None]
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._moving: list[tuple[Ask, str]] = []
         """Unanswered questions whose commands have made the stopped thread move, each with the text that its command
@@ -72,7 +66,7 @@ class StopWork:
 
         Work for a thread in a short step waits in the inbox for the end of the step.
         """
-        stops = self._stops
+        stops = self.stops
         stop, _ = stops.current
         if stop is None or stops.is_busy or not (stops.is_halted or stops.is_in_short_step):
             self.reject(ask)
@@ -81,16 +75,16 @@ class StopWork:
 
     def reject(self, ask: Ask) -> None:
         """Answer that the rank runs, and so can't do the requested work."""
-        self._answer(ask, Kind.RUNNING, self.running_text())
+        self.answer(ask, Kind.RUNNING, self.running_text())
 
     def put(self, ask: Ask, stop: int, work: ResumeThread | RunJob | Move) -> None:
         """Make the stopped thread run work that sends the answer."""
-        if not self._inbox.put(stop, work):
-            self._answer(ask, Kind.ERROR, "too much work is waiting for this rank's stopped thread; try again")
+        if not self.inbox.put(stop, work):
+            self.answer(ask, Kind.ERROR, "too much work is waiting for this rank's stopped thread; try again")
 
     def running_text(self) -> str:
         """Return ``running``, with the present place if it is known."""
-        where = self._position.moving_place()
+        where = self.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
     # -------------------------------------------------------------------------------------------- in the working thread
@@ -100,7 +94,7 @@ class StopWork:
 
         No exception propagates except a KeyboardInterrupt that the agent did not cause.
         """
-        interruptible = self._interruptible
+        interruptible = self.interruptible
         timeout = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
         if timeout <= 0:
             # The terminal no longer waits for the answer, and other questions may wait for this thread.
@@ -113,23 +107,23 @@ class StopWork:
             # `running` is entered last, so no interrupt arrives in the code of `refusing_lone_collectives`, where the
             # interrupt would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
-                self._call_later(max(SHORTEST_SECONDS, timeout), lambda: self._interrupt(ticket))
+                self.call_later(max(SHORTEST_SECONDS, timeout), lambda: self._interrupt(ticket))
                 job()
         except KeyboardInterrupt:
             # The agent's interrupt arrived during the answer or just after it. Any other KeyboardInterrupt must end the
             # program.
             if not interruptible.was_interrupted(ticket):
                 raise
-            self._answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
+            self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
         except Exception as error:
             # A fault of the agent must not reach the program as an exception.
-            self._answer(ask, Kind.ERROR, not_answered(error))
+            self.answer(ask, Kind.ERROR, not_answered(error))
 
     def _interrupt(self, ticket: int) -> None:
         """Interrupt work repeatedly, because typed code may catch the interrupt; runs in the link's thread."""
-        self._interruptible.interrupt(ticket)
-        if self._interruptible.runs(ticket):
-            self._call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt(ticket))
+        self.interruptible.interrupt(ticket)
+        if self.interruptible.runs(ticket):
+            self.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt(ticket))
 
     # ----------------------------------------------------------------------------------------------------------- moves
 
@@ -141,7 +135,7 @@ class StopWork:
         with self._lock:
             self._moving.append((ask, printed))
         timeout = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._call_later(timeout, partial(self._still_moving, ask))
+        self.call_later(timeout, partial(self._still_moving, ask))
 
     def move_ends(self, kind: Kind, text: str) -> None:
         """Answer the questions that requested a move, because the move has ended or can't be made.
@@ -151,7 +145,7 @@ class StopWork:
         with self._lock:
             ended, self._moving = self._moving, []
         for ask, printed in ended:
-            self._answer(ask, kind, printed[-MAX_PRINTED:] + text)
+            self.answer(ask, kind, printed[-MAX_PRINTED:] + text)
 
     def _still_moving(self, ask: Ask) -> None:
         with self._lock:
@@ -159,7 +153,7 @@ class StopWork:
             if not waiting:
                 return
             self._moving.remove(waiting[0])
-        self._answer(ask, Kind.RUNNING, self.running_text())
+        self.answer(ask, Kind.RUNNING, self.running_text())
 
 
 def not_answered(error: Exception) -> str:

@@ -88,7 +88,7 @@ class Rank:
         self.position = position = Position(halt, stops)
         self.break_in = break_in = BreakIn(broker, stops, view, position, stopping.stop)
         self.questions = questions = Questions(
-            settings,
+            may_exec=settings.exec,
             broker=broker,
             stops=stops,
             inbox=inbox,

@@ -36,7 +36,7 @@ def asking(send: Any = None, **parts: Any) -> Questions:
     """Return what answers questions, with these parts of a rank."""
     names = "stops", "inbox", "interruptible", "halt", "view", "position", "debuggers", "break_in", "kill", "watch"
     broker: Any = SimpleNamespace(call_later=lambda *_: None, send=send)
-    return Questions(Settings(), broker=broker, **{name: parts.get(name, NOTHING) for name in names})
+    return Questions(may_exec=False, broker=broker, **{name: parts.get(name, NOTHING) for name in names})
 
 
 @pytest.mark.parametrize(
