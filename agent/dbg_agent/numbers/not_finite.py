@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.late_values import LateValues
 from dbg_agent.numbers.names import ModuleCall, running_calls
+from dbg_agent.numbers.replica_groups import world
 from dbg_agent.numbers.tensors import (
     are_finite,
     extremes,
@@ -52,12 +53,9 @@ class NotFinite(Observer):
         if _is_harmless(module) or not self._is_wrong(tensor, Suspect.OUTPUT, module):
             return None
         calls = list(running_calls(sys._getframe()))
-        variables = {
-            "_module": module,
-            "_inputs": (calls[0].args, calls[0].kwargs) if calls else None,
-            "_output": tensor,
-        }
-        return self._found(Suspect.OUTPUT, module, tensor, variables, lambda: _origin(module, calls))
+        inputs = (calls[0].args, calls[0].kwargs) if calls else None
+        variables = {"_module": module, "_inputs": inputs, "_output": tensor}
+        return self._found(Suspect.OUTPUT, module, tensor, variables, _origin(module, calls))
 
     def output_gradient(self, module: Any, gradient: Any) -> Found | None:
         """Look at the gradient of an output; the step is skipped later if a scaler finds an overflow."""
@@ -65,7 +63,7 @@ class NotFinite(Observer):
         if is_known or not self._is_wrong(gradient, Suspect.OUTPUT_GRADIENT, module):
             return None
         found = self._found(Suspect.OUTPUT_GRADIENT, module, gradient, {"_module": module, "_gradient": gradient})
-        if found is not None and _is_scaled():
+        if _is_scaled():
             self._overflow = found.wrong
             return None
         return found
@@ -78,24 +76,17 @@ class NotFinite(Observer):
             return None
         for parameter in parameters_of(optimizer):
             gradient = parameter.grad
-            if gradient is None or not self._is_wrong(gradient, Suspect.GRADIENT, parameter):
-                continue
-            variables = {"_parameter": parameter, "_gradient": gradient}
-            if overflow is not None:
-                return Found(overflow, variables)
-            origin = Origin.COMPUTED if _is_alone() else Origin.RECEIVED
-            found = self._found(Suspect.GRADIENT, parameter, gradient, variables, lambda: (origin, ""))  # noqa: B023
-            if found is not None:
-                return found
+            if gradient is not None and self._is_wrong(gradient, Suspect.GRADIENT, parameter):
+                variables = {"_parameter": parameter, "_gradient": gradient}
+                found = self._found(Suspect.GRADIENT, parameter, gradient, variables, (_origin_of_gradient(), ""))
+                return found if overflow is None else found._replace(wrong=overflow)
         return None
 
     def after_step(self, optimizer: Any) -> Found | None:
         """Look at the parameters, and read what has arrived from a device."""
         for parameter in parameters_of(optimizer):
             if self._is_wrong(parameter, Suspect.PARAMETER, parameter):
-                found = self._found(Suspect.PARAMETER, parameter, parameter, {"_parameter": parameter})
-                if found is not None:
-                    return found
+                return self._found(Suspect.PARAMETER, parameter, parameter, {"_parameter": parameter})
         return self._late_wrong()
 
     # -------------------------------------------------------------------------------------------------------- the check
@@ -106,7 +97,7 @@ class NotFinite(Observer):
         if floats is None:
             return False
         if self._exact or floats.is_cpu:
-            return not are_finite(floats)
+            return not are_finite(floats) and not self._is_excluded(suspect, owner)
         self._late.add((self._hooks.step, suspect, owner), *extremes(floats))
         return False
 
@@ -114,14 +105,13 @@ class NotFinite(Observer):
         """Return the first wrong number of the steps whose values have arrived from a device."""
         rows = [row for _, measured in self._late.read(self._hooks.step) for row in measured]
         for (step, suspect, owner), both in rows:
-            if all(map(math.isfinite, both)) or (suspect is Suspect.OUTPUT_GRADIENT and _is_scaled()):
-                continue
-            name = self._name(suspect, owner)
-            if self._is_excluded(name):
+            is_scaled = suspect is Suspect.OUTPUT_GRADIENT and _is_scaled()
+            if all(map(math.isfinite, both)) or is_scaled or self._is_excluded(suspect, owner):
                 continue
             origin = Origin.UNKNOWN if suspect is Suspect.OUTPUT else Origin.COMPUTED
-            if suspect is Suspect.GRADIENT and not _is_alone():
-                origin = Origin.RECEIVED
+            if suspect is Suspect.GRADIENT:
+                origin = _origin_of_gradient()
+            name = self._name(suspect, owner)
             return Found(clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin), {})
         return None
 
@@ -133,16 +123,11 @@ class NotFinite(Observer):
         owner: object,
         tensor: Any,
         variables: Mapping[str, object],
-        source: Callable[[], tuple[Origin, str]] = lambda: (Origin.COMPUTED, ""),
-    ) -> Found | None:
-        """Return a wrong number with its source and the wrong weight, or None if its name is excluded."""
-        name = self._name(suspect, owner)
-        if self._is_excluded(name):
-            return None
-        origin, weight = source()
-        facts = wrong_elements(tensor)
-        step = self._hooks.step
-        wrong = clamp(WrongNumber, step=step, suspect=suspect, name=name, origin=origin, weight=weight, **facts)
+        source: tuple[Origin, str] = (Origin.COMPUTED, ""),
+    ) -> Found:
+        """Return a wrong number. ``source`` is its origin and the name of a wrong weight."""
+        facts = wrong_elements(tensor) | {"name": self._name(suspect, owner), "step": self._hooks.step}
+        wrong = clamp(WrongNumber, suspect=suspect, origin=source[0], weight=source[1], **facts)
         return Found(wrong, variables)
 
     def _name(self, suspect: Suspect, owner: Any) -> str:
@@ -150,8 +135,8 @@ class NotFinite(Observer):
         is_module = suspect in (Suspect.OUTPUT, Suspect.OUTPUT_GRADIENT)
         return names.of_module(owner) if is_module else names.of_parameter(owner)
 
-    def _is_excluded(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._exclude)
+    def _is_excluded(self, suspect: Suspect, owner: Any) -> bool:
+        return any(fnmatchcase(self._name(suspect, owner), pattern) for pattern in self._exclude)
 
 
 def _is_harmless(module: Any) -> bool:
@@ -169,15 +154,12 @@ def _origin(module: Any, calls: Sequence[ModuleCall]) -> tuple[Origin, str]:
     return (Origin.BATCH if _has_wrong_input(calls[-1]) else Origin.CALLER), ""
 
 
+def _origin_of_gradient() -> Origin:
+    return Origin.COMPUTED if world() is None else Origin.RECEIVED
+
+
 def _has_wrong_input(call: ModuleCall) -> bool:
     return any(map(is_wrong_input, tensors_in((call.args, call.kwargs))))
-
-
-def _is_alone() -> bool:
-    """Return True if no other rank takes part in reductions."""
-    distributed: Any = sys.modules.get("torch.distributed")
-    is_ready = distributed is not None and distributed.is_available() and distributed.is_initialized()
-    return not is_ready or distributed.get_world_size() == 1
 
 
 def _is_scaled() -> bool:
