@@ -89,7 +89,7 @@ def _start(environ: Mapping[str, str]) -> None:
 
             install()
         return
-    if part is not JobPart.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
+    if part is not JobPart.LAUNCHER and any(map(environ.get, ("DBG_STOP_AT", "DBG_STOP_IN", "DBG_NUMBERS"))):
         _have_stops(program, is_rank=part is JobPart.RANK)
     if part is JobPart.HELPER and not program.is_tool:
         _redirect_stops(environ)
@@ -163,8 +163,8 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
     from dbg_agent import warn_and_continue
     from dbg_agent.breakpoints import startup_stops
 
-    has_stops = startup_stops.start(os.environ, is_rank=is_rank, load=_rank_of_process, failed=warn_and_continue)
-    if has_stops and sys.version_info < (3, 12):
+    startup_stops.start(os.environ, is_rank=is_rank, load=_rank_of_process, failed=warn_and_continue)
+    if sys.version_info < (3, 12):
         from dbg_agent.breakpoints import at_import
         from dbg_agent.program.script import ScriptLoader
 

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints.conditional_stop import ConditionalStop, check_stop, mechanism
 from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
-from dbg_agent.frames.loaded_sources import read_file
+from dbg_agent.frames.loaded_sources import file_of, read_file
 from dbg_agent.process.log import write_stderr
 from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
+
+if TYPE_CHECKING:
+    from dbg_agent.breakpoints.at_import import AtImport
+    from dbg_agent.breakpoints.monitored import Monitored
 
 SKIPPED = "passed without stopping, because"
 
@@ -123,6 +129,7 @@ _process: ModuleType
 """The module :mod:`dbg_agent.program.entry`, which makes this process a rank. It is loaded when the first stop is
 reached, so helper processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
+_mechanism: Monitored | AtImport | None = None
 
 
 def start(
@@ -131,8 +138,8 @@ def start(
     is_rank: bool,
     load: Callable[[], ModuleType],
     failed: Callable[[str, Exception], None],
-) -> bool:
-    """Read the stops from the environment and arm them. Return True if there are any.
+) -> None:
+    """Read the stops from the environment and arm them.
 
     Called once in a process. Only a rank prints messages about stops. ``load`` returns the module that makes this
     process a rank. ``failed`` reports the error of a stop that failed.
@@ -144,11 +151,20 @@ def start(
     _pid = os.getpid()
     for problem in problems if _prints_messages else ():
         write_stderr(f"{problem}; ignored")
-    STARTUP_STOPS.extend(StartupStop(stop) for stop in stops)
-    if STARTUP_STOPS:
-        mechanism(reached, lines_of)
+    for stop in stops:
+        add(StartupStop(stop))
+
+
+def add(stop: StartupStop) -> None:
+    """Arm a stop. Before Python 3.12 it takes effect in files that are loaded later."""
+    global _mechanism  # noqa: PLW0603 - one per process
+    if _mechanism is None:
+        _mechanism = mechanism(reached, lines_of)
         atexit.register(_report)
-    return bool(STARTUP_STOPS)
+    STARTUP_STOPS.append(stop)
+    loaded = {os.path.abspath(path) for one in list(sys.modules.values()) if (path := file_of(one))}  # noqa: PTH100
+    if lines := {path: found for path in loaded if (found := lines_of(path, ""))}:
+        _mechanism.serve(lines)
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:

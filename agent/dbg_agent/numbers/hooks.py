@@ -87,12 +87,11 @@ class TrainingHooks:
         self._returns.end()
         for root in self.names.roots() if exact else ():
             self._watch_returns(root)
-        # A forked child ends its watches, and must not import torch for that.
         if observers and not self._is_registered:
             self._is_registered = True
-            self._register()
+            when_loaded("torch", self._register)
 
-    def _register(self) -> None:
+    def _register(self, _torch: object) -> None:
         from torch.nn.modules.module import register_module_forward_hook
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 

@@ -1,33 +1,36 @@
-"""The tensors in outputs and arguments of modules, and their elements that are not finite."""
+"""The tensors and arrays in outputs, arguments and values, and their elements that are not finite."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 from dbg_agent.values.tensors import local_shard
 
-MAX_DEPTH = 4
-"""Maximum depth of nested tuples, lists and mappings in an output that are searched for tensors."""
+MAX_DEPTH = 8
+"""Maximum depth of nested tuples, lists and mappings that are searched for tensors."""
 
-MAX_TENSORS = 64
-"""Maximum number of tensors of one output that are watched, so that a module with a huge output costs little."""
+MAX_PARTS = 256
+"""Maximum number of parts of a tuple, list or mapping that are searched, so that a huge output costs little."""
 
 
-def tensors_in(value: object, depth: int = MAX_DEPTH) -> Iterator[Any]:
+def tensors_in(value: object) -> Iterator[Any]:
     """Yield the tensors in nested tuples, lists and mappings."""
-    torch: Any = sys.modules["torch"]
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif depth and isinstance(value, (tuple, list)):
-        for one in value[:MAX_TENSORS]:
-            yield from tensors_in(one, depth - 1)
-    elif depth and isinstance(value, Mapping):
-        for one in list(value.values())[:MAX_TENSORS]:
-            yield from tensors_in(one, depth - 1)
+    return (one for _, one in _parts_of(value) if isinstance(one, sys.modules["torch"].Tensor))
+
+
+def _parts_of(value: Any, name: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield a value with its name, or the innermost parts of nested tuples, lists and mappings with their names."""
+    if not isinstance(value, (tuple, list, Mapping)):
+        yield name, value
+        return
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for key, one in islice(parts, MAX_PARTS if depth else 0):
+        yield from _parts_of(one, f"{name}[{key!r}]", depth - 1)
 
 
 def is_ordinary(tensor: Any) -> bool:
@@ -102,14 +105,39 @@ def is_wrong_input(tensor: Any) -> bool:
 
 
 def wrong_elements(tensor: Any) -> dict[str, Any]:
+    """Return the facts of :func:`_facts` about a tensor. Waits for its device."""
+    return _facts(sys.modules["torch"], floats_of(tensor))
+
+
+def wrong_value(value: object, name: str) -> dict[str, Any] | None:
+    """Return name and facts of :func:`_facts` of the first wrong tensor, array or number in a value, or None.
+
+    Of an array of JAX, this process's shards are read. Waits for the device.
+    """
+    for path, part in _parts_of(value, name):
+        if "torch" in sys.modules and isinstance(part, sys.modules["torch"].Tensor):
+            with aside():
+                if not is_finite(part):
+                    return wrong_elements(part) | {"name": path}
+            continue
+        import numpy
+
+        for one in [shard.data for shard in getattr(part, "addressable_shards", ())] or [part]:
+            # A text or another object is no number.
+            with suppress(TypeError):
+                array = numpy.asarray(one)
+                if not numpy.isfinite(array).all():
+                    return _facts(numpy, array) | {"name": path}
+    return None
+
+
+def _facts(library: Any, floats: Any) -> dict[str, Any]:
     """Return the numbers of NaN and infinities, the number of all elements, and the index of the first wrong one.
 
-    The keys are fields of a WrongNumber. Waits for the tensor's device.
+    The keys are fields of a WrongNumber. ``library`` is torch or numpy.
     """
-    torch: Any = sys.modules["torch"]
-    floats = floats_of(tensor)
-    wrong = ~torch.isfinite(floats)
-    nans = int(torch.isnan(floats).sum())
-    first = torch.unravel_index(wrong.flatten().byte().argmax(), floats.shape)
-    infinities = int(wrong.sum()) - nans
-    return {"nans": nans, "infinities": infinities, "size": floats.numel(), "first": tuple(map(int, first))}
+    wrong = ~library.isfinite(floats)
+    nans = int(library.isnan(floats).sum())
+    first = library.unravel_index(wrong.reshape(-1).view(library.uint8).argmax(), floats.shape)
+    size, infinities = math.prod(floats.shape), int(wrong.sum()) - nans
+    return {"nans": nans, "infinities": infinities, "size": size, "first": tuple(map(int, first))}

@@ -14,12 +14,16 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from dbg_agent.breakpoints.conditional_stop import check_stop
+from dbg_agent.breakpoints.startup_stops import add
 from dbg_agent.frames.stacks import frames_of, is_users_file, users_frame
 from dbg_agent.numbers.gradient_norms import GradientNorms
 from dbg_agent.numbers.hooks import Found, Observer, TrainingHooks
 from dbg_agent.numbers.not_finite import NotFinite
 from dbg_agent.numbers.recording import Recorder
 from dbg_agent.numbers.replicas import Replicas
+from dbg_agent.numbers.values_at_line import ValuesAtLine
+from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Differs
 from dbg_wire.rank_set import format_ranks
@@ -71,17 +75,22 @@ class Watch:
         self._recorder: Recorder | None = None
         self._replicas: Replicas | None = None
         self._norms = GradientNorms(self._hooks)
+        self._values: ValuesAtLine | None = None
         self._wrong: WrongNumber | None = None
         self._times_kept = 0
         """The number of times that other ranks had been kept when the watches started."""
         self._waiting: Found | None = None
         """A wrong number seen in a thread without the user's code, such as autograd's thread of a device."""
         # A forked child becomes a rank of its own, with its own watches, or is a helper that is not watched.
-        os.register_at_fork(after_in_child=partial(self._hooks.start, ()))
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self._recorder = None
+        self.end()
 
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
-        self._wrong = self._waiting = None
+        self._wrong = self._waiting = self._values = None
         self._times_kept = self._others.times_kept
         if question.record or question.reference:
             self._recorder = Recorder(question, self._hooks, self._broker.number, self._broker.warn)
@@ -91,9 +100,13 @@ class Watch:
             self._replicas = Replicas(question, self._hooks, self._broker, self._is_connected)
             watches.append(self._replicas)
         self._observe(*watches, exact=question.exact)
+        if question.at_line is not None:
+            self._values = ValuesAtLine(question.at_line, self._at_line)
+            add(self._values)
 
     def end(self) -> None:
         """End all watches. The recording goes on."""
+        self._values = None
         self._observe()
 
     def _observe(self, *watches: Observer, exact: bool = False) -> None:
@@ -114,7 +127,7 @@ class Watch:
         hooks = self._hooks
         state = clamp(
             NumbersState,
-            is_on=bool(hooks.observers),
+            is_on=bool(hooks.observers or self._values),
             step=hooks.step,
             checked=hooks.checked,
             compiled=hooks.compiled,
@@ -131,6 +144,23 @@ class Watch:
             self._hold_for_others()
         elif self._waiting is not None:
             self._stop(self._waiting)
+
+    def _at_line(self, values: ValuesAtLine, frame: FrameType) -> None:
+        """Hold this rank before a line if another one is stopped. Stop it if a value is not finite there."""
+        if values is not self._values:
+            return
+        unharmed(self._hold, self._failed)
+        values.counted += 1
+        self._hooks.checked += 1
+        if "torch" not in sys.modules:
+            # No optimizer of torch counts the steps.
+            self._hooks.step = values.counted
+        check_stop(
+            frame,
+            lambda _: values.is_wrong(frame, self._broker.number, self._hooks.step),
+            lambda _: unharmed(partial(self._stop, values.found), self._failed),
+            self._failed,
+        )
 
     def _hold_for_others(self) -> None:
         self.end()

@@ -61,7 +61,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         ended.watch()
         if os.environ.get(NUMBERS):
             question = decode_record(NumbersQuestion, os.environ[NUMBERS])
-            when_loaded("torch", lambda _: rank.watch().start(question))
+            rank.watch().start(question)
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic and not _keeps_debuggers(rank):

@@ -6,6 +6,7 @@ framework belong to the thread. Methods run in the link's thread unless their do
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -223,10 +224,13 @@ class Questions:
             self._sampler.start(ask, ask.inquiry, self.answer)
 
     def _numbers(self, ask: Ask) -> None:
-        if not isinstance(ask.inquiry, NumbersQuestion) or loaded("torch") is None:
+        question = ask.inquiry if isinstance(ask.inquiry, NumbersQuestion) else NumbersQuestion()
+        if question.at_line and sys.version_info < (3, 12):
+            self.answer(ask, Kind.ERROR, "before Python 3.12 only `run --stop-at nan --eval` can watch a line")
+        elif question.is_watch and not question.at_line and loaded("torch") is None:
             self.answer(ask, Kind.ERROR, "the program has not imported torch")
         else:
-            self.answer(ask, Kind.VALUE, "", rows=self.watch().answer(ask.inquiry))
+            self.answer(ask, Kind.VALUE, "", rows=self.watch().answer(question))
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

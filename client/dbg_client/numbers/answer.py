@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.verbs.verb import PARTIAL, PLAIN, Style
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Answer, Style
 from dbg_client.views.naming import Naming
 from dbg_client.why.show import Diagnosis, shown
 from dbg_client.why.verdict import NextStep, Purpose
 from dbg_wire.errors import Remedy, printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.numbers import NumbersState, Origin, WrongNumber, state_in, wrong_in
+from dbg_wire.records.numbers import NumbersState, Origin, WrongNumber
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
 
@@ -27,7 +27,7 @@ _CODES = {FOUND_STATUS: "1;31", 0: "32", PARTIAL: "35"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumbersAnswer:
+class NumbersAnswer(Answer):
     """States of the watches of ``ranks``, by key, and the ranks with wrong numbers, the earliest first.
 
     ``refusals`` are the reasons of ranks that can't watch.
@@ -37,7 +37,6 @@ class NumbersAnswer:
     states: Mapping[str, NumbersState]
     wrong: tuple[tuple[RankInfo, WrongNumber], ...]
     refusals: tuple[str, ...] = ()
-    hint: str = ""
 
     @property
     def watching(self) -> tuple[RankInfo, ...]:
@@ -47,10 +46,6 @@ class NumbersAnswer:
     @property
     def status(self) -> int:
         return FOUND_STATUS if self.wrong else 0 if self.watching else PARTIAL
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]]:
-        return {}
 
     @property
     def curve(self) -> list[tuple[int, float, float, float]]:
@@ -114,10 +109,11 @@ def answer_of(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> Numbe
     wrong: list[tuple[RankInfo, WrongNumber]] = []
     refusals: set[str] = set()
     for rank, answer in zip(ranks, answers, strict=True):
-        if (state := state_in(answer.rows)) is not None:
-            states[rank.key] = state
-        if (number := wrong_in(answer.rows)) is not None:
-            wrong.append((rank, number))
+        for row in answer.rows:
+            if isinstance(row, NumbersState):
+                states[rank.key] = row
+            elif isinstance(row, WrongNumber):
+                wrong.append((rank, row))
         if answer.kind is not Kind.VALUE:
             refusals.add(answer.text)
     wrong.sort(key=lambda one: (one[1].step, one[1].origin is Origin.RECEIVED, one[0].rank))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated
 
 from dbg_client.verbs.option import Heading, Option
+from dbg_client.verbs.verb import refuse
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.numbers import NumbersQuestion
 from dbg_wire.records.record import Record
@@ -56,7 +57,12 @@ class WatchOptions(Record):
     every: Annotated[int, watch_option("--every", metavar="N", read=read_every, help="compare at each N-th step")] = 1
     expression: Annotated[
         str,
-        watch_option("--eval", metavar="EXPR", help="also compare these values at each step, as in 'len(batch), lr'"),
+        watch_option(
+            "--eval",
+            metavar="EXPR",
+            help="also compare these values at each step: 'len(batch), lr'; with nan: watch values at a line, in "
+            "programs with JAX or numpy, too: 'train.py:38, loss'",
+        ),
     ] = ""
 
     def question(self, watches: Sequence[str], record: str | None = None) -> NumbersQuestion:
@@ -77,10 +83,11 @@ class WatchOptions(Record):
 
     def check(self, watch: NumbersQuestion) -> None:
         """Raise BadInput for options that need a watch."""
-        if (self.exact or self.exclude) and not watch.is_watch:
-            raise BadInput("--exact and --except need a watch", f"add --stop-at {NAN}")
-        if (self.every > 1 or self.expression) and not watch.different:
-            raise BadInput("--every and --eval need a comparison of ranks", f"add --stop-at {DIFFERENT}")
+        line, needed = watch.at_line, f"add --stop-at {DIFFERENT}, or {NAN} and write 'FILE:LINE, EXPR'"
+        refuse((self.exact or bool(self.exclude)) and not watch.is_watch, "--exact and --except need a watch", needed)
+        refuse(self.every > 1 and not watch.different, "--every needs a comparison of ranks", needed)
+        has_expression = watch.different or (line is not None and line.condition is not None)
+        refuse(self.expression != "" and not has_expression, "--eval needs a watch", needed)
 
 
 def _absolute(path: str) -> str:

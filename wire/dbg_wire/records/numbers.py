@@ -6,11 +6,11 @@ it is used, so that the count goes on after a restart from a checkpoint.
 
 import enum
 import sys
-from collections.abc import Iterable
 from typing import Annotated
 
 from dbg_wire.errors import printable
 from dbg_wire.records.record import Count, FreeText, Inquiry, Path, RankNumber, Record, Row, Texts, elements, reals
+from dbg_wire.records.stop_points import StopAt, parse_stop_at
 
 MAX_NORMS = 200
 """Maximum number of steps in a chart: one for three points of its width."""
@@ -61,6 +61,8 @@ class Origin(str, enum.Enum):
     """The rank's gradients of outputs are finite, and the reduced gradient is not: a rank that is stopped sent it."""
     OTHER_RUN = "other run"
     """The numbers are finite, and differ from those of the run that the watch compares with."""
+    LINE = "line"
+    """An expression has it at a line that the user has named."""
     UNKNOWN = "unknown"
     """The inputs are gone. A cheap watch on a device learns of the number at the end of the step."""
     DIFFERS = "differs"
@@ -74,6 +76,7 @@ _ORIGINS = {
     Origin.WEIGHT: "its parameter `{weight}` has it already",
     Origin.CHANGED: "all ranks' output gradients are finite, so its own backward, the reduction or later code made it",
     Origin.RECEIVED: "this rank's gradients of outputs are finite, so rank {others} sent it in the reduction",
+    Origin.LINE: "an earlier line computed it, or it came with the data",
     Origin.UNKNOWN: "seen at the end of the step; --exact stops at the module",
 }
 
@@ -106,7 +109,8 @@ class NumbersQuestion(Inquiry, tag="numbers"):
     that the rank stops there. Modules and parameters whose names match one of ``exclude`` are not watched.
 
     With ``different`` a rank stops at its first number that differs from the replicas in other ranks. They are compared
-    at every step whose number is a multiple of ``every``. ``expression`` has values that must agree in all ranks.
+    at every step whose number is a multiple of ``every``. ``expression`` has values that must agree in all ranks; with
+    ``nan`` alone it is a place, and an expression whose values are watched there: ``train.py:38, loss``.
 
     ``record`` is a directory. Each rank records its numbers there: those of the last ``last`` steps, or of all. With
     ``reference``, the directory of another run, a rank stops at its first difference from this run: by more than
@@ -123,6 +127,11 @@ class NumbersQuestion(Inquiry, tag="numbers"):
     last: Count = 0
     reference: Path = ""
     ends: bool = False
+
+    @property
+    def at_line(self) -> StopAt | None:
+        """The line with the expression that is watched there, if there is one. Raises BadInput for another text."""
+        return parse_stop_at(self.expression) if self.expression and self.nan and not self.different else None
 
     @property
     def is_watch(self) -> bool:
@@ -170,7 +179,9 @@ class WrongNumber(Row, tag="wrong number"):
         source = _ORIGINS[self.origin].format(weight=printable(self.weight, MAX_NAME), others=printable(self.others))
         if self.origin is Origin.COMPUTED:
             source = _WHERE_COMPUTED.get(self.suspect, source)
-        counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})" if wrong else "is not finite"
+        counted = "is NaN" if self.nans else "is not finite"
+        if self.first:
+            counted = f"has {wrong} of {self.size:,} (first at {list(self.first)})"
         return f"{subject} {counted}; {source}"
 
     @property
@@ -227,13 +238,3 @@ class ReplicaDigest(Record):
 
 
 NumbersRecord = NumbersState | WrongNumber
-
-
-def state_in(rows: Iterable[object]) -> NumbersState | None:
-    """Return the state of the watches in the rows of an answer, or None."""
-    return next((row for row in rows if isinstance(row, NumbersState)), None)
-
-
-def wrong_in(rows: Iterable[object]) -> WrongNumber | None:
-    """Return the wrong number in the rows of an answer, or None."""
-    return next((row for row in rows if isinstance(row, WrongNumber)), None)
