@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
@@ -49,28 +50,21 @@ class OtherRanks(Protocol):
         """Wait at ``frame`` while other ranks of the run are kept."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Watch:
-    """The observers that a question has started, and the stop at the first wrong number."""
+    """The observers that a question has started, and the stop at the first wrong number.
 
-    def __init__(
-        self,
-        *,
-        broker: ToBroker,
-        is_connected: Callable[[], bool],
-        connect: Callable[[], bool],
-        stop: Callable[[FrameType, str], None],
-        others: OtherRanks,
-    ) -> None:
-        """Keep the parts of the rank.
+    ``connect`` waits for a broker, and returns False if the program continues without one. ``stop`` stops the calling
+    thread at a frame, with a sentence about the stop.
+    """
 
-        ``connect`` waits for a broker, and returns False if the program continues without one. ``stop`` stops the
-        calling thread at a frame, with a sentence about the stop.
-        """
-        self._broker = broker
-        self._is_connected = is_connected
-        self._connect = connect
-        self._stop_at = stop
-        self._others = others
+    broker: ToBroker
+    is_connected: Callable[[], bool]
+    connect: Callable[[], bool]
+    stop: Callable[[FrameType, str], None]
+    others: OtherRanks
+
+    def __post_init__(self) -> None:
         self._hooks = TrainingHooks(self._hold, self._stop, self._failed)
         self._recorder: Recorder | None = None
         self._replicas: Replicas | None = None
@@ -91,13 +85,13 @@ class Watch:
     def start(self, question: NumbersQuestion) -> None:
         """Start watches in place of the current ones. Any thread may call it."""
         self._wrong = self._waiting = self._values = None
-        self._times_kept = self._others.times_kept
+        self._times_kept = self.others.times_kept
         if question.record or question.reference:
-            self._recorder = Recorder(question, self._hooks, self._broker.number, self._broker.warn)
+            self._recorder = Recorder(question, self._hooks, self.broker.number, self.broker.warn)
         self._norms = norms = GradientNorms(self._hooks)
         watches: list[Observer] = [NotFinite(question, self._hooks), norms] if question.nan else []
         if question.different:
-            self._replicas = Replicas(question, self._hooks, self._broker, self._is_connected)
+            self._replicas = Replicas(question, self._hooks, self.broker, self.is_connected)
             watches.append(self._replicas)
         self._observe(*watches, exact=question.exact)
         if question.at_line is not None:
@@ -139,7 +133,7 @@ class Watch:
 
     def _hold(self) -> None:
         """Hold this rank if another one is stopped. Stop it if another thread has found a wrong number."""
-        if self._others.times_kept != self._times_kept:
+        if self.others.times_kept != self._times_kept:
             # This rank may have waited in a collective until the stopped rank was resumed. Then it only ends its watch.
             self._hold_for_others()
         elif self._waiting is not None:
@@ -157,17 +151,17 @@ class Watch:
             self._hooks.step = values.counted
         check_stop(
             frame,
-            lambda _: values.is_wrong(frame, self._broker.number, self._hooks.step),
+            lambda _: values.is_wrong(frame, self.broker.number, self._hooks.step),
             lambda _: unharmed(partial(self._stop, values.found), self._failed),
             self._failed,
         )
 
     def _hold_for_others(self) -> None:
         self.end()
-        self._times_kept = self._others.times_kept
+        self._times_kept = self.others.times_kept
         at = users_frame(frames_of(sys._getframe()))
         if at is not None:
-            self._others.hold_for_kept(at[0])
+            self.others.hold_for_kept(at[0])
 
     def _stop(self, found: Found) -> None:
         """Stop this rank at its first wrong number, unless the number came from a rank that is stopped already."""
@@ -179,22 +173,22 @@ class Watch:
         wrong, variables = found
         self._wrong, self._waiting = wrong, None
         self.end()
-        if not self._connect():
+        if not self.connect():
             return
         if wrong.origin is Origin.RECEIVED:
-            if self._others.others_are_kept.wait(RECEIVED_SECONDS):
-                self._wrong = wrong.replace(others=format_ranks(self._others.kept))
-                self._others.hold_for_kept(frame)
+            if self.others.others_are_kept.wait(RECEIVED_SECONDS):
+                self._wrong = wrong.replace(others=format_ranks(self.others.kept))
+                self.others.hold_for_kept(frame)
                 return
             # No rank has computed it in its own backward pass.
             self._wrong = wrong = wrong.replace(origin=Origin.CHANGED)
         frame.f_locals.update(variables)
         try:
-            self._stop_at(frame, wrong.text)
+            self.stop(frame, wrong.text)
         finally:
             # The frame may live long, and must not keep the tensors alive.
             frame.f_locals.update(dict.fromkeys(variables))
 
     def _failed(self, error: Exception) -> None:
         self.end()
-        self._broker.warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")
+        self.broker.warn(f"the watch of numbers failed ({error_line(error)}); continuing without it")
