@@ -141,9 +141,9 @@ class Watch:
 
     def _at_line(self, values: ValuesAtLine, frame: FrameType) -> None:
         """Hold this rank before a line if another one is stopped. Stop it if a value is not finite there."""
+        unharmed(self._hold, self._failed)
         if values is not self._values:
             return
-        unharmed(self._hold, self._failed)
         values.counted += 1
         self._hooks.checked += 1
         if "torch" not in sys.modules:

@@ -45,6 +45,7 @@ def stops_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         monkeypatch.setattr(at_import, "_served", [])
     used = mechanism(startup_stops.reached, startup_stops.lines_of)
+    monkeypatch.setattr(startup_stops, "_mechanism", used)
     yield
     used.serve({})
 

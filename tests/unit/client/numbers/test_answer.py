@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import product
 
 import pytest
@@ -69,3 +70,13 @@ def test_options_without_a_watch_are_refused(options: dict[str, object]) -> None
     made.check(made.question(["nan", "different"]))
     with pytest.raises(BadInput):
         made.check(made.question([]))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_valid"),
+    [("train.py:3, loss, grads", True), ("loss", False), ("train.py:3", False), ("a.py:3, 1 +", False)],
+)
+def test_values_are_watched_for_nan_at_a_line(text: str, is_valid: bool) -> None:
+    made = WatchOptions(expression=text)
+    with nullcontext() if is_valid else pytest.raises(BadInput):
+        made.check(made.question(["nan"]))
