@@ -110,9 +110,9 @@ def wrong_elements(tensor: Any) -> dict[str, Any]:
 
 
 def wrong_value(value: object, name: str) -> dict[str, Any] | None:
-    """Return name and facts of :func:`_facts` of the first wrong tensor, array or number in a value, or None.
+    """Return name and facts of the first wrong tensor, array or number in a value, or None; see :func:`_facts`.
 
-    Of an array of JAX, this process's shards are read. Waits for the device.
+    An array of JAX is read as far as its shards are in this process. Waits for the device.
     """
     for path, part in _parts_of(value, name):
         if "torch" in sys.modules and isinstance(part, sys.modules["torch"].Tensor):
