@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -45,18 +46,18 @@ _Place = tuple[int, Suspect, ReplicaGroup]
 """Step, kind and ranks of tensors that are compared together."""
 
 
+@dataclass(eq=False)
 class Replicas(Observer):
     """Observer that makes digests of all tensors with replicas in other ranks, and sends them to the broker."""
 
     sees_tensors = False
 
-    def __init__(
-        self, question: NumbersQuestion, hooks: TrainingHooks, broker: ToBroker, is_connected: Callable[[], bool]
-    ) -> None:
-        self._question = question
-        self._hooks = hooks
-        self._broker = broker
-        self._is_connected = is_connected
+    question: NumbersQuestion
+    hooks: TrainingHooks
+    broker: ToBroker
+    is_connected: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         self._late = LateValues()
         self._kept: deque[tuple[_Place, str, int]] = deque(maxlen=KEPT_DIGESTS)
         """Names and digests of tensors, the oldest one first."""
@@ -72,41 +73,41 @@ class Replicas(Observer):
         A rank that stops here has taken part in all collectives of the backward pass, so that no other rank waits.
         It makes no digests, so that it stops while the others still make theirs.
         """
-        step, names, everyone = self._hooks.step, self._hooks.names, world()
-        is_due = step % max(1, self._question.every) == 0 and self._found is None
+        step, names, everyone = self.hooks.step, self.hooks.names, world()
+        is_due = step % max(1, self.question.every) == 0 and self._found is None
         if everyone is not None and is_due and names.roots():
-            has_state = step % (STATE_EVERY * self._question.every) == 0
+            has_state = step % (STATE_EVERY * self.question.every) == 0
             for kind, group, name, tensor in replicas_of(optimizer, names, everyone, has_state=has_state):
-                if group is not None and not any(fnmatchcase(name, pattern) for pattern in self._question.exclude):
+                if group is not None and not any(fnmatchcase(name, pattern) for pattern in self.question.exclude):
                     floats = None if tensor is None else floats_of(tensor)
                     digest = sys.modules["torch"].tensor(0) if floats is None else digest_of(floats)
                     self._late.add(((step, kind, group), name), digest)
-            if self._question.expression:
+            if self.question.expression:
                 self._add_values((step, Suspect.VALUE, everyone))
         return self._found
 
     def after_step(self, optimizer: Any) -> Found | None:
         """Send the digests that have arrived on the host."""
-        for _, rows in self._late.read(self._hooks.step):
+        for _, rows in self._late.read(self.hooks.step):
             self._keep(rows)
         # Without a connection the digests wait for a later step.
-        if self._rows and time.monotonic() >= self._next_send and self._is_connected():
+        if self._rows and time.monotonic() >= self._next_send and self.is_connected():
             self._next_send = time.monotonic() + SEND_SECONDS
-            self._broker.send(clamp(Digests, rows=tuple(self._rows)))
+            self.broker.send(clamp(Digests, rows=tuple(self._rows)))
             self._rows.clear()
         return None
 
     def _add_values(self, place: _Place) -> None:
         try:
             if (at := users_frame(frames_of(sys._getframe()))) is not None:
-                values = eval(self._question.expression, at[0].f_globals, at[0].f_locals)  # noqa: S307 - the user's expression
+                values = eval(self.question.expression, at[0].f_globals, at[0].f_locals)  # noqa: S307 - the user's expression
                 described = describe(values, seconds=EVAL_SECONDS)
                 # A value that can't be compared has no digest, and its text has the reason.
                 digest = sys.modules["torch"].tensor(int(described.digest[:15] or described.text, 16))
-                self._late.add((place, self._question.expression), digest)
+                self._late.add((place, self.question.expression), digest)
         except Exception as error:
-            self._broker.warn(f"--eval {self._question.expression!r} is not compared any more: {error_line(error)}")
-            self._question = self._question.replace(expression="")
+            self.broker.warn(f"--eval {self.question.expression!r} is not compared any more: {error_line(error)}")
+            self.question = self.question.replace(expression="")
 
     def _keep(self, rows: list[Measured]) -> None:
         """Keep the digests that have arrived, and combine those of the same kind and ranks."""
@@ -117,7 +118,7 @@ class Replicas(Observer):
         for (step, kind, group), digests in sets.items():
             tensors, digest = _checksum(digests), _checksum(map(str, digests.values()))
             self._rows.append(clamp(ReplicaDigest, step=step, kind=kind, group=group, tensors=tensors, digest=digest))
-        self._hooks.checked += len(rows)
+        self.hooks.checked += len(rows)
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
@@ -128,8 +129,8 @@ class Replicas(Observer):
         """
         place = message.wrong.step, message.wrong.suspect, message.group
         kept = [(name, str(digest)) for at, name, digest in tuple(self._kept) if at == place][-MAX_ITEMS:]
-        if message.odd != self._broker.number:
-            self._broker.send(message.replace(each=tuple(digest for _, digest in kept)))
+        if message.odd != self.broker.number:
+            self.broker.send(message.replace(each=tuple(digest for _, digest in kept)))
             return
         # A rank that does not keep all of them any more keeps the last ones.
         pairs = zip(kept[-len(message.each) :], message.each[-len(kept) :], strict=False)

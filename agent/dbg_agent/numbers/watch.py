@@ -25,7 +25,7 @@ from dbg_agent.numbers.recording import Recorder
 from dbg_agent.numbers.replicas import Replicas
 from dbg_agent.numbers.values_at_line import ValuesAtLine
 from dbg_agent.stop.inbox import unharmed
-from dbg_wire.errors import error_line
+from dbg_wire.errors import BadInput, error_line
 from dbg_wire.messages import Differs
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.numbers import NumbersQuestion, NumbersRecord, NumbersState, Origin, WrongNumber
@@ -113,9 +113,12 @@ class Watch:
             self._replicas.on_differs(message)
 
     def answer(self, question: NumbersQuestion) -> tuple[NumbersRecord, ...]:
-        """Do what a terminal asks. Return the state of the watches, and the first wrong number."""
+        """Do what a terminal asks. Return the state of the watches, and the first wrong number. Raise BadInput."""
         if question.is_watch:
             self.start(question)
+            if self._values is not None and not any(placed.line for placed in self._values.places.values()):
+                self.end()
+                raise BadInput(f"{question.expression} names no line with code in a loaded file", "name another line")
         elif question.ends:
             self.end()
         hooks = self._hooks
