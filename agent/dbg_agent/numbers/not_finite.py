@@ -126,7 +126,8 @@ class NotFinite(Observer):
         source: tuple[Origin, str] = (Origin.COMPUTED, ""),
     ) -> Found:
         """Return a wrong number. ``source`` is its origin and the name of a wrong weight."""
-        facts = wrong_elements(tensor) | {"name": self._name(suspect, owner), "step": self._hooks.step}
+        facts = wrong_elements(sys.modules["torch"], floats_of(tensor))
+        facts |= {"name": self._name(suspect, owner), "step": self._hooks.step}
         wrong = clamp(WrongNumber, suspect=suspect, origin=source[0], weight=source[1], **facts)
         return Found(wrong, variables)
 

@@ -104,13 +104,8 @@ def is_wrong_input(tensor: Any) -> bool:
     return not math.isfinite(high) and not (high == low == -math.inf)
 
 
-def wrong_elements(tensor: Any) -> dict[str, Any]:
-    """Return the facts of :func:`_facts` about a tensor. Waits for its device."""
-    return _facts(sys.modules["torch"], floats_of(tensor))
-
-
 def wrong_value(value: object, name: str) -> dict[str, Any] | None:
-    """Return name and facts of the first wrong tensor, array or number in a value, or None; see :func:`_facts`.
+    """Return name and facts of the first wrong tensor, array or number in a value, or None; see :func:`wrong_elements`.
 
     An array of JAX is read as far as its shards are in this process. Waits for the device.
     """
@@ -118,7 +113,7 @@ def wrong_value(value: object, name: str) -> dict[str, Any] | None:
         if "torch" in sys.modules and isinstance(part, sys.modules["torch"].Tensor):
             with aside():
                 if not is_finite(part):
-                    return wrong_elements(part) | {"name": path}
+                    return wrong_elements(sys.modules["torch"], floats_of(part)) | {"name": path}
             continue
         import numpy
 
@@ -127,14 +122,14 @@ def wrong_value(value: object, name: str) -> dict[str, Any] | None:
             with suppress(TypeError):
                 array = numpy.asarray(one)
                 if not numpy.isfinite(array).all():
-                    return _facts(numpy, array) | {"name": path}
+                    return wrong_elements(numpy, array) | {"name": path}
     return None
 
 
-def _facts(library: Any, floats: Any) -> dict[str, Any]:
+def wrong_elements(library: Any, floats: Any) -> dict[str, Any]:
     """Return the numbers of NaN and infinities, the number of all elements, and the index of the first wrong one.
 
-    The keys are fields of a WrongNumber. ``library`` is torch or numpy.
+    The keys are fields of a WrongNumber. ``library`` is torch or numpy. Waits for the device.
     """
     wrong = ~library.isfinite(floats)
     nans = int(library.isnan(floats).sum())

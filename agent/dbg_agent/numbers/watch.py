@@ -104,8 +104,7 @@ class Watch:
         self._observe()
 
     def _observe(self, *watches: Observer, exact: bool = False) -> None:
-        recorder = () if self._recorder is None else (self._recorder,)
-        self._hooks.start((*watches, *recorder), exact=exact)
+        self._hooks.start(tuple(filter(None, (*watches, self._recorder))), exact=exact)
 
     def on_differs(self, message: Differs) -> None:
         """Handle the broker's message about replicas that differ. Called in the link's thread."""
