@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType, ModuleType
@@ -152,18 +151,18 @@ def start(
     for problem in problems if _prints_messages else ():
         write_stderr(f"{problem}; ignored")
     for stop in stops:
-        add(StartupStop(stop))
+        add(StartupStop(stop), {})
 
 
-def add(stop: StartupStop) -> None:
-    """Arm a stop. Before Python 3.12 it takes effect in files that are loaded later."""
+def add(stop: StartupStop, loaded: Mapping[str, object]) -> None:
+    """Arm a stop in files that are loaded later and, from Python 3.12 on, in the files of the ``loaded`` modules."""
     global _mechanism  # noqa: PLW0603 - one per process
     if _mechanism is None:
         _mechanism = mechanism(reached, lines_of)
         atexit.register(_report)
     STARTUP_STOPS.append(stop)
-    loaded = {os.path.abspath(path) for one in list(sys.modules.values()) if (path := file_of(one))}  # noqa: PTH100
-    if lines := {path: found for path in loaded if (found := lines_of(path, ""))}:
+    paths = {os.path.abspath(path) for one in list(loaded.values()) if (path := file_of(one))}  # noqa: PTH100
+    if lines := {path: found for path in paths if (found := lines_of(path, ""))}:
         _mechanism.serve(lines)
 
 

@@ -96,7 +96,7 @@ class Watch:
         self._observe(*watches, exact=question.exact)
         if question.at_line is not None:
             self._values = ValuesAtLine(question.at_line, self._at_line)
-            add(self._values)
+            add(self._values, sys.modules)
 
     def end(self) -> None:
         """End all watches. The recording goes on."""

@@ -35,7 +35,8 @@ def test_the_first_wrong_value_is_found_at_each_arrival(tmp_path: Path, monkeypa
     expected = [None, (3, Suspect.VALUE, "loss"), (3, Suspect.VALUE, "rank - 8 * loss")]
     with stops_served(monkeypatch):
         program = loaded(tmp_path, PROGRAM)
-        startup_stops.add(ValuesAtLine(parse_stop_at(f"{program.__file__}:3, loss, rank - 8 * loss"), arrived))
+        place = parse_stop_at(f"{program.__file__}:3, loss, rank - 8 * loss")
+        startup_stops.add(ValuesAtLine(place, arrived), sys.modules)
         program.train([0, -1, 1])
         # On Python 3.11 a line is compiled in, so a loaded file is not changed.
         assert seen == (expected if sys.version_info >= (3, 12) else [])
