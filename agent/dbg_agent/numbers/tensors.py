@@ -14,7 +14,7 @@ from dbg_agent.values.tensors import local_shard
 MAX_DEPTH = 8
 """Maximum depth of nested tuples, lists and mappings that are searched for tensors."""
 
-MAX_PARTS = 256
+MAX_PARTS = 4096
 """Maximum number of parts of a tuple, list or mapping that are searched, so that a huge output costs little."""
 
 
