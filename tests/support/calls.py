@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+def in_thread(
+    work: Callable[[], None], wait: Callable[[threading.Thread], None] = threading.Thread.join
+) -> list[BaseException]:
+    """Return what this work raises in a thread of its own, while this one is in ``wait``."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait(thread)
+    return raised
 
 
 def calls_left(nested: int = 0) -> int:

@@ -16,7 +16,7 @@ from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Sender, Viewers
 from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import never
-from tests.unit.agent.pdb_driver import SECONDS, Seat, in_background
+from tests.unit.agent.pdb_driver import SECONDS, Seat, in_background, train
 
 ROWS, COLUMNS = 30, 100
 
@@ -88,15 +88,6 @@ class Viewer(Seat):
         stop, session = self.rank.stops.current
         self.rank.from_broker.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
         self._typed += len(keys)
-
-
-def train(rank: Rank) -> int:
-    total = 1
-    rank.stopping.stop(sys._getframe(), "breakpoint")
-    total += 1
-    total += 2
-    total += 3
-    return total
 
 
 def at_command_line(viewer: Viewer) -> None:

@@ -12,9 +12,10 @@ from dbg_agent.breakpoints.conditional_stop import MAX_VALUE, LogText, NoHits, N
 from dbg_agent.breakpoints.line_breakpoints import MAX_OF_JOB, MAX_OF_RANK, LogPace
 from dbg_wire.records.inspection import BreakpointSpec
 from tests.conftest import Approved
-from tests.unit.agent import pudb_viewer
+from tests.unit.agent import pdb_driver
 from tests.unit.agent.breakpoints.asking import ask
-from tests.unit.agent.pudb_viewer import Viewer, play, train
+from tests.unit.agent.pdb_driver import train
+from tests.unit.agent.pudb_viewer import Viewer, play
 
 NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
 
@@ -113,11 +114,11 @@ SECOND = train.__code__.co_firstlineno + 4
 
 
 def test_pudb_draws_ide_breakpoints_and_reports_its_own(viewer: Viewer) -> None:
-    ours, theirs = (f"pudb_viewer.py:{line} (" for line in (SECOND + 1, SECOND))
+    ours, theirs = (f"pdb_driver.py:{line} (" for line in (SECOND + 1, SECOND))
 
     def script() -> None:
         viewer.opens()
-        (state,) = ask(viewer, BreakpointSpec(file=pudb_viewer.__file__, line=SECOND, condition="total == 2"))
+        (state,) = ask(viewer, BreakpointSpec(file=pdb_driver.__file__, line=SECOND, condition="total == 2"))
         assert state.is_set
         # `b` in the line of the IDE's breakpoint clears it, and one line further sets one.
         viewer.does((b"", theirs), (b"jjb", f"!{theirs}"))

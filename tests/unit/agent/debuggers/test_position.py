@@ -18,6 +18,7 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import Crash
 from dbg_wire.messages import Action, Ask, Viewers
 from tests.conftest import Approved
+from tests.support.calls import in_thread
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt
 from tests.unit.agent.pudb_viewer import Viewer
@@ -26,18 +27,7 @@ from tests.unit.agent.pudb_viewer import drive as drive_viewer
 
 def beside(work: Callable[[], None], wait: Callable[[threading.Thread], None] = threading.Thread.join) -> None:
     """Do some work in another thread while this one, the main one, is in ``wait``; raise what the work raises."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait(thread)
-    for error in raised:
+    for error in in_thread(work, wait):
         raise error
 
 

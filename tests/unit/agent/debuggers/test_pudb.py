@@ -17,17 +17,8 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import RankState
-from tests.unit.agent.pudb_viewer import (
-    Viewer,
-    answer_of,
-    answers_to,
-    asks,
-    drive,
-    end_stop,
-    keys,
-    play,
-    train,
-)
+from tests.unit.agent.pdb_driver import train
+from tests.unit.agent.pudb_viewer import Viewer, answer_of, answers_to, asks, drive, end_stop, keys, play
 
 LEAVE = "Leave the debugger?"
 ESCAPE, CTRL_X, CTRL_E, DOWN = b"\x1b", b"\x18", b"\x05", b"\x1b[B"

@@ -21,6 +21,7 @@ from dbg_agent.link.outgoing import Outgoing
 from dbg_agent.stop import interruptible as module
 from dbg_agent.stop.inbox import Inbox
 from dbg_agent.stop.interruptible import INTERRUPT_SIGNAL, Interruptible
+from tests.support.calls import in_thread
 
 
 def never(_seconds: float, _call: Callable[[], None]) -> None:
@@ -30,23 +31,6 @@ def never(_seconds: float, _call: Callable[[], None]) -> None:
 @pytest.fixture
 def interruptible() -> Interruptible:
     return Interruptible(never)
-
-
-def in_thread(work: Callable[[], None]) -> list[BaseException]:
-    """Return what this work raises in a thread of its own."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    return raised
 
 
 def interrupted(interruptible: Interruptible) -> int:
