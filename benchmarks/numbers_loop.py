@@ -1,7 +1,8 @@
 """A training on the CPU whose steps are measured with and without a watch of numbers, in turn.
 
-``python -m benchmarks.numbers_loop ROUNDS NAME=QUESTION...`` prints a JSON document: the shortest step of each watch in
-each round, in seconds of processor time. ``QUESTION`` is the JSON of a NumbersQuestion, or empty for no watch.
+``python -m benchmarks.numbers_loop ROUNDS STEPS LENGTH NAME=QUESTION...`` prints a JSON document: for each watch the
+``STEPS`` steps of each round, in seconds of processor time. ``LENGTH`` is the number of words in a sequence of the
+batch. ``QUESTION`` is the JSON of a NumbersQuestion, or empty for no watch.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.bench import interleaved
 from dbg_agent.numbers.watch import Watch
+from dbg_wire.codec import encode
 from dbg_wire.records.numbers import NumbersQuestion
 from dbg_wire.records.record import decode_record
 
 WIDTH, LAYERS, WORDS = 384, 5, 1500
 """Sizes of a GPT with 10 million parameters."""
-
-STEPS = 7
-"""Steps of a kind in a round. Other processes of the machine disturb some of them, so the shortest one is reported."""
 
 
 class _NoOthers:
@@ -40,22 +41,37 @@ class _NoOthers:
 
 
 def lone_watch(warn: Callable[[str], Any]) -> Watch:
-    """Return a watch of a process without a broker. It keeps a wrong number, and stops nothing."""
-    broker: Any = SimpleNamespace(number=0, warn=warn, call_later=lambda _seconds, _callback: None)
+    """Return a watch of a process without a broker. It encodes messages, keeps a wrong number, and stops nothing."""
+    broker: Any = SimpleNamespace(number=0, warn=warn, send=encode, call_later=lambda _seconds, _callback: None)
     return Watch(
         broker=broker,
-        is_connected=lambda: False,
+        is_connected=lambda: True,
         connect=lambda: False,
         stop=lambda _frame, _about: None,
         others=_NoOthers(),
     )
 
 
+def join_fake_group() -> None:
+    """Initialize torch.distributed for two ranks. Only this one exists, but it watches its replicas."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+
+
 class Training:
     """A GPT of ``layers`` layers, its optimizer, and a batch; ``call`` may be a compiled form of the model."""
 
     def __init__(
-        self, width: int, layers: int, words: int, *, device: str = "cpu", dropout: float = 0.0, **optimizer: Any
+        self,
+        width: int,
+        layers: int,
+        words: int,
+        *,
+        length: int = 128,
+        device: str = "cpu",
+        dropout: float = 0.0,
+        **optimizer: Any,
     ) -> None:
         torch.manual_seed(0)
         self._blocks = [
@@ -66,7 +82,7 @@ class Training:
         self.model = nn.Sequential(nn.Embedding(words, width), *self._blocks, *ends).to(device)
         self.call: Callable[[Any], Any] = self.model
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, **optimizer)
-        self._batch = torch.randint(words, (4, 128), device=device)
+        self._batch = torch.randint(words, (4, length), device=device)
 
     def spoil(self) -> None:
         """Put a NaN into a weight of the last layer."""
@@ -91,34 +107,32 @@ def _processor_seconds(training: Training) -> float:
     return time.process_time() - began
 
 
-def measured(rounds: int, questions: dict[str, NumbersQuestion | None]) -> dict[str, list[float]]:
-    """Return the shortest steps of each round. The watches alternate after each step."""
-    watch = lone_watch(sys.exit)
-    training = Training(WIDTH, LAYERS, WORDS)
-    found: dict[str, list[float]] = {name: [] for name in questions}
-    for number in range(rounds + 1):
-        steps: dict[str, list[float]] = {name: [] for name in questions}
-        for _ in range(STEPS):
-            for name, question in questions.items():
-                watch.end()
-                if question is not None:
-                    watch.start(question)
-                steps[name].append(_processor_seconds(training))
-        if number:  # the first round warms up
-            for name in questions:
-                found[name].append(min(steps[name]))
-    return found
+def _block(training: Training, watch: Watch, steps: int, question: NumbersQuestion | None) -> list[float]:
+    if question is not None:
+        watch.start(question)
+    seconds = [_processor_seconds(training) for _ in range(steps)]
+    watch.end()
+    return seconds
+
+
+def measured(
+    rounds: int, steps: int, length: int, questions: dict[str, NumbersQuestion | None]
+) -> dict[str, list[list[float]]]:
+    """Return the steps of each round. The watches alternate after ``steps`` steps."""
+    block = partial(_block, Training(WIDTH, LAYERS, WORDS, length=length), lone_watch(sys.exit), steps)
+    return interleaved(rounds, {name: partial(block, question) for name, question in questions.items()})
 
 
 def main() -> None:
     """Measure what the command line names."""
     torch.set_num_threads(1)
+    join_fake_group()
     questions: dict[str, NumbersQuestion | None] = {}
-    for word in sys.argv[2:]:
+    for word in sys.argv[4:]:
         name, _, question = word.partition("=")
         questions[name] = decode_record(NumbersQuestion, question) if question else None
-    document: dict[str, Any] = measured(int(sys.argv[1]), questions)
-    print(json.dumps(document), flush=True)
+    rounds, steps, length = map(int, sys.argv[1:4])
+    print(json.dumps(measured(rounds, steps, length, questions)), flush=True)
 
 
 if __name__ == "__main__":

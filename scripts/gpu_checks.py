@@ -120,10 +120,9 @@ def recording(device):
 
 def replicas(device):
     """Make digests of gradients and parameters, as for a job of two ranks, without a wait for the device."""
-    import torch.distributed
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    from benchmarks.numbers_loop import join_fake_group
 
-    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    join_fake_group()
     return no_waits(device, different=True)
 
 
