@@ -33,7 +33,8 @@ def digest_of(tensor: Any) -> Any:
     whole = octets.numel() // ROW * ROW
     rows = octets[:whole].view(torch.int64).view(whole // ROW, WORDS)
     tail = torch.nn.functional.pad(octets[whole:], (0, whole + ROW - octets.numel())).view(torch.int64)
-    sums = torch.cat([rows.sum(0) + tail, tail.sum().reshape(1), rows.sum(1)])
+    # The rows come first: their sums read the memory in order, and the sums of columns then read the cache.
+    sums = torch.cat([rows.sum(1), rows.sum(0) + tail, tail.sum().reshape(1)])
     # A float's low bits are often 0. The shift makes them depend on the high bits, which a product alone would lose.
     return ((sums ^ (sums >> 32)) * _weights_of(sums)).sum()
 
