@@ -19,6 +19,7 @@ from dbg_agent.numbers.returns import ForwardReturns
 from dbg_agent.numbers.tensors import aside, is_ordinary, tensors_in
 from dbg_agent.process.imports import when_loaded
 from dbg_agent.stop.inbox import unharmed
+from dbg_agent.values.tensors import local_shard
 from dbg_wire.records.numbers import WrongNumber
 
 COMPILE_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
@@ -123,12 +124,10 @@ class TrainingHooks:
         """Let each observer look. The thread waits and stops outside of the context of the observers."""
         self._hold()
         self.checked += 1
-        for observer in self.observers:
-            with aside():
-                found = look(observer)
-            if found is not None:
-                self._stop(found)
-                return
+        with aside():
+            found = next(filter(None, map(look, self.observers)), None)
+        if found is not None:
+            self._stop(found)
 
     def _look_at_output(self, module: Any, output: Any) -> None:
         if self.names.is_new(module):
@@ -140,7 +139,7 @@ class TrainingHooks:
             self._hold()
             return
         for tensor in tensors_in(output):
-            if not is_ordinary(tensor) or self._is_latest(tensor):
+            if not is_ordinary(local_shard(tensor)) or self._is_latest(tensor):
                 # A container returns the output of its last part, which has been looked at.
                 continue
             self._look(methodcaller("output", module, tensor))

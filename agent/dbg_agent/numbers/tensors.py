@@ -33,10 +33,9 @@ def _parts_of(value: Any, name: str = "", depth: int = MAX_DEPTH) -> Iterator[tu
         yield from _parts_of(one, f"{name}[{key!r}]", depth - 1)
 
 
-def is_ordinary(tensor: Any) -> bool:
-    """Return True if operations on this rank's part of a tensor only compute: no program traces or transforms them."""
+def is_ordinary(local: Any) -> bool:
+    """Return True if operations on a tensor that is no DTensor only compute: no program traces or transforms them."""
     torch: Any = sys.modules["torch"]
-    local = local_shard(tensor)
     is_known = type(local).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
     is_transformed = torch._C._functorch.is_functorch_wrapped_tensor(local) or torch._C._get_tracing_state()
     return is_known and not (local.is_meta or local.is_quantized or is_transformed)
@@ -49,7 +48,7 @@ def floats_of(tensor: Any) -> Any:
     """
     torch: Any = sys.modules["torch"]
     local = local_shard(tensor)
-    if not (is_ordinary(tensor) and (local.is_floating_point() or local.is_complex())):
+    if not (is_ordinary(local) and (local.is_floating_point() or local.is_complex())):
         return None
     local = local.detach()
     if local.layout is torch.sparse_coo:

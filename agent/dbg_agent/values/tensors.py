@@ -60,8 +60,8 @@ def local_shard(tensor: Any) -> Any:
 
 def sharded_classes() -> tuple[type, ...]:
     """Return torch's classes of sharded tensors; none if no module has imported them."""
-    found = (getattr(sys.modules.get(name), "DTensor", None) for name in SHARDED_MODULES)
-    return tuple(kind for kind in found if kind is not None)
+    modules = [sys.modules[name] for name in SHARDED_MODULES if name in sys.modules]
+    return tuple([one.DTensor for one in modules if hasattr(one, "DTensor")])
 
 
 def _write_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
