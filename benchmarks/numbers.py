@@ -30,7 +30,7 @@ DIFFERENT_ROUNDS, DIFFERENT_STEPS, SHORT_LENGTH = 8, STATE_EVERY * EVERY, 2
 short one. A round has all kinds of steps: compared with the optimizer's state, compared without it, not compared."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
-"""Variables of glibc for short steps. Without them it returns the gradients to the kernel, which doubles a short step."""
+"""Variables of glibc for short steps. Without them it returns gradients to the kernel, which doubles a short step."""
 
 Rounds = dict[str, list[list[float]]]
 """For each watch the steps of each round, in seconds."""
