@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from dbg_agent.numbers.tensors import wrong_value
 from tests.support.broker import running_broker
 from tests.support.ranks import ask, wait_until_states
 from tests.support.requirements import needs_jax, needs_torch
@@ -57,13 +59,8 @@ VALUES = {
 
 @pytest.mark.parametrize("text", VALUES)
 def test_the_first_wrong_part_of_a_value_is_found(text: str) -> None:
-    import jax.numpy as jnp
-    import numpy as np
-    import torch
-
-    from dbg_agent.numbers.tensors import wrong_value
-
-    facts: dict[str, Any] | None = wrong_value(eval(text, {"jnp": jnp, "np": np, "torch": torch}), "")  # noqa: S307
+    names = {"jnp": import_module("jax.numpy"), "np": import_module("numpy"), "torch": import_module("torch")}
+    facts: dict[str, Any] | None = wrong_value(eval(text, names), "")  # noqa: S307
     found = facts and tuple(facts[name] for name in ("name", "nans", "infinities", "size", "first"))
     assert found == VALUES[text]
 
