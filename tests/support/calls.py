@@ -16,8 +16,11 @@ def in_thread(
 ) -> list[BaseException]:
     """Return what this work raises in a thread of its own, while this one is in ``wait``."""
     raised: list[BaseException] = []
+    begins = threading.Event()
 
     def run() -> None:
+        # In the wait of `start` this thread would seem to stand still, and then go on to ``wait``.
+        begins.wait()
         try:
             work()
         except BaseException as error:
@@ -25,6 +28,7 @@ def in_thread(
 
     thread = threading.Thread(target=run)
     thread.start()
+    begins.set()
     wait(thread)
     return raised
 
