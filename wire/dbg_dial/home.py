@@ -43,7 +43,7 @@ STOP_IN = "DBG_STOP_IN"
 """Places where ranks of a job stop, one per line."""
 
 NUMBERS = "DBG_NUMBERS"
-"""Watch over the numbers of a training with torch: a :class:`~dbg_wire.records.numbers.NumbersQuestion` as JSON."""
+"""Watch over the numbers of a training: a :class:`~dbg_wire.records.numbers.NumbersQuestion` as JSON."""
 
 RANKS = "DBG_RANKS"
 """Ranks that stop; the others are held."""

@@ -83,11 +83,13 @@ class WatchOptions(Record):
 
     def check(self, watch: NumbersQuestion) -> None:
         """Raise BadInput for options that need a watch."""
-        line, needed = watch.at_line, f"add --stop-at {DIFFERENT}, or {NAN} and write 'FILE:LINE, EXPR'"
-        refuse((self.exact or bool(self.exclude)) and not watch.is_watch, "--exact and --except need a watch", needed)
-        refuse(self.every > 1 and not watch.different, "--every needs a comparison of ranks", needed)
-        has_expression = watch.different or (line is not None and line.condition is not None)
-        refuse(self.expression != "" and not has_expression, "--eval needs a watch", needed)
+        is_lone = (self.exact or bool(self.exclude)) and not watch.is_watch
+        refuse(is_lone, "--exact and --except need a watch", f"add --stop-at {NAN}")
+        lacks_ranks = self.every > 1 and not watch.different
+        refuse(lacks_ranks, "--every needs a comparison of ranks", f"add --stop-at {DIFFERENT}")
+        has_values = watch.different or (watch.at_line is not None and watch.at_line.condition is not None)
+        remedy = f"add --stop-at {DIFFERENT}, or {NAN} and write 'FILE:LINE, EXPR'"
+        refuse(self.expression != "" and not has_values, "--eval needs a watch", remedy)
 
 
 def _absolute(path: str) -> str:
